@@ -1,4 +1,7 @@
-/** Packs, then lets publint and "are the types wrong?" look at each tarball, every module of it: `npm run pack:check`. */
+/**
+ * Packs, then lets publint and "are the types wrong?" look at each tarball, every module of it: `npm run pack:check`, or
+ * `npm run pack:check -- FOLDER` to keep what was packed.
+ */
 import { execFile } from "node:child_process"
 import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -26,7 +29,8 @@ const modulesOf = async (tarball) => {
   })
 }
 
-const folder = await mkdtemp(path.join(tmpdir(), "slipway-pack-check-"))
+const kept = process.argv[2]
+const folder = kept ?? await mkdtemp(path.join(tmpdir(), "slipway-pack-check-"))
 try {
   await run(process.execPath, [path.join(import.meta.dirname, "pack.mjs"), folder])
   for (const file of await readdir(folder)) {
@@ -49,5 +53,5 @@ try {
   process.stderr.write(`${error.message}\n${error.stdout ?? ""}\n`)
   process.exitCode = 1
 } finally {
-  await rm(folder, { recursive: true, force: true })
+  if (kept === undefined) await rm(folder, { recursive: true, force: true })
 }

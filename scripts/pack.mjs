@@ -3,16 +3,18 @@
  *
  * In the workspace a package exports its TypeScript, so that nothing is built for development. npm packs a folder as it
  * is and cannot replace `exports` while it does so. Hence each package is compiled into a folder of its own, where
- * `src/X.ts` has become `src/X.js` and `src/X.d.ts`: the published manifest is the workspace's with `.js` for `.ts`.
+ * `src/X.ts` has become `src/X.js` and `src/X.d.ts`: the published manifest is the workspace's with `.js` for `.ts`, and without
+ * its `private`, which keeps npm from publishing sources. Tarballs are named without a version: examples name them too.
  */
 import { execFile } from "node:child_process"
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { promisify } from "node:util"
 
 const run = promisify(execFile)
 const root = path.resolve(import.meta.dirname, "..")
+const { bugs, homepage, repository } = JSON.parse(await readFile(path.join(root, "package.json"), "utf8"))
 
 /** What each package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository. */
 const packages = {
@@ -43,14 +45,19 @@ const exportsOf = (manifest, folders) =>
     .filter(([name, target]) => folders.includes((target ?? name).split("/")[1]))
     .map(([name, target]) => [name, target?.replace(/\.ts$/u, ".js") ?? null])
 
-const published = (manifest, folders, { peerDependencies = {}, peerDependenciesMeta = {}, ...more }) => ({
+const published = (name, manifest, folders, { peerDependencies = {}, peerDependenciesMeta = {}, ...more }) => ({
   name: manifest.name,
   version: manifest.version,
   description: manifest.description,
+  keywords: manifest.keywords,
+  homepage,
+  bugs,
   license: manifest.license,
+  repository: { ...repository, directory: `packages/${name}` },
   type: "module",
   engines: { node: ">=22.19" },
-  files: folders,
+  publishConfig: { access: "public", provenance: true },
+  files: [...folders, "CHANGELOG.md"],
   ...(manifest.bin === undefined ? {} : { bin: manifest.bin }),
   exports: { ...Object.fromEntries(exportsOf(manifest, folders)), "./package.json": "./package.json" },
   dependencies: manifest.dependencies,
@@ -84,12 +91,14 @@ const pack = async (name, { docs = [], folders: plain = [], manifest: more }, st
   }
   for (const file of docs) await cp(path.join(root, file), path.join(stage, file))
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
-  await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(manifest, folders, more), null, 2)}\n`)
-  await cp(path.join(source, "README.md"), path.join(stage, "README.md"))
+  await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(name, manifest, folders, more), null, 2)}\n`)
+  for (const file of ["README.md", "CHANGELOG.md"]) await cp(path.join(source, file), path.join(stage, file))
   await cp(path.join(root, "LICENSE"), path.join(stage, "LICENSE"))
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", destination], { cwd: stage })
   const [{ entryCount, filename, size }] = Object.values(JSON.parse(stdout))
-  process.stdout.write(`${path.join(destination, filename)}  ${entryCount} files, ${Math.ceil(size / 1024)} KiB\n`)
+  const tarball = path.join(destination, filename.replace(`-${manifest.version}.tgz`, ".tgz"))
+  await rename(path.join(destination, filename), tarball)
+  process.stdout.write(`${tarball}  ${entryCount} files, ${Math.ceil(size / 1024)} KiB\n`)
 }
 
 const destination = path.resolve(process.argv[2] ?? path.join(root, "dist/packages"))

@@ -1,19 +1,20 @@
 /**
  * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: each example's types and tests,
- * what the pages for people show of TypeScript, and the `slipway` command with its demo. `npm run test:packages`; the registry
- * must be reachable.
+ * what the pages for people show of TypeScript, and the `slipway` command with its demo, released to a registry of ours and
+ * installed from there. `npm run test:packages`; the registry of npm must be reachable.
  */
 import { spawn } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { start } from "./registry.mjs"
 import { write } from "./snippets.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
 
-const run = (command, args, cwd) =>
+const run = (command, args, cwd, env = {}) =>
   new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd, stdio: "inherit" })
+    const child = spawn(command, args, { cwd, stdio: "inherit", env: { ...process.env, ...env } })
     child.once("error", reject)
     child.once("exit", (code) => code === 0 ? resolve() : reject(new Error(`${command} ${args.join(" ")} in ${cwd}: exit code ${code}`)))
   })
@@ -59,17 +60,32 @@ try {
   }
 
   process.stdout.write("\n# slipway\n")
-  const installed = path.join(place, "installed")
-  await mkdir(installed)
-  // npm asks before it runs what a package brings along; this one unpacks Postgres.
-  const { allowScripts: { node: _, ...allowScripts } } = (await import("../package.json", { with: { type: "json" } })).default
-  await writeFile(path.join(installed, "package.json"), JSON.stringify({ private: true, allowScripts }))
-  await install(installed, tarballs)
-  await run("npx", ["slipway", "--version"], installed)
-  // Told, not judged: it depends on the machine. 20 s is what people are promised on one that does nothing else.
-  const began = performance.now()
-  await run("npx", ["slipway", "demo"], installed)
-  process.stdout.write(`slipway demo, installed: ${((performance.now() - began) / 1000).toFixed(1)} s\n`)
+  const registry = await start()
+  try {
+    // There is no provenance outside of what builds in public.
+    await run(
+      process.execPath,
+      [path.join(import.meta.dirname, "release.mjs"), packed, "--no-provenance", "--loglevel=error"],
+      root,
+      registry.env
+    )
+    const installed = path.join(place, "installed")
+    // Without install scripts, which npm does not run unless it is asked to.
+    await run(
+      "npm",
+      ["install", "--global", `--prefix=${installed}`, "--ignore-scripts", "--no-audit", "--no-fund", "slipway"],
+      place,
+      registry.env
+    )
+    const slipway = path.join(installed, "bin/slipway")
+    await run(slipway, ["--version"], place)
+    // Told, not judged: it depends on the machine. 20 s is what people are promised on one that does nothing else.
+    const began = performance.now()
+    await run(slipway, ["demo"], place)
+    process.stdout.write(`slipway demo, installed: ${((performance.now() - began) / 1000).toFixed(1)} s\n`)
+  } finally {
+    registry.close()
+  }
 } finally {
   await rm(place, { recursive: true, force: true })
 }

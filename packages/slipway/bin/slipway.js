@@ -25,5 +25,5 @@ enableCompileCache(fileURLToPath(new URL("../node_modules/.cache/compiled", impo
 // Loading leaves much behind at once; the heap would stay grown for it. From then on it grows as it is used.
 setFlagsFromString("--semi-space-growth-factor=1")
 // By its name: TypeScript in the workspace, JavaScript where the package was installed.
-await import("@slipway/slipway/main")
+await import("slipway/main")
 setFlagsFromString("--semi-space-growth-factor=2")

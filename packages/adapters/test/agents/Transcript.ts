@@ -1,4 +1,5 @@
 /** Recordings of what agents and drivers said to each other: one frame a line, as sent, but for what differs each time. */
+import { clientInfo } from "@slipway/adapters/internal/agents/ClientInfo"
 import { readFileSync } from "node:fs"
 
 export interface Line {
@@ -7,10 +8,14 @@ export interface Line {
   readonly frame: unknown
 }
 
+/** Recordings outlive releases: the driver's version is none in them. */
+const ours = JSON.stringify(clientInfo)
+const recorded = JSON.stringify({ ...clientInfo, version: "0.0.0" })
+
 export const fileOf = (runtime: string, scenario: string) => new URL(`./transcripts/${runtime}.${scenario}.jsonl`, import.meta.url)
 
 export const read = (runtime: string, scenario: string): ReadonlyArray<Line> =>
-  readFileSync(fileOf(runtime, scenario), "utf8").trimEnd().split("\n").map((line): Line => JSON.parse(line))
+  readFileSync(fileOf(runtime, scenario), "utf8").trimEnd().split("\n").map((line): Line => JSON.parse(line.replace(recorded, ours)))
 
 const MAX_CHARACTERS = 400
 /** Menus of the agent: tools, commands, skills, models. One entry shows what they look like. */
@@ -36,7 +41,7 @@ export const render = (lines: ReadonlyArray<Line>, replaced: ReadonlyArray<reado
       const text = JSON.stringify({ dir, frame: JSON.parse(JSON.stringify(frame, dir === "in" ? shorten : undefined)) })
       return replaced.reduce(
         (line, [found, name]) => [String, encodeURIComponent, slug].reduce((so, as) => so.replaceAll(as(found), as(name)), line),
-        text
+        text.replace(ours, recorded)
       )
     })
     .join("\n")

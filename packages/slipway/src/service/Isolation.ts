@@ -34,7 +34,7 @@ export interface Isolation {
 }
 
 /** Where names lead that this process alone serves, for a demo. A service leaves it to the machine's resolver and to public addresses. */
-export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConnect">>("@slipway/slipway/WayOut", {
+export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConnect">>("slipway/WayOut", {
   defaultValue: () => ({})
 })
 

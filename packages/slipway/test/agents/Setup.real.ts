@@ -57,7 +57,7 @@ const makeRepository = (inside: string, name: string, environment?: object) => {
 class Service extends Context.Service<Service, {
   readonly api: Api.Api
   readonly models: ReadonlyMap<string, FakeModel.FakeModel>
-}>()("@slipway/slipway/test/Service") {}
+}>()("slipway/test/Service") {}
 
 /** The service with a data folder beside the agents, which it has by links: a box shows no other folder of programs. */
 const service = Layer.effect(

@@ -74,7 +74,7 @@ export class Browser extends Context.Service<Browser, {
   readonly server: Server
   /** Runs `use` in a browser that knows nothing yet, and fails with whatever went wrong on its pages. */
   visit<A>(use: (page: Page, context: BrowserContext) => Promise<A>, visit?: Visit): Effect.Effect<A>
-}>()("@slipway/slipway/test/Browser") {
+}>()("slipway/test/Browser") {
   /** The service with the stores it works on, so that a test can change what people cannot. */
   static readonly layer = (settings: Readonly<Record<string, string>> = {}) =>
     Layer.unwrap(Effect.gen(function*() {

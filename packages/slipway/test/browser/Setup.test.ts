@@ -12,7 +12,7 @@ import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
 /** A file that a setup waits for. */
-class Gate extends Context.Service<Gate, string>()("@slipway/slipway/test/Gate") {}
+class Gate extends Context.Service<Gate, string>()("slipway/test/Gate") {}
 
 const makeRepository = (folder: string, environment: object) => {
   mkdirSync(path.join(folder, ".slipway"), { recursive: true })

@@ -166,7 +166,7 @@ const mint = Effect.fnUntraced(function*(grant: string, scopes: ReadonlyArray<Sc
 })
 
 /** A session of the suite with that server, ended before the server is. The feed of the other grant is empty. */
-export class RealServer extends Context.Service<RealServer, Session>()("@slipway/slipway/test/RealServer") {
+export class RealServer extends Context.Service<RealServer, Session>()("slipway/test/RealServer") {
   static readonly layer = Layer.effect(
     RealServer,
     Effect.gen(function*() {

@@ -19,7 +19,7 @@ class Service extends Context.Service<Service, {
   readonly shop: string
   readonly client: SlipwayClient
   readonly settings: Readonly<Record<string, string>>
-}>()("@slipway/slipway/test/RunInTerminal") {
+}>()("slipway/test/RunInTerminal") {
   static readonly layer = Layer.effect(
     Service,
     Effect.gen(function*() {

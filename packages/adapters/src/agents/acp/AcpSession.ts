@@ -14,6 +14,7 @@ import type {
 import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Option, Result, Schema, type Scope } from "effect"
+import { clientInfo } from "../ClientInfo.ts"
 import * as Conversation from "../Conversation.ts"
 import type { AcpQuirks } from "../Profile.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
@@ -27,7 +28,7 @@ const cancelled: RequestPermissionResponse = { outcome: { outcome: "cancelled" }
 const initialize: InitializeRequest = {
   protocolVersion: 1,
   clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
-  clientInfo: { name: "slipway", title: "Slipway", version: "0.0.0" }
+  clientInfo
 }
 
 interface Approval {

@@ -2,6 +2,7 @@
 import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Option, Result, Schema, type Scope } from "effect"
+import { clientInfo } from "../ClientInfo.ts"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
@@ -10,7 +11,7 @@ import * as WorkspacePaths from "../WorkspacePaths.ts"
 import * as Codex from "./Codex.ts"
 
 const initialize = {
-  clientInfo: { name: "slipway", title: "Slipway", version: "0.0.0" },
+  clientInfo,
   capabilities: { experimentalApi: true }
 }
 
