@@ -12,6 +12,7 @@ import { declare } from "@slipway/domain/sandbox/Counting"
 import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/Leases"
 import { workOf } from "@slipway/domain/sandbox/Leasing"
 import { Workers } from "@slipway/domain/sandbox/Workers"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Layer, Metric, Option, Schedule, Scope, Semaphore } from "effect"
 import * as BootBreaker from "./BootBreaker.ts"
@@ -64,6 +65,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const leases = yield* Leases
   const hints = yield* Hints
   const workers = yield* Workers
+  const trouble = yield* WorkerTrouble
   const { drain, purge, reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed after the sessions were asked to end.
@@ -198,6 +200,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     // Waits for a taking that is under way, whose leases must be given back too, and allows no other.
     yield* leasing.take(1)
     isDraining = true
+    yield* trouble.report(Effect.succeed("The worker is shutting down."))
     const givingUp = yield* leases.drain(machine, true).pipe(
       Effect.catchTag("StoreUnavailable", () => Effect.logWarning("sandboxes at rest wait for this machine until they are held for lost")),
       // The worker's own is closed by now: it would begin nothing.

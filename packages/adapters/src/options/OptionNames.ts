@@ -23,6 +23,8 @@ export type OptionName =
   | "maximumCheckoutFiles"
   /** Of the link between workers. */
   | "listen"
+  /** Of a worker's metrics. */
+  | "metricsListen"
 
 export const OptionNames = Context.Reference<(option: OptionName) => string>("@slipway/adapters/OptionNames", {
   defaultValue: () => (option) => `the option ${option}`

@@ -2,7 +2,7 @@
 import { Effect, Schema } from "effect"
 import { lookup } from "node:dns/promises"
 import { BlockList, isIPv6 } from "node:net"
-import { OptionNames } from "../options/OptionNames.ts"
+import { type OptionName, OptionNames } from "../options/OptionNames.ts"
 
 /** Loopback; RFC 1918; link-local; RFC 6598, which private networks of clouds use; unique local (RFC 4193). */
 const privateNetworks = new BlockList()
@@ -38,25 +38,41 @@ export const parse = (text: string): Endpoint | null => {
 
 export const format = ({ host, port }: Endpoint): string => isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`
 
-/** Trees cannot be served at the address. Another one must be chosen. */
-export class CannotServeTrees extends Schema.TaggedError<CannotServeTrees>()("CannotServeTrees", {
+/** What a worker serves at an address of its own. */
+export interface Served {
+  /** For people. */
+  readonly what: string
+  /** Port 0 takes any free one. */
+  readonly listen: Endpoint
+  readonly option: OptionName
+}
+
+/** It cannot be served at the address. Another one must be chosen. */
+export class CannotServe extends Schema.TaggedError<CannotServe>()("CannotServe", {
+  what: Schema.String,
   address: Schema.String,
   problem: Schema.String,
   /** What the address is called where it was chosen: see {@link OptionNames}. */
   option: Schema.String
 }) {
   override get message() {
-    return `A worker cannot serve working trees at ${this.address}: ${this.problem} Choose another with ${this.option}.`
+    return `A worker cannot serve ${this.what} at ${this.address}: ${this.problem} Choose another with ${this.option}.`
   }
 }
 
+export const refusal = ({ listen, option, what }: Served) =>
+  Effect.map(
+    OptionNames,
+    (nameOf) => (problem: string) => new CannotServe({ what, address: format(listen), problem, option: nameOf(option) })
+  )
+
 /** The IP address behind the endpoint's name, which must be a private one. */
-export const resolve = Effect.fnUntraced(function*(endpoint: Endpoint) {
-  const option = (yield* OptionNames)("listen")
-  const refuse = (problem: string) => new CannotServeTrees({ address: format(endpoint), problem, option })
+export const resolve = Effect.fnUntraced(function*(served: Served) {
+  const { host, port } = served.listen
+  const refuse = yield* refusal(served)
   const { address } = yield* Effect.tryPromise({
-    try: () => lookup(endpoint.host),
+    try: () => lookup(host),
     catch: () => refuse("the name has no address.")
   })
-  return isPrivate(address) ? { host: address, port: endpoint.port } : yield* refuse("it is neither on loopback nor on a private network.")
+  return isPrivate(address) ? { host: address, port } : yield* refuse("it is neither on loopback nor on a private network.")
 })

@@ -2,19 +2,17 @@
  * A worker's private endpoint: reads the trees of this machine to the other processes on the database, and tells supervisors how it
  * is. It listens on loopback or a private network; of trees it answers those that know the shared secret.
  */
-import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { AgentDisconnected, TreesHere } from "@slipway/domain/files/ReachableTrees"
 import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Clock, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { createServer, type Server } from "node:http"
-import { OptionNames } from "../options/OptionNames.ts"
 import * as SharedSecret from "../postgres/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
-import { CannotServeTrees, type Endpoint, format, resolve } from "./PrivateAddress.ts"
+import { type Endpoint, format, resolve } from "./PrivateAddress.ts"
+import * as PrivateServer from "./PrivateServer.ts"
 import * as WorkerHealth from "./WorkerHealth.ts"
 
 export interface Options {
@@ -26,16 +24,6 @@ export interface Options {
 }
 
 const heard = Duration.seconds(LinkAddresses.HEARD_SECONDS)
-
-const LIMITS = {
-  headersTimeout: 5_000,
-  requestTimeout: 10_000,
-  connectionsCheckingInterval: 2_000,
-  maxHeaderSize: 4096,
-  keepAliveTimeout: 1_000
-}
-/** Without a byte in either direction: beyond the longest a download may stand still. */
-const QUIET_MILLIS = 600_000
 
 const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(Protocol.Request))
 const encodeRefusal = Schema.encodeEffect(Schema.fromJsonString(Protocol.Refusal))
@@ -134,30 +122,8 @@ const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Option
 /** Serves the trees until the scope closes, and tells the others where. */
 export const layer = (options: Options) =>
   Layer.unwrap(Effect.gen(function*() {
-    const listen = yield* resolve(options.listen)
+    const served = { what: "working trees", listen: options.listen, option: "listen" } as const
+    const listen = yield* resolve(served)
     const answer = yield* answering(options.worker)
-    const option = (yield* OptionNames)("listen")
-    let node: Server | undefined
-    const server = NodeHttpServer.layer(() => {
-      node = createServer(LIMITS)
-      node.setTimeout(QUIET_MILLIS, (socket) => socket.destroy())
-      return node
-    }, { ...listen, gracefulShutdownTimeout: "1 second" }).pipe(
-      Layer.catchTag("ServeError", ({ cause }) =>
-        Layer.effect(
-          HttpServer.HttpServer,
-          new CannotServeTrees({
-            address: format(listen),
-            problem: cause instanceof Error ? `${cause.message}.` : "it cannot be listened on.",
-            option
-          })
-        ))
-    )
-    // Between the two: a request that is only half there has no handler that would end.
-    const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
-    return Layer.effectDiscard(announce({ ...options, listen })).pipe(
-      Layer.provideMerge(HttpServer.serve(answer)),
-      Layer.provideMerge(cut),
-      Layer.provide(server)
-    )
+    return Layer.effectDiscard(announce({ ...options, listen })).pipe(Layer.provide(PrivateServer.layer({ ...served, listen }, answer)))
   }))

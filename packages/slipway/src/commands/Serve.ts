@@ -1,4 +1,5 @@
 /** `slipway serve`: the service, until it is told to stop. */
+import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import { Access } from "@slipway/domain/access/Access"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
@@ -69,7 +70,7 @@ const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
 
 const announce = (settings: Settings.Settings, publicUrl: string) =>
   Effect.gen(function*() {
-    const { databaseUrl, dataDir, role } = settings
+    const { databaseUrl, dataDir, metricsAddress, role } = settings
     const isolation = yield* Service.Chosen
     yield* Isolation.announce(settings, isolation)
     const minted = role === "worker" ? null : yield* firstKey
@@ -82,6 +83,7 @@ const announce = (settings: Settings.Settings, publicUrl: string) =>
     }
     yield* Console.log(columns([
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
+      ...(role === "worker" && metricsAddress !== null ? [["metrics", `http://${PrivateAddress.format(metricsAddress)}/metrics`]] : []),
       ["data", dataDir],
       ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : Storage.settings.databaseUrl.name],
       ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],

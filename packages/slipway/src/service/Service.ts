@@ -51,6 +51,7 @@ import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
 import * as Toolchains from "./Toolchains.ts"
+import * as WorkerMonitor from "./WorkerMonitor.ts"
 
 /** What setups filled, in the data folder. */
 const setupCaches = (
@@ -173,7 +174,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string) =>
   )
 
 const withModels = (settings: Settings.Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
-  const { databaseUrl, role } = settings
+  const { databaseUrl, metricsAddress, role } = settings
   const workerId = randomUUID()
   const source = Source.host(settings, publicUrl)
   const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
@@ -184,10 +185,11 @@ const withModels = (settings: Settings.Settings, publicUrl: string, models: Mode
     ? ReachableTrees.layerLocal
     : Layer.unwrap(Effect.map(TreesHere, (here) => ReachableTreesLink.layer({ own: { worker: workerId, here } })))
   const working = worker(workerId, settings, models, isolation)
+  const watched = metricsAddress === null ? working : working.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
   const roles = role === "http"
     ? http(settings, publicUrl).pipe(Layer.provideMerge(domain.pipe(Layer.provide(ReachableTreesLink.layer({ own: null })))))
     // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    : (role === "all" ? http(settings, publicUrl).pipe(Layer.provideMerge(working)) : working).pipe(
+    : (role === "all" ? http(settings, publicUrl).pipe(Layer.provideMerge(working)) : watched).pipe(
       Layer.provideMerge(domain.pipe(Layer.provide(beside))),
       Layer.provide(TreesHere.layer),
       Layer.provide(CheckpointTrees.layer.pipe(Layer.provide(isolation.host), Layer.provide(source))),

@@ -20,7 +20,8 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   maximumFetchBytes: Clones.settings.bytes,
   maximumCheckoutBytes: Clones.settings.checkoutBytes,
   maximumCheckoutFiles: Clones.settings.checkoutFiles,
-  listen: Processes.settings.workerAddress
+  listen: Processes.settings.workerAddress,
+  metricsListen: Processes.settings.metricsAddress
 }
 
 /** For messages of adapters. */

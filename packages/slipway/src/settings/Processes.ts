@@ -4,6 +4,9 @@ import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
+const privateAddress = (example: string) =>
+  Type.parsed(`a host and a port, such as ${example}`, (value) => PrivateAddress.parse(value) !== null)
+
 export const settings = {
   role: Setting.withDefault({
     name: "SLIPWAY_ROLE",
@@ -14,9 +17,16 @@ export const settings = {
   }),
   workerAddress: Setting.optional({
     name: "SLIPWAY_WORKER_ADDRESS",
-    type: Type.parsed("a host and a port, such as 10.0.0.5:4001", (value) => PrivateAddress.parse(value) !== null),
+    type: privateAddress("10.0.0.5:4001"),
     about: "Where a worker serves its files to the other processes on DATABASE_URL, and answers /healthz and /readyz, as host:port " +
       "of a private network. Without it, a free port of 127.0.0.1.",
+    role: "worker"
+  }),
+  metricsAddress: Setting.optional({
+    name: "SLIPWAY_METRICS_ADDRESS",
+    type: privateAddress("127.0.0.1:4002"),
+    about: "Where a process with SLIPWAY_ROLE=worker answers /metrics, /healthz and /readyz to whoever asks, as host:port of loopback or " +
+      "a private network. Without it, it serves no metrics; the other processes have them where they answer requests.",
     role: "worker"
   }),
   workerSlots: Setting.optional({
@@ -47,8 +57,12 @@ export const settings = {
   })
 }
 
-/** `workerAddress` is `null` for a free port of loopback. */
+/** `workerAddress` is `null` for a free port of loopback, `metricsAddress` for none. */
 export const load = Effect.map(
   Setting.values(settings),
-  ({ workerAddress, ...loaded }) => ({ ...loaded, workerAddress: PrivateAddress.parse(workerAddress ?? "") })
+  ({ metricsAddress, workerAddress, ...loaded }) => ({
+    ...loaded,
+    metricsAddress: PrivateAddress.parse(metricsAddress ?? ""),
+    workerAddress: PrivateAddress.parse(workerAddress ?? "")
+  })
 )

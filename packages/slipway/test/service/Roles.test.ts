@@ -1,7 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { Effect } from "effect"
+import { parse } from "@slipway/http/testing/PrometheusText"
+import { Effect, Fiber } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
@@ -9,10 +11,16 @@ import { command, folder, freePort, processesOf, repository, run, serve, until }
 
 const LONG = 90_000
 
+interface Worker {
+  readonly kill: Effect.Effect<unknown>
+  /** Its exit code. */
+  readonly stop: Effect.Effect<number | null>
+}
+
 /** A process that only works for sandboxes. Killed with the scope. */
 const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<string, string>> = {}) =>
   Effect.acquireRelease(
-    Effect.callback<{ readonly kill: Effect.Effect<void> }>((resume) => {
+    Effect.callback<Worker>((resume) => {
       const child = spawn(process.execPath, [command, "serve"], {
         cwd: dataDir,
         env: {
@@ -26,17 +34,17 @@ const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<
         }
       })
       let output = ""
-      const exited = new Promise<void>((end) => child.once("exit", () => end()))
+      const exited = new Promise<number | null>((end) => child.once("exit", end))
       void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
       const listen = (chunk: Buffer) => {
         output += chunk.toString()
         if (/^Slipway +worker/mu.test(output)) {
-          resume(Effect.succeed({
-            kill: Effect.promise(() => {
-              child.kill("SIGKILL")
+          const end = (signal: NodeJS.Signals) =>
+            Effect.promise(() => {
+              child.kill(signal)
               return exited
             })
-          }))
+          resume(Effect.succeed({ kill: end("SIGKILL"), stop: end("SIGTERM") }))
         }
       }
       child.stdout.on("data", listen)
@@ -151,19 +159,93 @@ it.live("each of two processes that do everything gives its own files and the ot
     assert.strictEqual((yield* other.stop("SIGTERM")).code, 0)
   }).pipe(Effect.scoped), LONG)
 
-it.live("a worker that was told to serve files on a public address does not start", () =>
+it.live(
+  "a worker alone tells its metrics and health at an address of its own, while its database is silent and until its last turn ended",
+  () =>
+    Effect.gen(function*() {
+      const [front, back] = [yield* folder, yield* folder]
+      const url = yield* TestPostgres.database(Migrations.layer)
+      const network = yield* SilentNetwork.make(url)
+      const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
+      yield* run(back, ["repos", "add", "acme/distinctive-shop", repository(back)], { DATABASE_URL: url })
+      const [watched, link] = [`127.0.0.1:${yield* freePort}`, `127.0.0.1:${yield* freePort}`]
+      const working = yield* worker(back, network.url, {
+        SLIPWAY_METRICS_ADDRESS: watched,
+        SLIPWAY_WORKER_ADDRESS: link,
+        SLIPWAY_WORKER_SLOTS: "8",
+        SLIPWAY_DRAIN_SECONDS: "600"
+      })
+      const ask = (at: string, options: RequestInit = {}) =>
+        Effect.promise(async () => {
+          const reply = await fetch(`http://${at}`, options)
+          return { status: reply.status, type: reply.headers.get("content-type"), text: await reply.text() }
+        })
+      const statuses = Effect.forEach(["/healthz", "/readyz", "/metrics"], (asked) =>
+        Effect.map(ask(watched + asked), ({ status }) => status))
+
+      const { json } = asking(server.url, server.key)
+      const made = yield* json("/sandboxes", { repos: [{ fullName: "acme/distinctive-shop" }], prompt: "[[say distinctive]]" })
+      const sandbox = `/sandboxes/${made.said.id}`
+      const turnIs = (active: boolean) =>
+        until(json(sandbox), ({ said }) => said.status === "running" && said.turn.active === active)
+      yield* turnIs(false)
+      const metrics = yield* ask(`${watched}/metrics`)
+      assert.deepStrictEqual([metrics.status, metrics.type], [200, "text/plain; version=0.0.4; charset=utf-8"])
+      const { values } = parse(metrics.text)
+      const expected = {
+        slipway_boots_started_total: 1,
+        "slipway_turns_ended_total{state=\"succeeded\"}": 1,
+        slipway_worker_slots: 8,
+        slipway_worker_boots_paused: 0,
+        slipway_event_logs_purged_total: 0,
+        "slipway_webhook_attempts_total{outcome=\"delivered\"}": 0
+      }
+      assert.deepStrictEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, values.get(name)])), expected)
+      for (
+        const name of ["process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "nodejs_heap_size_used_bytes"]
+      ) {
+        assert.isAbove(values.get(name) ?? 0, 0, name)
+      }
+      assert.notMatch(metrics.text, /distinctive|slipway_sandboxes\b/u)
+      assert.deepStrictEqual(yield* statuses, [200, 200, 200])
+      assert.strictEqual((yield* ask(`${watched}/nothing`)).status, 404)
+      assert.strictEqual((yield* ask(`${watched}/metrics`, { method: "POST" })).status, 405)
+      // Where files are read, metrics are not told.
+      assert.strictEqual((yield* ask(`${link}/metrics`)).status, 404)
+
+      yield* network.silence
+      assert.deepStrictEqual(yield* statuses, [200, 503, 200])
+      yield* network.restore
+      yield* until(statuses, ([, ready]) => ready === 200)
+
+      const sent = yield* json(`${sandbox}/messages`, { prompt: "[[hang]]" })
+      assert.strictEqual(sent.status, 201, JSON.stringify(sent.said))
+      yield* turnIs(true)
+      const stopping = yield* Effect.forkChild(working.stop)
+      const draining = yield* until(ask(`${watched}/readyz`), ({ status }) => status === 503)
+      assert.strictEqual(JSON.parse(draining.text).error.message, "The worker is shutting down.")
+      assert.deepStrictEqual(yield* statuses, [200, 503, 200])
+      yield* json(`${sandbox}/interrupt`, {})
+      assert.strictEqual(yield* Fiber.join(stopping), 0)
+    }).pipe(Effect.scoped),
+  LONG
+)
+
+it.live("a worker that was told to serve files or metrics on a public address does not start", () =>
   Effect.gen(function*() {
     const data = yield* folder
     const url = yield* TestPostgres.database(Migrations.layer)
-    const ended = yield* run(data, ["serve"], {
-      DATABASE_URL: url,
-      SLIPWAY_ROLE: "worker",
-      SLIPWAY_WORKER_ADDRESS: "8.8.8.8:4001",
-      SLIPWAY_PUBLIC_URL: "https://slipway.test"
-    })
-    assert.strictEqual(ended.code, 1)
-    assert.match(
-      ended.stderr,
-      /^slipway: A worker cannot serve working trees at 8\.8\.8\.8:4001: it is neither [^\n]*SLIPWAY_WORKER_ADDRESS\.$/mu
-    )
+    for (const [setting, what] of [["SLIPWAY_WORKER_ADDRESS", "working trees"], ["SLIPWAY_METRICS_ADDRESS", "metrics"]] as const) {
+      const { code, stderr } = yield* run(data, ["serve"], {
+        DATABASE_URL: url,
+        SLIPWAY_ROLE: "worker",
+        SLIPWAY_PUBLIC_URL: "https://slipway.test",
+        [setting]: "8.8.8.8:4001"
+      })
+      assert.strictEqual(code, 1)
+      assert.match(
+        stderr,
+        new RegExp(`^slipway: A worker cannot serve ${what} at 8\\.8\\.8\\.8:4001: it is neither [^\\n]*${setting}\\.$`, "mu")
+      )
+    }
   }).pipe(Effect.scoped), LONG)

@@ -1,0 +1,40 @@
+/** A worker's HTTP server beside the API: on loopback or a private network, since what is said there is not encrypted. */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Effect, Layer } from "effect"
+import { HttpServer, type HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { createServer, type Server } from "node:http"
+import { refusal, type Served } from "./PrivateAddress.ts"
+
+const LIMITS = {
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  connectionsCheckingInterval: 2_000,
+  maxHeaderSize: 4096,
+  keepAliveTimeout: 1_000
+}
+/** Without a byte in either direction: beyond the longest a download may stand still. */
+const QUIET_MILLIS = 600_000
+
+/** Answers until the scope closes. The address is one that `PrivateAddress.resolve` gave. */
+export const layer = <E, R>(
+  served: Served,
+  answer: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
+) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const refuse = yield* refusal(served)
+    let node: Server | undefined
+    const server = NodeHttpServer.layer(() => {
+      node = createServer(LIMITS)
+      node.setTimeout(QUIET_MILLIS, (socket) => socket.destroy())
+      return node
+    }, { ...served.listen, gracefulShutdownTimeout: "1 second" }).pipe(
+      Layer.catchTag("ServeError", ({ cause }) =>
+        Layer.effect(
+          HttpServer.HttpServer,
+          refuse(cause instanceof Error ? `${cause.message}.` : "it cannot be listened on.")
+        ))
+    )
+    // Between the two: a request that is only half there has no handler that would end.
+    const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
+    return HttpServer.serve(answer).pipe(Layer.provideMerge(cut), Layer.provideMerge(server))
+  }))

@@ -1,0 +1,38 @@
+/**
+ * Where a process that only works for sandboxes is watched: `GET /metrics` for Prometheus, `GET /healthz` and `GET /readyz` for
+ * supervisors, without a key. What is live in the database every process that answers requests tells: here nothing is asked of it,
+ * so that a worker can be watched while its database is away.
+ */
+import { type Endpoint, resolve } from "@slipway/adapters/worker-link/PrivateAddress"
+import * as PrivateServer from "@slipway/adapters/worker-link/PrivateServer"
+import * as WorkerHealth from "@slipway/adapters/worker-link/WorkerHealth"
+import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
+import * as ProcessMetrics from "@slipway/http/handlers/ProcessMetrics"
+import { Effect, Layer } from "effect"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { PrometheusMetrics } from "effect/observability"
+
+/** Built before the worker and closed after it: a worker that takes hours for its last turns is watched all the same. */
+export const layer = (listen: Endpoint) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const served = { what: "metrics", listen, option: "metricsListen" } as const
+    const resolved = yield* resolve(served)
+    // Until the worker says how it is.
+    yield* (yield* WorkerTrouble).report(Effect.succeed("The worker is starting."))
+    const health = yield* WorkerHealth.answers
+    const lookAtProcess = yield* ProcessMetrics.make
+    const metrics = Effect.gen(function*() {
+      yield* lookAtProcess
+      return HttpServerResponse.text(yield* PrometheusMetrics.format(), {
+        contentType: "text/plain; version=0.0.4; charset=utf-8",
+        headers: { "cache-control": "no-store" }
+      })
+    })
+    const answer = Effect.gen(function*() {
+      const { method, url } = yield* HttpServerRequest.HttpServerRequest
+      const found = url === "/metrics" ? metrics : health.get(url)
+      if (found === undefined) return HttpServerResponse.empty({ status: 404 })
+      return method === "GET" ? yield* found : HttpServerResponse.empty({ status: 405, headers: { allow: "GET" } })
+    })
+    return PrivateServer.layer({ ...served, listen: resolved }, answer)
+  }))
