@@ -1,59 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
-import * as TracesOtlp from "@slipway/adapters/traces/TracesOtlp"
 import * as RootSpan from "@slipway/domain/RootSpan"
-import { Effect, Layer, Metric, Option, Redacted } from "effect"
-import { createServer, type ServerResponse } from "node:http"
-
-interface Sent {
-  readonly name: string
-  readonly traceId: string
-  readonly attributes: ReadonlyArray<{ readonly key: string; readonly value: { readonly stringValue?: string } }>
-  readonly links: ReadonlyArray<unknown>
-  readonly status: { readonly code: number; readonly message?: string }
-}
-
-/** A collector that answers as `answer` does, until the scope closes. */
-const collector = (answer: (response: ServerResponse) => void = (response) => void response.end("{}")) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly url: string; readonly bodies: Array<string>; readonly close: () => void }>((resume) => {
-      const bodies: Array<string> = []
-      const server = createServer((request, response) => {
-        let body = ""
-        request.on("data", (chunk: Buffer) => (body += chunk.toString()))
-        request.on("end", () => {
-          bodies.push(body)
-          answer(response)
-        })
-      })
-      server.listen(0, "127.0.0.1", () => {
-        const address = server.address()
-        const port = typeof address === "object" && address !== null ? address.port : 0
-        const close = () => {
-          server.close()
-          server.closeAllConnections()
-        }
-        resume(Effect.succeed({ url: `http://127.0.0.1:${port}/v1/traces`, bodies, close }))
-      })
-    }),
-    ({ close }) => Effect.sync(close)
-  )
-
-const spansOf = (bodies: ReadonlyArray<string>): ReadonlyArray<Sent> =>
-  bodies.flatMap((body) => JSON.parse(body).resourceSpans[0].scopeSpans[0].spans)
-
-const options = (url: string): TracesOtlp.Options => ({
-  url,
-  headers: new Map([["x-key", Redacted.make("headersecret0123456789")]]),
-  serviceName: "test",
-  serviceVersion: "1",
-  sampler: { name: "parentbased_always_on", ratio: 1 },
-  // What waits is sent when the layer ends.
-  interval: 3_600_000
-})
-
-const collecting = <A, E>(self: Effect.Effect<A, E>, given: TracesOtlp.Options) =>
-  Effect.provide(self, TracesOtlp.layer(given).pipe(Layer.provide(Layer.succeed(Redaction, new Redactor()))))
+import { Deferred, Effect, Metric, Option } from "effect"
+import type { ServerResponse } from "node:http"
+import { collecting, collector, options, spansOf } from "./Collector.ts"
 
 const dropped = Effect.map(Metric.snapshot, (metrics) => {
   const found = metrics.find(({ id }) => id === "slipway_spans_dropped_total")
@@ -124,6 +73,28 @@ describe("traces by OTLP", () => {
         { ...options(url), interval: 10 }
       )
       assert.strictEqual(got, 1)
+    }))
+
+  it.live("a collector that never answers keeps nobody waiting, and no more than may wait is kept for it", () =>
+    Effect.gen(function*() {
+      const asked = yield* Deferred.make<ServerResponse>()
+      const { bodies, url } = yield* collector((response) => {
+        if (!Deferred.doneUnsafe(asked, Effect.succeed(response))) response.end("{}")
+      })
+      const many = Effect.replicateEffect(RootSpan.traced("small")(Effect.succeed(1)), 5000)
+      const { done, lost } = yield* collecting(
+        Effect.gen(function*() {
+          yield* RootSpan.traced("first")(Effect.void)
+          const hanging = yield* Deferred.await(asked)
+          const done = yield* many
+          const lost = yield* dropped
+          hanging.end("{}")
+          return { done, lost }
+        }),
+        { ...options(url), interval: 10, queue: 100 }
+      )
+      assert.strictEqual(done.length, 5000)
+      assert.deepStrictEqual([lost, spansOf(bodies).length], [4900, 101])
     }))
 
   it.live("a sampler by ratio collects whole traces, and one that goes by parents what a caller collects", () =>

@@ -34,8 +34,8 @@ export const attribute = ({ attributes }: Span, name: string): string | undefine
   return value === undefined ? undefined : String(Object.values(value)[0])
 }
 
-/** Listens until the scope closes. `status`: what it answers. */
-export const make = (status: () => number = () => 200) =>
+/** Listens until the scope closes. `status`: what it answers; `null`: nothing, ever. */
+export const make = (status: () => number | null = () => 200) =>
   Effect.acquireRelease(
     Effect.callback<Receiver & { readonly close: () => void }>((resume) => {
       const requests: Array<{ readonly path: string; readonly headers: IncomingHttpHeaders; readonly body: string }> = []
@@ -50,7 +50,7 @@ export const make = (status: () => number = () => 200) =>
           if (code === 200) {
             for (const { scopeSpans } of JSON.parse(body).resourceSpans) for (const scope of scopeSpans) spans.push(...scope.spans)
           }
-          response.writeHead(code, { "content-type": "application/json" }).end("{}")
+          if (code !== null) response.writeHead(code, { "content-type": "application/json" }).end("{}")
         })
       })
       server.listen(0, "127.0.0.1", () => {

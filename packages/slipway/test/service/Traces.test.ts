@@ -2,6 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { parse } from "@slipway/http/testing/PrometheusText"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { folder, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
@@ -125,6 +126,52 @@ it.live(
       assert.notMatch(bodies, /canary/u)
       assert.notInclude(bodies, key)
       assert.notMatch(server.output(), /collectorcanary/u)
+    }).pipe(Effect.scoped),
+  90_000
+)
+
+it.live(
+  "a collector that never answers costs spans, which are counted: requests and turns go on, and the service ends when it is asked to",
+  () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const collector = yield* OtlpReceiver.make(() => null)
+      const settings = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), SLIPWAY_ISOLATION: "none" }
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)], settings)
+      const server = yield* serve(data, { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
+      const made = yield* run(data, ["keys", "create", "--grant", "scraper", "--scopes", "metrics:read", "--json"], settings)
+      const scraper = String(JSON.parse(made.stdout).key)
+      const ask = (address: string, key: string | undefined, body?: object) =>
+        Effect.promise(async () => {
+          const response = await fetch(`${server.url}${address}`, {
+            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+            ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
+          })
+          const text = await response.text()
+          assert.isTrue(response.ok, `${address}: ${response.status} ${text}`)
+          return text
+        })
+      const api = (address: string, body?: object) =>
+        Effect.map(ask(`/api/public/v1/sandboxes${address}`, server.key, body), (text) => JSON.parse(text))
+      const counted = Effect.map(ask("/metrics", scraper), (text) => {
+        const { values } = parse(text)
+        return { sent: values.get("slipway_spans_sent_total"), dropped: values.get("slipway_spans_dropped_total") ?? 0 }
+      })
+
+      const many = Effect.forEach(Array.from({ length: 100 }), () => api(""), { concurrency: 20, discard: true })
+      yield* until(Effect.andThen(many, counted), ({ dropped }) => dropped > 0)
+      yield* until(Effect.sync(collector.requests), ({ length }) => length > 0)
+      const { id } = yield* api("", { repos: [{ fullName: "acme/shop" }], prompt: "[[say hello]]" })
+      const turns = (count: number) =>
+        until(
+          api(`/${id}/events`),
+          ({ data }) => data.filter(({ type }: { readonly type: string }) => type === "turn.completed").length === count
+        )
+      yield* turns(1)
+      yield* api(`/${id}/messages`, { prompt: "[[say again]]" })
+      yield* turns(2)
+      assert.strictEqual((yield* counted).sent, 0)
+      assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     }).pipe(Effect.scoped),
   90_000
 )
