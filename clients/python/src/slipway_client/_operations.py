@@ -1,0 +1,403 @@
+# Written by scripts/python-client.mjs from the API's description: do not edit.
+from __future__ import annotations
+
+from typing import Literal
+
+from . import types
+from ._transport import Download, Transport, new_key, segment
+
+VERSION = "0.1.0"
+
+
+class Operations(Transport):
+    """Every operation of the API, as the service describes it at `/docs`."""
+
+    def create_sandbox(
+        self,
+        body: types.CreateSandbox,
+        *,
+        idempotency_key: str | None = None,
+    ) -> types.Sandbox:
+        """
+        Create a sandbox
+
+        Accepts the creation and answers at once; the sandbox boots on its own. With an
+        `Idempotency-Key`, repeating the same request gives the same sandbox with status 200, and
+        another request under the same key gives 409.
+        """
+        return self._json(
+            "POST",
+            "/sandboxes",
+            body=body,
+            idempotency_key=idempotency_key or new_key(),
+        )
+
+    def list_sandboxes(
+        self,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        status: Literal[
+            "queued",
+            "creating",
+            "running",
+            "succeeded",
+            "failed",
+            "terminating",
+            "terminated",
+        ] | None = None,
+        repo: str | None = None,
+    ) -> types.SandboxPage:
+        """
+        List sandboxes
+
+        Sandboxes of the key's grant, newest first. `after` is the `nextCursor` of the page before;
+        it may be combined with any filter. `repo` matches any of a sandbox's repositories, whatever
+        the case.
+        """
+        return self._json(
+            "GET",
+            "/sandboxes",
+            query={"after": after, "limit": limit, "status": status, "repo": repo},
+        )
+
+    def get_sandbox(
+        self,
+        sandbox_id: str,
+    ) -> types.Sandbox:
+        """
+        Get a sandbox
+
+        The sandbox as it is now. `usage` is eventually consistent.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}",
+        )
+
+    def get_setup(
+        self,
+        sandbox_id: str,
+    ) -> types.Setup:
+        """
+        Get a sandbox's setup
+
+        How the commands went by which the repositories make the sandbox ready, and what they wrote.
+        The newest run; while it runs, as it was at most two seconds ago.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/setup",
+        )
+
+    def terminate_sandbox(
+        self,
+        sandbox_id: str,
+    ) -> types.CommandResult:
+        """
+        Terminate a sandbox
+
+        Ends the sandbox for good. Safe to repeat: later calls answer `duplicate`.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/terminate",
+        )
+
+    def interrupt_turn(
+        self,
+        sandbox_id: str,
+    ) -> types.CommandResult:
+        """
+        Interrupt the active turn
+
+        The sandbox keeps running. `rejected` with `no_active_turn` or `sandbox_terminal` when there
+        is nothing to interrupt.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/interrupt",
+        )
+
+    def restore_checkpoint(
+        self,
+        sandbox_id: str,
+        body: types.RestoreCheckpoint,
+    ) -> types.CommandResult:
+        """
+        Go back to a checkpoint
+
+        Trees and conversation become those of the checkpoint; the log goes on. Between turns only,
+        else `rejected` with `turn_active`; `restore_active` while another checkpoint is being
+        restored. `sandbox.restored` tells what came of it.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/restore",
+            body=body,
+        )
+
+    def fork_sandbox(
+        self,
+        sandbox_id: str,
+        body: types.ForkSandbox,
+        *,
+        idempotency_key: str | None = None,
+    ) -> types.Sandbox:
+        """
+        Fork a sandbox
+
+        A new sandbox of the same repositories, whose trees start as a checkpoint of this one; it
+        may be finished. With the same runtime its conversation goes on; another one is told the
+        messages so far. This sandbox stays as it is. Answers as a creation does, also to a repeated
+        `Idempotency-Key`.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/fork",
+            body=body,
+            idempotency_key=idempotency_key or new_key(),
+        )
+
+    def decide_approval(
+        self,
+        sandbox_id: str,
+        approval_id: str,
+        body: types.ApprovalDecision,
+    ) -> types.CommandResult:
+        """
+        Approve or deny a tool call
+
+        The first decision wins. `approvalId` is the `approval_id` of the `approval.requested`
+        event. The agent is told the `reason` of a denial with it, where its runtime can be; else it
+        waits for the agent as a message does, which is refused when ten wait. `scope` needs a
+        request of the `kind` `edit`, `command` or `network`.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/approvals/{segment(approval_id)}",
+            body=body,
+        )
+
+    def send_message(
+        self,
+        sandbox_id: str,
+        body: types.SendMessage,
+        *,
+        idempotency_key: str | None = None,
+    ) -> types.MessageResult:
+        """
+        Send a message
+
+        Starts the next turn of a running sandbox. While a turn is active, `whenBusy` says what
+        becomes of it; at most 10 messages wait.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/messages",
+            body=body,
+            idempotency_key=idempotency_key or new_key(),
+        )
+
+    def list_messages(
+        self,
+        sandbox_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> types.MessagePage:
+        """
+        List messages
+
+        Prompts and the agent's complete messages, oldest first.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/messages",
+            query={"after": after, "limit": limit},
+        )
+
+    def cancel_message(
+        self,
+        sandbox_id: str,
+        message_id: str,
+    ) -> types.CommandResult:
+        """
+        Take back a message that waits
+
+        `messageId` is the `turnId` that sending it answered. Safe to repeat: later calls answer
+        `duplicate`. 409 `message_not_waiting` once its turn began or an agent has it; the message
+        says which.
+        """
+        return self._json(
+            "DELETE",
+            f"/sandboxes/{segment(sandbox_id)}/messages/{segment(message_id)}",
+        )
+
+    def list_checkpoints(
+        self,
+        sandbox_id: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> types.CheckpointPage:
+        """
+        List checkpoints
+
+        What is kept of a sandbox so that it outlives its machine, oldest first.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/checkpoints",
+            query={"after": after, "limit": limit},
+        )
+
+    def list_events(
+        self,
+        sandbox_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> types.SandboxEventPage:
+        """
+        List events
+
+        Durable events after a cursor, oldest first: for what a stream missed.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/events",
+            query={"after": after, "limit": limit},
+        )
+
+    def list_files(
+        self,
+        sandbox_id: str,
+        *,
+        directory: str | None = None,
+        repo: str | None = None,
+    ) -> types.FileTree:
+        """
+        List a directory
+
+        The immediate entries of one directory; the root when `directory` is left out. Needs a
+        running sandbox.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/files/tree",
+            query={"directory": directory, "repo": repo},
+        )
+
+    def download_file(
+        self,
+        sandbox_id: str,
+        path: str,
+        *,
+        repo: str | None = None,
+    ) -> Download:
+        """
+        Download a file
+
+        The bytes of one file, at most 100 MiB. Needs a running sandbox.
+        """
+        return self._download(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/files/download",
+            query={"path": path, "repo": repo},
+        )
+
+    def get_file_content(
+        self,
+        sandbox_id: str,
+        path: str,
+        *,
+        repo: str | None = None,
+    ) -> types.FileContent:
+        """
+        Compare a file
+
+        One file as text: as it is now, as published last, and where the sandbox started. At most 1
+        MiB each. Of a path that was never there every version is `null`.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/files/content",
+            query={"path": path, "repo": repo},
+        )
+
+    def diff_files(
+        self,
+        sandbox_id: str,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        path: str | None = None,
+        repo: str | None = None,
+    ) -> str:
+        """
+        Compare trees
+
+        What differs between two versions of a repository's tree, as a patch of at most 10 MiB.
+        Protected files are named, not shown. Of a sandbox that succeeded or failed `working` is its
+        last checkpoint.
+        """
+        return self._text(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/files/diff",
+            query={"from": from_, "to": to, "path": path, "repo": repo},
+        )
+
+    def publish_pull_request(
+        self,
+        sandbox_id: str,
+        body: types.PublishPullRequest | None = None,
+    ) -> types.PullRequestStatus:
+        """
+        Publish a draft pull request
+
+        Pushes the sandbox's changes and opens a draft pull request, or updates the open one. There
+        is never more than one. Answers after at most 20 seconds; `actionState` then tells whether
+        it is still under way.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/pull-request",
+            body=body,
+        )
+
+    def get_pull_request(
+        self,
+        sandbox_id: str,
+        *,
+        repo: str | None = None,
+    ) -> types.PullRequestStatus:
+        """
+        Get the pull request
+
+        How the pull request stands; `pullRequest` is `null` before anything was published.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/pull-request",
+            query={"repo": repo},
+        )
+
+    def list_partner_events(
+        self,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> types.PartnerEventPage:
+        """
+        List partner events
+
+        Credit claims and what followed from them, in ascending `sequence`, which starts at 1 and
+        has no gaps. Save `nextCursor` once every event of the page is processed and pass it as the
+        next `after`; an empty page gives `after` back. Deduplicate by `id`.
+        """
+        return self._json(
+            "GET",
+            "/events",
+            query={"after": after, "limit": limit},
+        )

@@ -1,0 +1,1853 @@
+# Written by scripts/python-client.mjs from the API's description: do not edit.
+"""What goes over the wire. Values may be added over time, such as types of events: ignore what you do not know."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, Union
+
+
+class _Readiness(TypedDict):
+    status: Literal["ok"]
+    """Always `ok`; anything else is another status code."""
+
+
+class Readiness(_Readiness, total=False):
+    problem: str
+    """
+    What keeps the worker of this process from booting sandboxes although requests are answered: a
+    sentence for people.
+    """
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+    """Always `ok`; anything else is another status code."""
+
+
+class PartnerEventPage(TypedDict):
+    data: list[PartnerEvent]
+    """In ascending `sequence`."""
+    nextCursor: int
+    """The `sequence` of the last event, or `after` when there was none."""
+
+
+PartnerEvent = Union[
+    "CreditClaimCreatedEvent",
+    "CreditClaimClaimedEvent",
+    "ProjectConnectedEvent",
+    "TaskStartedEvent",
+    "PullRequestOpenedEvent",
+    "ConversionPaidEvent",
+]
+"""An event of the feed. Ignore types and fields you do not know."""
+
+
+class CreditClaimCreatedEvent(TypedDict):
+    type: Literal["credit_claim.created"]
+    """What happened."""
+    data: CreditClaimCreatedEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class CreditClaimCreatedEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    creditAmount: int
+    """Credits that the claim adds."""
+    createdAt: Timestamp
+    """When the claim was created."""
+    status: Literal["pending"]
+    """It was not claimed yet."""
+    claimedAt: None
+    """It was not claimed yet."""
+
+
+class CreditClaimClaimedEvent(TypedDict):
+    type: Literal["credit_claim.claimed"]
+    """What happened."""
+    data: CreditClaimClaimedEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class CreditClaimClaimedEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    creditAmount: int
+    """Credits that the claim adds."""
+    createdAt: Timestamp
+    """When the claim was created."""
+    status: Literal["claimed"]
+    """Its credits were added."""
+    claimedAt: Timestamp
+    """When its credits were added."""
+
+
+class ProjectConnectedEvent(TypedDict):
+    type: Literal["project.connected"]
+    """What happened."""
+    data: ProjectConnectedEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class ProjectConnectedEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    occurredAt: Timestamp
+    """When it happened, which may be long before it was recorded."""
+    projectId: str
+    """The project, by its id in the operator's system."""
+
+
+class TaskStartedEvent(TypedDict):
+    type: Literal["task.started"]
+    """What happened."""
+    data: TaskStartedEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class TaskStartedEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    occurredAt: Timestamp
+    """When it happened, which may be long before it was recorded."""
+    taskId: str
+    """The task: the id of its sandbox."""
+    projectId: str | None
+    """The project of the task's first repository, if there is one."""
+
+
+class PullRequestOpenedEvent(TypedDict):
+    type: Literal["pull_request.opened"]
+    """What happened."""
+    data: PullRequestOpenedEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class PullRequestOpenedEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    occurredAt: Timestamp
+    """When it happened, which may be long before it was recorded."""
+    pullRequestId: str
+    """Derived from the host, the repository and the number: the same for ever."""
+    taskId: str
+    """The task: the id of its sandbox."""
+    projectId: str | None
+    """The project of the task's first repository, if there is one."""
+
+
+class ConversionPaidEvent(TypedDict):
+    type: Literal["conversion.paid"]
+    """What happened."""
+    data: ConversionPaidEventData
+    """What there is to know of it."""
+    id: str
+    """Given when it is recorded: the same in every delivery and every reading."""
+    sequence: int
+    """From 1, without gaps, within the grant."""
+    createdAt: Timestamp
+    """When it was recorded."""
+
+
+class ConversionPaidEventData(TypedDict):
+    """What there is to know of it."""
+
+    claimId: str
+    """The claim this counts for."""
+    leadId: str
+    """Whom the offer was made to, in the partner's words."""
+    variant: str
+    """Which offer it was, in the partner's words."""
+    occurredAt: Timestamp
+    """When it happened, which may be long before it was recorded."""
+    conversionId: str
+    """Derived from the organization: it converts once."""
+
+
+Timestamp = str
+"""UTC, with exactly three fraction digits."""
+
+
+class PullRequestStatus(TypedDict):
+    actionState: Literal["idle", "publishing", "updating", "failed"]
+    """
+    `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last
+    one failed.
+    """
+    checks: Checks
+    """What runs on the head commit."""
+    comments: list[PullRequestComment]
+    """Oldest first."""
+    pullRequest: PullRequest | None
+    """As the host has it; `null` before anything was published."""
+    repository: str
+    """`owner/name`."""
+    detailsPending: bool
+    """Whether some of it is not known yet: ask again in a moment."""
+
+
+class PullRequest(TypedDict):
+    id: int
+    """The host's number of it, over all repositories."""
+    nodeId: str
+    """The host's other id of it."""
+    number: int
+    """Its number in the repository."""
+    url: str
+    """Its page, for people."""
+    title: str
+    """The sandbox's title when it was opened."""
+    state: Literal["open", "closed"]
+    """`closed` with `merged: true` is a merged one."""
+    draft: bool
+    """Whether it is a draft."""
+    merged: bool
+    """Whether it was merged."""
+    baseRef: str
+    """The branch it is to be merged into."""
+    headRef: str
+    """The branch the sandbox publishes to."""
+    headSha: str
+    """The newest commit of `headRef`."""
+    createdAt: Timestamp
+    """When it was opened."""
+    updatedAt: Timestamp
+    """When anything of it last changed."""
+    additions: int
+    """Lines added, all files together."""
+    deletions: int
+    """Lines removed, all files together."""
+    changedFiles: int
+    """Files that differ from the base."""
+
+
+class PullRequestComment(TypedDict):
+    id: int
+    """The host's number of it."""
+    title: str
+    """Where it stands: on the pull request, or on a file."""
+    author: str
+    """Login of who wrote it."""
+    authorAvatarUrl: str
+    """A picture of the author."""
+    createdAt: str
+    """When it was written, as the host writes it."""
+    updatedAt: str
+    """When it last changed, as the host writes it."""
+    url: str
+    """Its place on the page, for people."""
+
+
+class _Checks(TypedDict):
+    label: str
+    """For display: `No checks`, `2 of 3 checks passed`."""
+    runs: list[WorkflowRun]
+    """Workflow runs of the head commit."""
+    checkRuns: list[CheckRun]
+    """Check runs of the head commit."""
+    state: Literal["idle", "pending", "success", "failure", "error"]
+    """All of them together; `idle`: there are none."""
+
+
+class Checks(_Checks, total=False):
+    error: str
+    """Why they are not known, for people; left out where they are."""
+    updatedAt: str
+    """When they last changed; left out where that is not known."""
+
+
+class _CheckRun(TypedDict):
+    id: int
+    """The host's number of it."""
+    name: str
+    """The check's name."""
+    status: str
+    """Where it is, in the host's word, such as `completed`."""
+    url: str
+    """Its page, for people."""
+
+
+class CheckRun(_CheckRun, total=False):
+    completedAt: str
+    """When it ended, as the host writes it; left out before."""
+    conclusion: str
+    """How it ended, in the host's word; left out before."""
+    startedAt: str
+    """When it began, as the host writes it; left out before."""
+
+
+class _WorkflowRun(TypedDict):
+    id: int
+    """The host's number of it."""
+    name: str
+    """The workflow's name."""
+    createdAt: str
+    """When it was started, as the host writes it."""
+    event: str
+    """What started it, such as `push`."""
+    headBranch: str
+    """The branch it runs on."""
+    headSha: str
+    """The commit it runs on."""
+    runNumber: int
+    """Which run of the workflow it is, from 1."""
+    status: str
+    """Where it is, in the host's word, such as `in_progress`."""
+    updatedAt: str
+    """When it last changed, as the host writes it."""
+    url: str
+    """Its page, for people."""
+
+
+class WorkflowRun(_WorkflowRun, total=False):
+    conclusion: str
+    """How it ended, in the host's word; left out while it runs."""
+
+
+class PublishPullRequest(TypedDict, total=False):
+    repo: str
+    """Which of the sandbox's repositories; may be left out when there is one."""
+
+
+class FileContent(TypedDict):
+    path: str
+    """Relative to the repository, normalised."""
+    repo: str
+    """`owner/name`, as the sandbox spells it."""
+    status: Literal["added", "deleted", "modified", "renamed", "untracked"] | None
+    """As the listing of its directory says."""
+    binary: bool
+    """Of the newest version there is."""
+    size: int | None
+    """Bytes of the file as it is now; `null` when it is not there."""
+    previousPath: str | None
+    """What a renamed file was called before, else `null`."""
+    editable: Literal[False]
+    """Files are read-only."""
+    editReason: str
+    """Why the file cannot be edited, for people."""
+    working: FileVersion | None
+    """As it is now; `null` when it is not there."""
+    head: FileVersion | None
+    """As published last; before that, as where the sandbox started."""
+    base: FileVersion | None
+    """As the sandbox found it."""
+    reviewHead: FileVersion | None
+    """Reserved: always `null`."""
+
+
+class FileVersion(TypedDict):
+    content: str | None
+    """The text; `null` when the file is binary."""
+    text: str | None
+    """The same as `content`."""
+    hash: str
+    """The id git gives a blob of these bytes."""
+    ref: str
+    """`working`, or the commit that holds this version."""
+    size: int
+    """Bytes."""
+    binary: bool
+    """Whether it is no text: it has a NUL in its first 8,000 bytes."""
+
+
+class FileTree(TypedDict):
+    directory: str
+    """Normalised; the root is empty."""
+    entries: list[FileEntry]
+    """
+    Directories first, then byte order of `name`. Deleted files are listed in the directory they
+    were in.
+    """
+    partialWarnings: list[Literal["entries_truncated", "unreadable_entries", "invalid_names"]]
+    """What the listing leaves out, and why."""
+    scope: Literal["all", "changed"]
+    """Always `all`; `changed` is reserved."""
+
+
+class FileEntry(TypedDict):
+    name: str
+    """Its name in the directory."""
+    path: str
+    """Relative to the repository, `/` between segments."""
+    depth: int
+    """Number of slashes in `path`."""
+    kind: Literal["file", "directory", "symlink", "submodule"]
+    """
+    `submodule`: another repository, recorded in the commit or just lying in the tree (those are
+    never published).
+    """
+    status: Literal["added", "deleted", "modified", "renamed", "untracked"] | None
+    """
+    Against the commit the sandbox started from; `null`: unchanged, or ignored by git. New files are
+    `untracked` until they were published.
+    """
+    additions: int
+    """Lines; 0 when unchanged, binary or a directory."""
+    deletions: int
+    """Lines; 0 when unchanged, binary or a directory."""
+    size: int | None
+    """Bytes; `null` unless a regular, unprotected file."""
+    mtimeMs: float | None
+    """When it was last written, milliseconds since 1970; `null` when it is not there."""
+    previousPath: str | None
+    """What a renamed file was called before, else `null`."""
+
+
+class SandboxEventPage(TypedDict):
+    data: list[SandboxEventEnvelope]
+    """In the order they happened."""
+    nextCursor: str
+    """The id of the last event, or `after` when there was none."""
+
+
+SandboxEventEnvelope = Union[
+    "SandboxStatusEvent",
+    "SandboxBootEvent",
+    "SetupStartedEvent",
+    "SandboxForkedEvent",
+    "SandboxCheckpointEvent",
+    "SandboxRestoringEvent",
+    "SandboxRestoredEvent",
+    "SandboxErrorEvent",
+    "TurnStartedEvent",
+    "TurnUpdatedEvent",
+    "TurnCompletedEvent",
+    "MessageUpdatedEvent",
+    "MessageQueuedEvent",
+    "MessageSteeredEvent",
+    "MessageCancelledEvent",
+    "MessageCompletedEvent",
+    "ToolUpdatedEvent",
+    "ApprovalRequestedEvent",
+    "ApprovalResolvedEvent",
+    "PullRequestUpdatedEvent",
+    "UsageUpdatedEvent",
+    "SnapshotEvent",
+    "StreamResyncEvent",
+]
+"""An event of a sandbox. Ignore types and fields you do not know."""
+
+
+class _SandboxStatusEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.status"]
+    """What happened."""
+    data: SandboxStatusEventData
+    """What there is to know of it."""
+
+
+class SandboxStatusEvent(_SandboxStatusEvent, total=False):
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxStatusEventData(TypedDict):
+    status: Literal[
+        "queued",
+        "creating",
+        "running",
+        "succeeded",
+        "failed",
+        "terminating",
+        "terminated",
+    ]
+    """The new status."""
+
+
+class SandboxStatusEventData(_SandboxStatusEventData, total=False):
+    """What there is to know of it."""
+
+    previous: Literal[
+        "queued",
+        "creating",
+        "running",
+        "succeeded",
+        "failed",
+        "terminating",
+        "terminated",
+    ] | None
+    """The one before; `null` when the sandbox was accepted."""
+    reason: Literal[
+        "queue_timeout",
+        "boot_timeout",
+        "boot_failed",
+        "clone_failed",
+        "repo_not_accessible",
+        "idle_timeout",
+        "last_turn_failed",
+        "agent_lost",
+        "host_lost",
+        "terminated",
+        "max_lifetime",
+        "grant_revoked",
+        "release_failed",
+    ] | None
+    """Why, where there is more to say than the status."""
+    initiator: Literal["user", "policy", "provider", "system"]
+    """Who caused it."""
+
+
+class _SandboxBootEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.boot"]
+    """What happened."""
+    data: SandboxBootEventData
+    """What there is to know of it."""
+
+
+class SandboxBootEvent(_SandboxBootEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxBootEventData(TypedDict):
+    stage: Literal["provision", "clone", "setup", "agent_start", "ready"]
+    """What of the boot is done. `setup` comes later too, where trees were made again."""
+    ms: int
+    """How long the stage took, milliseconds."""
+
+
+class SandboxBootEventData(_SandboxBootEventData, total=False):
+    """What there is to know of it."""
+
+    repo: str
+    """The repository, where the stage is about one."""
+    cache: Literal["hit", "miss", "none"]
+    """With `setup`: whether what it fills was there already; `none` where nothing is cached."""
+    ignored: list[str]
+    """With `setup`: keys of the repository's file that do not count here."""
+    egress_refused: list[str]
+    """
+    With `setup`: what the repository would like to reach and the operator does not allow, as
+    `name:port`.
+    """
+    image_refused: str
+    """With `setup`: the image that the repository asks for, where the sandbox has another one."""
+    error: str
+    """
+    With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status.
+    """
+
+
+class _SetupStartedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["setup.started"]
+    """What happened."""
+    data: SetupStartedEventData
+    """What there is to know of it."""
+
+
+class SetupStartedEvent(_SetupStartedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SetupStartedEventData(TypedDict):
+    """What there is to know of it."""
+
+    limit_ms: int
+    """
+    What the setups of all repositories may take together, milliseconds. `sandbox.boot` with `setup`
+    tells how each ended.
+    """
+
+
+class _SandboxForkedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.forked"]
+    """What happened."""
+    data: SandboxForkedEventData
+    """What there is to know of it."""
+
+
+class SandboxForkedEvent(_SandboxForkedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxForkedEventData(TypedDict):
+    """What there is to know of it."""
+
+    sandbox_id: str
+    """The sandbox whose trees it starts with."""
+    checkpoint: int
+    """The checkpoint of that sandbox."""
+
+
+class _SandboxCheckpointEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.checkpoint"]
+    """What happened."""
+    data: SandboxCheckpointEventData
+    """What there is to know of it."""
+
+
+class SandboxCheckpointEvent(_SandboxCheckpointEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxCheckpointEventData(TypedDict, total=False):
+    """What there is to know of it."""
+
+    checkpoint: int
+    """Counts from 1; left out where it could not be taken."""
+    turn_id: str
+    """The newest turn that had ended."""
+    bytes: int
+    """How much is stored of it."""
+    ms: int
+    """How long it took, milliseconds."""
+    repos: list[SandboxCheckpointEventDataRepos]
+    """The tree of each repository."""
+    error: str
+    """
+    Why it could not be taken, for people. The sandbox works on; a machine that goes away takes the
+    changes since with it.
+    """
+
+
+class SandboxCheckpointEventDataRepos(TypedDict):
+    repo: str
+    """`owner/name`."""
+    sha: str
+    """The commit of the tree as it was. No branch of the repository has it."""
+
+
+class _SandboxRestoringEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.restoring"]
+    """What happened."""
+    data: SandboxRestoringEventData
+    """What there is to know of it."""
+
+
+class SandboxRestoringEvent(_SandboxRestoringEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxRestoringEventData(TypedDict):
+    """What there is to know of it."""
+
+    checkpoint: int
+    """The checkpoint that somebody wants back."""
+
+
+class _SandboxRestoredEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.restored"]
+    """What happened."""
+    data: SandboxRestoredEventData
+    """What there is to know of it."""
+
+
+class SandboxRestoredEvent(_SandboxRestoredEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxRestoredEventData(TypedDict):
+    cause: Literal["machine_lost", "machine_drained", "command", "fork"]
+    """Why."""
+
+
+class SandboxRestoredEventData(_SandboxRestoredEventData, total=False):
+    """What there is to know of it."""
+
+    checkpoint: int
+    """
+    The checkpoint that trees and conversation are from; left out where none could be restored.
+    """
+    lost_turn: str
+    """The turn whose changes are gone with its machine."""
+    damaged: list[int]
+    """Checkpoints that were tried first and could not be read, the newest first."""
+    error: str
+    """
+    Why nothing was restored, for people. Trees and conversation are as they were before it was
+    asked for.
+    """
+
+
+class _SandboxErrorEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.error"]
+    """What happened."""
+    data: SandboxErrorEventData
+    """What there is to know of it."""
+
+
+class SandboxErrorEvent(_SandboxErrorEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxErrorEventData(TypedDict):
+    """What there is to know of it."""
+
+    code: str
+    """For programs; codes may be added."""
+    message: str
+    """For people."""
+    retryable: bool
+    """Whether another try may succeed."""
+
+
+class _TurnStartedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["turn.started"]
+    """What happened."""
+    data: TurnStartedEventData
+    """What there is to know of it."""
+
+
+class TurnStartedEvent(_TurnStartedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class TurnStartedEventData(TypedDict):
+    """What there is to know of it."""
+
+    prompt_id: str
+    """Names the prompt; equals the id of the turn."""
+    text: str
+    """The prompt."""
+    files: list[Any]
+    """Reserved: always empty."""
+    author: TurnStartedEventDataAuthor
+    """Who sent the prompt."""
+
+
+class TurnStartedEventDataAuthor(TypedDict):
+    """Who sent the prompt."""
+
+    id: str
+    """Id of a user."""
+
+
+class _TurnUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["turn.updated"]
+    """What happened."""
+    data: TurnUpdatedEventData
+    """What there is to know of it."""
+
+
+class TurnUpdatedEvent(_TurnUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _TurnUpdatedEventData(TypedDict):
+    state: Literal[
+        "pending",
+        "running",
+        "awaiting_approval",
+        "succeeded",
+        "failed",
+        "interrupted",
+        "cancelled",
+    ]
+    """The new state."""
+    previous: Literal[
+        "pending",
+        "running",
+        "awaiting_approval",
+        "succeeded",
+        "failed",
+        "interrupted",
+        "cancelled",
+    ] | None
+    """The one before; `null` when the turn is new."""
+
+
+class TurnUpdatedEventData(_TurnUpdatedEventData, total=False):
+    """What there is to know of it."""
+
+    text: str
+    """With `pending`: the prompt."""
+    author: TurnUpdatedEventDataAuthor
+    """With `pending`: who sent the prompt."""
+    reason: Literal["interrupt"]
+    """Set when a command asked for the turn's end and the agent is still to answer."""
+    initiator: Literal["user", "policy", "provider", "system"]
+    """Who caused it."""
+
+
+class TurnUpdatedEventDataAuthor(TypedDict):
+    """With `pending`: who sent the prompt."""
+
+    id: str
+    """Id of a user."""
+
+
+class _TurnCompletedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["turn.completed"]
+    """What happened."""
+    data: TurnCompletedEventData
+    """What there is to know of it."""
+
+
+class TurnCompletedEvent(_TurnCompletedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _TurnCompletedEventData(TypedDict):
+    state: Literal["succeeded", "failed", "interrupted", "cancelled"]
+    """How the turn ended."""
+
+
+class TurnCompletedEventData(_TurnCompletedEventData, total=False):
+    """What there is to know of it."""
+
+    reason: str
+    """Why, where there is more to say; a word or a sentence for people."""
+    initiator: Literal["user", "policy", "provider", "system"]
+    """Who ended it, unless it was the agent."""
+
+
+class _MessageUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["message.updated"]
+    """What happened."""
+    data: MessageUpdatedEventData
+    """What there is to know of it."""
+
+
+class MessageUpdatedEvent(_MessageUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class MessageUpdatedEventData(TypedDict):
+    """What there is to know of it."""
+
+    part_id: str
+    """Events of one part replace each other."""
+    message_id: str
+    """The message that the part belongs to."""
+    kind: Literal["text", "reasoning"]
+    """`reasoning` is what the model thinks, `text` what it says."""
+    text: str
+    """All of the part so far."""
+
+
+class _MessageQueuedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["message.queued"]
+    """What happened."""
+    data: MessageQueuedEventData
+    """What there is to know of it."""
+
+
+class MessageQueuedEvent(_MessageQueuedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class MessageQueuedEventData(TypedDict):
+    """What there is to know of it."""
+
+    message_id: str
+    """Names the message; equals the id of the turn that it gets."""
+    position: int
+    """Counts from 1: how many turns it is until its own, if no agent takes it before."""
+    text: str
+    """The message."""
+    author: MessageQueuedEventDataAuthor
+    """Who sent it."""
+    steers: bool
+    """Whether the agent of the active turn is to have it at once."""
+
+
+class MessageQueuedEventDataAuthor(TypedDict):
+    """Who sent it."""
+
+    id: str
+    """Id of a user."""
+
+
+class _MessageSteeredEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["message.steered"]
+    """What happened."""
+    data: MessageSteeredEventData
+    """What there is to know of it."""
+
+
+class MessageSteeredEvent(_MessageSteeredEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class MessageSteeredEventData(TypedDict):
+    """What there is to know of it."""
+
+    message_id: str
+    """The message. It gets no turn of its own."""
+    text: str
+    """The message."""
+    author: MessageSteeredEventDataAuthor
+    """Who sent it."""
+
+
+class MessageSteeredEventDataAuthor(TypedDict):
+    """Who sent it."""
+
+    id: str
+    """Id of a user."""
+
+
+class _MessageCancelledEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["message.cancelled"]
+    """What happened."""
+    data: MessageCancelledEventData
+    """What there is to know of it."""
+
+
+class MessageCancelledEvent(_MessageCancelledEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class MessageCancelledEventData(TypedDict):
+    """What there is to know of it."""
+
+    message_id: str
+    """The message. It gets no turn."""
+    reason: Literal["command", "sandbox_ended", "output_limit", "budget_exceeded", "no_credits"]
+    """Why; reasons may be added."""
+
+
+class _MessageCompletedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["message.completed"]
+    """What happened."""
+    data: MessageCompletedEventData
+    """What there is to know of it."""
+
+
+class MessageCompletedEvent(_MessageCompletedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class MessageCompletedEventData(TypedDict):
+    """What there is to know of it."""
+
+    message_id: str
+    """The last message of the turn."""
+    finish: Literal["end_turn", "max_tokens", "refusal", "cancelled", "error"]
+    """Why the model stopped."""
+
+
+class _ToolUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["tool.updated"]
+    """What happened."""
+    data: ToolUpdatedEventData
+    """What there is to know of it."""
+
+
+class ToolUpdatedEvent(_ToolUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _ToolUpdatedEventData(TypedDict):
+    part_id: str
+    """Events of one part replace each other."""
+    message_id: str
+    """Groups the tool calls of a turn."""
+    call_id: str
+    """Names the call."""
+    tool: str
+    """What the agent does, for display."""
+    status: Literal["pending", "running", "completed", "error"]
+    """Where the call is."""
+
+
+class ToolUpdatedEventData(_ToolUpdatedEventData, total=False):
+    """What there is to know of it."""
+
+    error: str
+    """Why it failed, for people."""
+    detail: ToolUpdatedEventDataDetail
+    """What it does and did; left out where the operator wants it so."""
+
+
+class ToolUpdatedEventDataDetail(TypedDict, total=False):
+    """What it does and did; left out where the operator wants it so."""
+
+    command: str
+    """The command; cut, with a mark, above 64 KiB."""
+    paths: list[str]
+    """Files it is about, relative to the workspace."""
+    output: str
+    """The end of what it wrote, at most 8 KiB, with a mark where something came before."""
+
+
+class _ApprovalRequestedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["approval.requested"]
+    """What happened."""
+    data: ApprovalRequestedEventData
+    """What there is to know of it."""
+
+
+class ApprovalRequestedEvent(_ApprovalRequestedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _ApprovalRequestedEventData(TypedDict):
+    approval_id: str
+    """Names the request; equals the tool call's `call_id`."""
+    tool: str
+    """What the agent wants to do, for display."""
+    expires_at: Timestamp
+    """Counts as denied from then on."""
+
+
+class ApprovalRequestedEventData(_ApprovalRequestedEventData, total=False):
+    """What there is to know of it."""
+
+    kind: Literal["edit", "command", "network", "other"]
+    """What it is about, where the runtime tells."""
+    paths: list[str]
+    """Files it is about, relative to the workspace."""
+    preview: ApprovalRequestedEventDataPreview
+    """What will happen if it is approved; left out where the operator wants it so."""
+
+
+class ApprovalRequestedEventDataPreview(TypedDict, total=False):
+    """What will happen if it is approved; left out where the operator wants it so."""
+
+    command: str
+    """
+    The whole command with its line feeds, or of a tool that runs none its arguments. Never cut.
+    """
+    diff: str
+    """
+    The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
+    """
+    url: str
+    """What will be asked for over the network. Never cut."""
+
+
+class _ApprovalResolvedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["approval.resolved"]
+    """What happened."""
+    data: ApprovalResolvedEventData
+    """What there is to know of it."""
+
+
+class ApprovalResolvedEvent(_ApprovalResolvedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _ApprovalResolvedEventData(TypedDict):
+    approval_id: str
+    """The request that is resolved."""
+    outcome: Literal["approved", "denied"]
+    """Whether the agent may do it."""
+    by: Literal["user", "policy", "timeout", "interrupt", "terminate", "turn_end"]
+    """
+    `user`: a decision; `policy`: one that was made for the rest of the turn; the others deny
+    because nobody can decide any more.
+    """
+
+
+class ApprovalResolvedEventData(_ApprovalResolvedEventData, total=False):
+    """What there is to know of it."""
+
+    scope: Literal["turn"]
+    """
+    `turn`: until the turn ends, `policy` approves what else is asked for of the same `kind`. Left
+    out: nothing else is approved.
+    """
+    reason: str
+    """Why the person denied it, where they said so. The agent is told."""
+
+
+class _PullRequestUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["pull_request.updated"]
+    """What happened."""
+    data: PullRequestUpdatedEventData
+    """What there is to know of it."""
+
+
+class PullRequestUpdatedEvent(_PullRequestUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _PullRequestUpdatedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+    action_state: Literal["idle", "publishing", "updating", "failed"]
+    """How publishing stands."""
+
+
+class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
+    """What there is to know of it."""
+
+    number: int
+    """Its number in the repository."""
+    url: str
+    """Its page, for people."""
+    state: Literal["open", "closed"]
+    """`closed` with `merged: true` is a merged one."""
+    draft: bool
+    """Whether it is a draft."""
+    merged: bool
+    """Whether it was merged."""
+    head_ref: str
+    """The branch that was pushed."""
+    head_sha: str
+    """The commit that was pushed."""
+    error: PullRequestUpdatedEventDataError
+    """Why publishing failed."""
+
+
+class _PullRequestUpdatedEventDataError(TypedDict):
+    code: str
+    """The one its caller gets."""
+    message: str
+    """For people."""
+
+
+class PullRequestUpdatedEventDataError(_PullRequestUpdatedEventDataError, total=False):
+    """Why publishing failed."""
+
+    retry_after: int
+    """Seconds the source host asked us to wait."""
+
+
+class _UsageUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["usage.updated"]
+    """What happened."""
+    data: UsageUpdatedEventData
+    """What there is to know of it."""
+
+
+class UsageUpdatedEvent(_UsageUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _UsageUpdatedEventData(TypedDict):
+    usage: Usage
+    """Totals of the sandbox."""
+
+
+class UsageUpdatedEventData(_UsageUpdatedEventData, total=False):
+    """What there is to know of it."""
+
+    tokens: UsageUpdatedEventDataTokens
+    """Totals of the sandbox in tokens; left out where nobody counts them."""
+
+
+class UsageUpdatedEventDataTokens(TypedDict):
+    """Totals of the sandbox in tokens; left out where nobody counts them."""
+
+    input: int
+    """Tokens that models were given."""
+    cachedInput: int
+    """Those of `input` that a provider had in its cache."""
+    output: int
+    """Tokens that models answered with, reasoning included."""
+
+
+class SnapshotEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["snapshot"]
+    """What happened."""
+    data: SnapshotEventData
+    """What there is to know of it."""
+
+
+class SnapshotEventData(TypedDict):
+    """What there is to know of it."""
+
+    sandbox: Sandbox
+    """All of the sandbox."""
+    turn: SnapshotEventDataTurn | None
+    """The newest turn; `null` before the first."""
+    tokens: SnapshotEventDataTokens
+    """Totals of the sandbox in tokens, as `usage.updated` tells them."""
+    resume_cursor: str
+    """Digits: the cursor that resumes right after what was told."""
+    pending_approvals: list[SnapshotEventDataPendingApprovals]
+    """What waits for a decision."""
+    waiting_messages: list[SnapshotEventDataWaitingMessages]
+    """Messages that wait for their turn, in its order; `position` is the one of now."""
+
+
+class SnapshotEventDataTurn(TypedDict):
+    id: str
+    """Names the turn."""
+    state: Literal[
+        "pending",
+        "running",
+        "awaiting_approval",
+        "succeeded",
+        "failed",
+        "interrupted",
+        "cancelled",
+    ]
+    """Where it is."""
+
+
+class SnapshotEventDataTokens(TypedDict):
+    """Totals of the sandbox in tokens, as `usage.updated` tells them."""
+
+    input: int
+    """Tokens that models were given."""
+    cachedInput: int
+    """Those of `input` that a provider had in its cache."""
+    output: int
+    """Tokens that models answered with, reasoning included."""
+
+
+class _SnapshotEventDataPendingApprovals(TypedDict):
+    approval_id: str
+    """Names the request; equals the tool call's `call_id`."""
+    tool: str
+    """What the agent wants to do, for display."""
+    expires_at: Timestamp
+    """Counts as denied from then on."""
+
+
+class SnapshotEventDataPendingApprovals(_SnapshotEventDataPendingApprovals, total=False):
+    kind: Literal["edit", "command", "network", "other"]
+    """What it is about, where the runtime tells."""
+    paths: list[str]
+    """Files it is about, relative to the workspace."""
+    preview: SnapshotEventDataPendingApprovalsPreview
+    """What will happen if it is approved; left out where the operator wants it so."""
+
+
+class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
+    """What will happen if it is approved; left out where the operator wants it so."""
+
+    command: str
+    """
+    The whole command with its line feeds, or of a tool that runs none its arguments. Never cut.
+    """
+    diff: str
+    """
+    The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
+    """
+    url: str
+    """What will be asked for over the network. Never cut."""
+
+
+class SnapshotEventDataWaitingMessages(TypedDict):
+    message_id: str
+    """Names the message; equals the id of the turn that it gets."""
+    position: int
+    """Counts from 1: how many turns it is until its own, if no agent takes it before."""
+    text: str
+    """The message."""
+    author: SnapshotEventDataWaitingMessagesAuthor
+    """Who sent it."""
+    steers: bool
+    """Whether the agent of the active turn is to have it at once."""
+
+
+class SnapshotEventDataWaitingMessagesAuthor(TypedDict):
+    """Who sent it."""
+
+    id: str
+    """Id of a user."""
+
+
+class StreamResyncEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["stream.resync"]
+    """What happened."""
+    data: StreamResyncEventData
+    """What there is to know of it."""
+
+
+class StreamResyncEventData(TypedDict):
+    """What there is to know of it."""
+
+    reason: Literal["shutdown", "slow_reader"]
+    """Why the stream ends here."""
+    resume_cursor: str
+    """Digits: the cursor that resumes right after what was told."""
+
+
+class CheckpointPage(TypedDict):
+    data: list[Checkpoint]
+    """Oldest first."""
+    nextCursor: str | None
+    """The `after` of the next page; `null` on the last page."""
+
+
+class Checkpoint(TypedDict):
+    checkpoint: int
+    """Its number: counts from 1 within the sandbox."""
+    turnId: str | None
+    """The newest turn that had ended; `null`: there was none."""
+    createdAt: Timestamp
+    """When it was recorded."""
+    bytes: int
+    """How much is stored of it."""
+    repos: list[CheckpointRepos]
+    """The tree of each repository."""
+
+
+class CheckpointRepos(TypedDict):
+    repo: str
+    """`owner/name`."""
+    sha: str
+    """The commit of the tree as it was. No branch of the repository has it."""
+
+
+class MessagePage(TypedDict):
+    data: list[Message]
+    """Oldest first."""
+    nextCursor: str | None
+    """The `after` of the next page; `null` on the last page."""
+
+
+class Message(TypedDict):
+    id: str
+    """
+    Of a prompt its `prompt_id`; of an answer, and of a message that an agent took into the active
+    turn, its `message_id`.
+    """
+    turnId: str
+    """The turn it belongs to."""
+    role: Literal["user", "assistant"]
+    """Who said it."""
+    text: str
+    """All of it."""
+    createdAt: Timestamp
+    """When it was whole."""
+
+
+class _CommandResult(TypedDict):
+    commandId: str
+    """Names the command: repeating it gives the same id."""
+    revision: int
+    """Of the sandbox after the command; unchanged by a rejected one."""
+    outcome: Literal["applied", "duplicate", "rejected"]
+    """
+    `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not
+    legal now.
+    """
+
+
+class CommandResult(_CommandResult, total=False):
+    rejection: Literal[
+        "sandbox_terminal",
+        "no_active_turn",
+        "approval_expired",
+        "approval_already_resolved",
+        "turn_active",
+        "restore_active",
+    ]
+    """Why, where the outcome is `rejected`; else left out."""
+
+
+class _MessageResult(TypedDict):
+    commandId: str
+    """Names the command: repeating it gives the same id."""
+    revision: int
+    """Of the sandbox after the command; unchanged by a rejected one."""
+    outcome: Literal["applied", "duplicate", "rejected"]
+    """
+    `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not
+    legal now.
+    """
+    turnId: str
+    """The turn the message starts, or waits for. It names the message too."""
+
+
+class MessageResult(_MessageResult, total=False):
+    rejection: Literal[
+        "sandbox_terminal",
+        "no_active_turn",
+        "approval_expired",
+        "approval_already_resolved",
+        "turn_active",
+        "restore_active",
+    ]
+    """Why, where the outcome is `rejected`; else left out."""
+
+
+class _SendMessage(TypedDict):
+    prompt: str
+    """What the agent is to do next."""
+
+
+class SendMessage(_SendMessage, total=False):
+    whenBusy: Literal["reject", "queue", "steer"]
+    """
+    What becomes of it while a turn is active. `reject` (default): 409 `turn_active`. `queue`: it
+    waits for a turn of its own, after those that wait already. `steer`: the agent of the active
+    turn has it as soon as it can take it; if the turn ends first, it is the next turn.
+    """
+
+
+class _ApprovalDecision(TypedDict):
+    decision: Literal["approve", "deny"]
+    """Whether the agent may do it."""
+
+
+class ApprovalDecision(_ApprovalDecision, total=False):
+    scope: Literal["turn"]
+    """
+    With `approve`. `turn`: also what else of the same `kind` waits, or is asked for until the turn
+    ends. Left out: this tool call alone.
+    """
+    reason: str
+    """With `deny`: why. The agent is told."""
+
+
+class Sandbox(TypedDict):
+    id: str
+    """Names the sandbox."""
+    worktreeId: str
+    """Names its working trees."""
+    object: Literal["sandbox"]
+    """Always `sandbox`."""
+    status: Literal[
+        "queued",
+        "creating",
+        "running",
+        "succeeded",
+        "failed",
+        "terminating",
+        "terminated",
+    ]
+    """Where it is in its life."""
+    title: str
+    """For people; as given, or the first line of the prompt."""
+    repos: list[RepoRef]
+    """What it works on, as given."""
+    model: str | None
+    """The model's id in the catalogue."""
+    agentRuntime: Literal["opencode", "codex", "claude", "grok"]
+    """The program that drives the model."""
+    turn: SandboxTurn
+    """What the agent is doing."""
+    usage: Usage
+    """Eventually consistent."""
+    metadata: dict[str, str]
+    """As given."""
+    error: str | None
+    """Why it failed, a sentence for people; `null` unless it did."""
+    createdAt: Timestamp
+    """When it was accepted."""
+    startedAt: Timestamp | None
+    """When it first ran; `null` before."""
+    completedAt: Timestamp | None
+    """When it first was succeeded, failed or terminated; `null` before."""
+    links: SandboxLinks
+    """Absolute, from the configured public address."""
+
+
+class SandboxTurn(TypedDict):
+    """What the agent is doing."""
+
+    active: bool
+    """A turn is pending, running or waits for an approval."""
+
+
+class SandboxLinks(TypedDict):
+    """Absolute, from the configured public address."""
+
+    self: str
+    """The sandbox."""
+    events: str
+    """Its events."""
+    messages: str
+    """Its conversation."""
+
+
+class Usage(TypedDict):
+    llmRequestCount: int
+    """Calls to a model."""
+    costMicroUsd: int
+    """Millionths of a US dollar, by the price table of the service."""
+    creditsChargedMicros: int
+    """Millionths of a credit."""
+
+
+class _RepoRef(TypedDict):
+    fullName: str
+    """`owner/name`, in any case of letters."""
+
+
+class RepoRef(_RepoRef, total=False):
+    ref: str
+    """Branch, tag or full commit id to start from. Left out: the default branch."""
+
+
+class _ForkSandbox(TypedDict):
+    prompt: str
+    """What the agent is to do first."""
+
+
+class ForkSandbox(_ForkSandbox, total=False):
+    model: str
+    """
+    A model's id in the catalogue, also one of another runtime. Left out: the one of the sandbox.
+    """
+    reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
+    """
+    How hard the model is to think. Left out: as in the sandbox, if the catalogue lists that for the
+    model.
+    """
+    title: str
+    """For people. Left out: the prompt's first line."""
+    toolApprovalMode: Literal["auto", "prompt"]
+    """Left out: as in the sandbox."""
+    metadata: dict[str, str]
+    """Strings of the caller, kept as they came: at most 16."""
+    checkpoint: int
+    """What its trees start as. Left out: the newest one."""
+
+
+class RestoreCheckpoint(TypedDict):
+    checkpoint: int
+    """Number of a checkpoint of the sandbox that is kept."""
+
+
+class Setup(TypedDict):
+    state: Literal["none", "running", "succeeded", "failed"]
+    """`none`: no repository of the sandbox has a setup, it has not begun, or it is forgotten."""
+    startedAt: Timestamp | None
+    """When it began."""
+    ms: int | None
+    """How long it took, milliseconds; `null` while it runs."""
+    cache: Literal["hit", "miss", "none"]
+    """Whether what it fills was there already; `none` where nothing is cached."""
+    exitCode: int | None
+    """
+    Of the command that failed, else 0; `null` while none has ended so, or where a signal or the
+    time ended it.
+    """
+    output: str
+    """The last MiB of what its commands wrote, without the values of secrets."""
+
+
+class SandboxPage(TypedDict):
+    data: list[Sandbox]
+    """Newest first."""
+    nextCursor: str | None
+    """The `after` of the next page; `null` on the last page."""
+
+
+class _CreateSandbox(TypedDict):
+    repos: list[RepoRef]
+    """What to work on: 1 to 16, which differ in more than case."""
+    prompt: str
+    """What the agent is to do first."""
+
+
+class CreateSandbox(_CreateSandbox, total=False):
+    model: str
+    """A model's id in the catalogue. Left out: the catalogue's default."""
+    reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
+    """How hard the model is to think; one that the catalogue lists for it."""
+    title: str
+    """For people. Left out: the prompt's first line."""
+    toolApprovalMode: Literal["auto", "prompt"]
+    """`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks."""
+    metadata: dict[str, str]
+    """Strings of the caller, kept as they came: at most 16."""
+
+
+class Error(TypedDict):
+    """The body of every error."""
+
+    error: ErrorError
+    """What is wrong."""
+
+
+class ErrorError(TypedDict):
+    """What is wrong."""
+
+    code: str
+    """For programs. The codes of a status are listed with it; codes may be added."""
+    message: str
+    """For people."""

@@ -1,0 +1,217 @@
+/**
+ * Looks whether the Python client says what the API's description does (`npm run check` does); `npm run client:python` writes it so:
+ * `types.py` from the schemas, `_operations.py` from the paths. The rest of `clients/python` is written by people.
+ */
+import { readFileSync, writeFileSync } from "node:fs"
+import path from "node:path"
+
+const root = path.resolve(import.meta.dirname, "..")
+const read = (file) => readFileSync(path.join(root, file), "utf8")
+const { components: { schemas }, paths } = JSON.parse(read("packages/http/openapi.json"))
+const { version } = JSON.parse(read("packages/client/package.json"))
+
+const API = "/api/public/v1"
+const NOTE = "# Written by scripts/python-client.mjs from the API's description: do not edit."
+
+const snake = (name) => name.replaceAll("-", "_").replaceAll(/(?<=[a-z0-9])[A-Z]/gu, "_$&").toLowerCase()
+const pascal = (name) => name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/gu, (_, letter) => letter.toUpperCase())
+const nameOf = (reference) => reference.split("/").at(-1)
+/** Names that Python keeps for itself get an underscore behind them, as its own library does. */
+const KEPT = new Set(["from", "import", "class", "def", "global", "in", "is", "not", "or", "and", "if", "pass", "return"])
+const argument = (name) => KEPT.has(snake(name)) ? `${snake(name)}_` : snake(name)
+
+const wrapped = (text, width) =>
+  text.split("\n").flatMap((paragraph) => {
+    const lines = [""]
+    for (const word of paragraph.split(" ")) {
+      const last = lines.at(-1)
+      if (last !== "" && last.length + 1 + word.length > width) lines.push(word)
+      else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`
+    }
+    return lines
+  })
+
+const docstring = (text, indent) => {
+  const said = text.replaceAll("\\", "\\\\").replaceAll("\"\"\"", "'''").trim()
+  const lines = wrapped(said, 100 - indent.length)
+  return lines.length === 1 && lines[0].length + indent.length <= 94
+    ? [`${indent}"""${lines[0]}"""`]
+    : [`${indent}"""`, ...lines.map((line) => line === "" ? "" : indent + line), `${indent}"""`]
+}
+
+/** Long lists of values have one on a line. */
+const folded = (text) =>
+  text.replaceAll(/^( *)(.{100,})$/gmu, (line, indent) =>
+    line.replace(/Literal\[([^\]]+)\]/u, (_, values) =>
+      ["Literal[", ...values.split(", ").map((value) => `${indent}    ${value},`), `${indent}]`].join("\n")))
+
+/** What is defined so far, in order: text by name. */
+const definitions = new Map()
+
+const isNothing = ({ type }) => type === "null"
+const either = (options) => [...new Set(options)].join(" | ")
+
+/** The type of a value; an object gets a class of its own, `name`. */
+const typeOf = (schema, name) => {
+  if (schema.$ref !== undefined) return nameOf(schema.$ref)
+  const options = schema.anyOf ?? schema.oneOf
+  if (options !== undefined) {
+    const types = options.filter((option) => !isNothing(option)).map((option) => typeOf(option, name))
+    return either([...types, ...(options.some(isNothing) ? ["None"] : [])])
+  }
+  if (schema.enum !== undefined) {
+    const literal = (value) => typeof value === "boolean" ? (value ? "True" : "False") : JSON.stringify(value)
+    return `Literal[${schema.enum.map(literal).join(", ")}]`
+  }
+  switch (schema.type) {
+    case "string":
+      return "str"
+    case "integer":
+      return "int"
+    case "number":
+      return "float"
+    case "boolean":
+      return "bool"
+    case "null":
+      return "None"
+    case "array":
+      return `list[${schema.items.not === undefined ? typeOf(schema.items, name) : "Any"}]`
+    case "object":
+      if (schema.properties !== undefined) {
+        define(name, schema)
+        return name
+      }
+      return `dict[str, ${typeof schema.additionalProperties === "object" ? typeOf(schema.additionalProperties, name) : "Any"}]`
+    default:
+      throw new Error(`${name} is of a type that this script does not know: ${JSON.stringify(schema)}`)
+  }
+}
+
+/** Two classes, where some keys may be missing: `NotRequired` is of Python 3.11. */
+const define = (name, schema) => {
+  if (definitions.has(name)) throw new Error(`${name} is defined twice`)
+  definitions.set(name, "")
+  const required = new Set(schema.required)
+  const all = Object.entries(schema.properties).map(([key, value]) => {
+    if (!/^[A-Za-z_]\w*$/u.test(key) || KEPT.has(key)) throw new Error(`${name}.${key} is no name of Python`)
+    const type = typeOf(value, name + pascal(key))
+    return { key, lines: [`    ${key}: ${type}`, ...(value.description === undefined ? [] : docstring(value.description, "    "))] }
+  })
+  const members = (wanted) => all.filter(({ key }) => required.has(key) === wanted).flatMap(({ lines }) => lines)
+  const about = schema.description === undefined ? [] : [...docstring(schema.description, "    "), ""]
+  const [always, sometimes] = [members(true), members(false)]
+  definitions.set(
+    name,
+    [
+      ...(sometimes.length === 0 || always.length === 0
+        ? [`class ${name}(TypedDict${always.length === 0 ? ", total=False" : ""}):`, ...about, ...always, ...sometimes]
+        : [`class _${name}(TypedDict):`, ...always, "", "", `class ${name}(_${name}, total=False):`, ...about, ...sometimes])
+    ].join("\n")
+  )
+}
+
+for (const [name, schema] of Object.entries(schemas)) {
+  if (schema.type === "object") define(name, schema)
+  else {
+    const options = schema.oneOf
+    const about = schema.description === undefined ? [] : docstring(schema.description, "")
+    const type = options === undefined ? typeOf(schema, name) : `Union[\n${options.map((one) => `    "${typeOf(one, name)}",`).join("\n")}\n]`
+    definitions.set(name, [`${name} = ${type}`, ...about].join("\n"))
+  }
+}
+
+const types = `${NOTE}
+"""What goes over the wire. Values may be added over time, such as types of events: ignore what you do not know."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, Union
+
+
+${folded([...definitions.values()].join("\n\n\n"))}
+`
+
+const JSON_TYPE = "application/json"
+const contentOf = ({ content = {} }) => Object.entries(content)[0]
+
+/** What a method answers, how it is asked for. */
+const replyOf = (operation) => {
+  const [type, { schema }] = contentOf(operation.responses["200"])
+  if (type === JSON_TYPE) return { result: `types.${nameOf(schema.$ref)}`, ask: "_json" }
+  return schema.format === "binary" ? { result: "Download", ask: "_download" } : { result: "str", ask: "_text" }
+}
+
+const methodOf = (address, verb, operation) => {
+  const { parameters = [], requestBody } = operation
+  const inPath = parameters.filter((one) => one.in === "path")
+  const inQuery = parameters.filter((one) => one.in === "query")
+  const isKeyed = parameters.some(({ name }) => name === "Idempotency-Key")
+  const body = requestBody === undefined ? undefined : `types.${nameOf(contentOf(requestBody)[1].schema.$ref)}`
+  const optional = (type) => `${type} | None = None`
+  const must = ({ required }) => required === true
+  /** A word or any text is any text. */
+  const plain = (schema) => typeOf(schema, "").replace(/^Literal\[.*\] \| str$/u, "str")
+  const named = [
+    ...inQuery.filter((one) => !must(one)).map(({ name, schema }) => `${argument(name)}: ${optional(plain(schema))}`),
+    ...(isKeyed ? [`idempotency_key: ${optional("str")}`] : [])
+  ]
+  const list = [
+    "self",
+    ...inPath.map(({ name }) => `${argument(name)}: str`),
+    ...(body === undefined ? [] : [`body: ${requestBody.required === true ? body : optional(body)}`]),
+    ...inQuery.filter(must).map(({ name, schema }) => `${argument(name)}: ${plain(schema)}`),
+    ...(named.length === 0 ? [] : ["*", ...named])
+  ]
+  const { ask, result } = replyOf(operation)
+  const place = address.slice(API.length).replaceAll(/\{(\w+)\}/gu, (_, name) => `{segment(${argument(name)})}`)
+  const passed = [
+    `"${verb.toUpperCase()}"`,
+    `${place.includes("{") ? "f" : ""}"${place}"`,
+    ...(inQuery.length === 0 ? [] : [`query={${inQuery.map(({ name }) => `"${name}": ${argument(name)}`).join(", ")}}`]),
+    ...(body === undefined ? [] : ["body=body"]),
+    ...(isKeyed ? ["idempotency_key=idempotency_key or new_key()"] : [])
+  ]
+  const about = [operation.summary, operation.description].filter((text) => text !== undefined && text !== "").join("\n\n")
+  return [
+    `    def ${snake(operation.operationId)}(`,
+    ...list.map((one) => `        ${one},`),
+    `    ) -> ${result}:`,
+    ...docstring(about, "        "),
+    `        return self.${ask}(`,
+    ...passed.map((one) => `            ${one},`),
+    "        )"
+  ].join("\n")
+}
+
+const methods = Object.entries(paths).flatMap(([address, operations]) =>
+  Object.entries(operations)
+    // Streams are read by `SlipwayClient.stream`.
+    .filter(([, { responses }]) => address.startsWith(`${API}/`) && contentOf(responses["200"])[0] !== "text/event-stream")
+    .map(([verb, operation]) => methodOf(address, verb, operation))
+)
+
+const operations = `${NOTE}
+from __future__ import annotations
+
+from typing import Literal
+
+from . import types
+from ._transport import Download, Transport, new_key, segment
+
+VERSION = "${version}"
+
+
+class Operations(Transport):
+    """Every operation of the API, as the service describes it at \`/docs\`."""
+
+${folded(methods.join("\n\n"))}
+`
+
+for (const [name, text] of [["types.py", types], ["_operations.py", operations]]) {
+  const file = `clients/python/src/slipway_client/${name}`
+  if (process.argv.includes("--write")) writeFileSync(path.join(root, file), text)
+  else if (read(file) !== text) {
+    process.stderr.write(`${file} does not say what the API's description does. npm run client:python writes it.\n`)
+    process.exitCode = 1
+  }
+}
