@@ -41,9 +41,12 @@ const docstring = (text, indent) => {
 
 /** Long lists of values have one on a line. */
 const folded = (text) =>
-  text.replaceAll(/^( *)(.{100,})$/gmu, (line, indent) =>
-    line.replace(/Literal\[([^\]]+)\]/u, (_, values) =>
-      ["Literal[", ...values.split(", ").map((value) => `${indent}    ${value},`), `${indent}]`].join("\n")))
+  text.replaceAll(
+    /^( *)(.{100,})$/gmu,
+    (line, indent) =>
+      line.replace(/Literal\[([^\]]+)\]/u, (_, values) =>
+        ["Literal[", ...values.split(", ").map((value) => `${indent}    ${value},`), `${indent}]`].join("\n"))
+  )
 
 /** What is defined so far, in order: text by name. */
 const definitions = new Map()
@@ -115,7 +118,9 @@ for (const [name, schema] of Object.entries(schemas)) {
   else {
     const options = schema.oneOf
     const about = schema.description === undefined ? [] : docstring(schema.description, "")
-    const type = options === undefined ? typeOf(schema, name) : `Union[\n${options.map((one) => `    "${typeOf(one, name)}",`).join("\n")}\n]`
+    const type = options === undefined
+      ? typeOf(schema, name)
+      : `Union[\n${options.map((one) => `    "${typeOf(one, name)}",`).join("\n")}\n]`
     definitions.set(name, [`${name} = ${type}`, ...about].join("\n"))
   }
 }
