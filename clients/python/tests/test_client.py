@@ -100,7 +100,12 @@ class Streams(Served):
         over = event(3, "sandbox.status", {"status": "terminated"})
         nothing: Answer = lambda request: (request.send_response(204), request.end_headers()) and None
         client = self.serve(
-            stream(first, second[:-1], whole=False), cut, refused(503, "unavailable"), stream(second, whole=True), stream(over, whole=True), nothing
+            stream(first, second[:-1], whole=False),
+            cut,
+            refused(503, "unavailable"),
+            stream(second, whole=True),
+            stream(over, whole=True),
+            nothing,
         )
         lost: list[str] = []
         events = list(client.stream("c_1", since=0, on_lost=lambda error, wait: lost.append(error.code)))
