@@ -9,7 +9,8 @@ const client = new SlipwayClient({ baseUrl: SLIPWAY_URL, apiKey: SLIPWAY_API_KEY
 const stop = new AbortController()
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stop.abort())
 
-const write = (line: string) => new Promise<void>((done, fail) => process.stdout.write(line, (error) => error == null ? done() : fail(error)))
+const write = (line: string) =>
+  new Promise<void>((done, fail) => process.stdout.write(line, (error) => error == null ? done() : fail(error)))
 
 const since = existsSync(file) ? readFileSync(file, "utf8") : 0
 const onLost = (error: Error, waitMillis: number) => process.stderr.write(`${error.message} Again in ${Math.ceil(waitMillis / 1000)} s.\n`)

@@ -1,4 +1,4 @@
-/** The clients for other programs against the service: the one for Python by its own tests, which need python3, and the examples of both. */
+/** The clients for other programs against the service: the one for Python by its own tests, with python3, and the examples of both. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
