@@ -14,6 +14,8 @@ const HELP = `npm run bench -- <what> [--quick]
   pages     the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
             their bytes, their first paint in Chromium
 
+  traces    what traces cost, off and on (4 min): our server beside itself without a line that makes spans
+
   --before  with fleet and pages: a checkout of another version, installed, to put beside this one
   --quick   fewer and shorter rounds: for a look, not for a verdict
   --only    some of get, malformed, unknown, limited, list, create, streams; of the agents; or of slots, burst,
@@ -69,6 +71,9 @@ else if (what === "api" && !given.values.help) {
   const { run } = await import("./pages/Pages.ts")
   const { before = null, quick } = given.values
   await run({ quick, before })
+} else if (what === "traces" && !given.values.help) {
+  const { run } = await import("./traces/Traces.ts")
+  await run({ quick: given.values.quick })
 } else {
   process.stdout.write(HELP)
   process.exitCode = what === "" || given.values.help ? 0 : 1

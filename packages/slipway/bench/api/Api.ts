@@ -15,7 +15,7 @@ import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
-import { Console, Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { execFileSync } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -138,19 +138,19 @@ const stores = Layer.merge(Access.layer, Members.layer).pipe(
   Layer.provideMerge(Migrations.layer)
 )
 
-const median = (values: ReadonlyArray<number>): number => {
+export const median = (values: ReadonlyArray<number>): number => {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle] ?? Number.NaN : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2
 }
 
-interface Server {
+export interface Server {
   readonly name: string
   readonly port: number
   readonly child: Protocol.Child
 }
 
-interface Round {
+export interface Round {
   readonly perSecond: number
   readonly cpu: number
   readonly p50: number
@@ -159,7 +159,7 @@ interface Round {
 
 const sleep = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
 
-const measure = async (server: Server, load: Protocol.Child, target: Protocol.Target, millis: number): Promise<Round> => {
+export const measure = async (server: Server, load: Protocol.Child, target: Protocol.Target, millis: number): Promise<Round> => {
   const before = await server.child.ask<number>({ _tag: "Cpu" })
   const loaded = await load.ask<Protocol.Loaded>({ _tag: "Load", port: server.port, target, connections: CLIENTS, millis })
   const after = await server.child.ask<number>({ _tag: "Cpu" })
@@ -196,7 +196,7 @@ const follow = async (
   return { perSecond: Number.NaN, cpu: (after - before) / latencies.length, p50: quantile(0.5), p99: quantile(0.99) }
 }
 
-const number = (value: number) => Number.isNaN(value) ? "" : value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)
+export const number = (value: number) => Number.isNaN(value) ? "" : value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)
 
 interface Result {
   readonly name: string
@@ -231,6 +231,26 @@ const interleaved = async (rounds: number, ours: Server, theirs: Server, once: (
   return { ours: medians(of.get(ours) ?? []), theirs: medians(of.get(theirs) ?? []) }
 }
 
+export const begin = async (
+  name: string,
+  module: string,
+  options: unknown,
+  execArgv: ReadonlyArray<string> = []
+): Promise<Server> => {
+  const { child, first } = await Protocol.start(path.join(import.meta.dirname, module), options, execArgv)
+  return { name, child, port: Number(first) }
+}
+
+export const serverOptionsOf = (databaseUrl: string, dataDir: string): Protocol.ServerOptions => ({
+  databaseUrl,
+  dataDir,
+  publicUrl: "http://localhost:4000",
+  requestsPerMinute: REQUESTS_PER_MINUTE,
+  requestsPerTenant: REQUESTS_PER_TENANT,
+  collector: null,
+  hasSpans: true
+})
+
 export interface Options {
   /** Fewer and shorter rounds. */
   readonly quick: boolean
@@ -249,17 +269,7 @@ const compare = async (
 ) => {
   const rounds = quick ? 3 : 5
   const millis = quick ? 500 : 1500
-  const serverOptions: Protocol.ServerOptions = {
-    databaseUrl,
-    dataDir,
-    publicUrl: "http://localhost:4000",
-    requestsPerMinute: REQUESTS_PER_MINUTE,
-    requestsPerTenant: REQUESTS_PER_TENANT
-  }
-  const begin = async (name: string, module: string, options: unknown, execArgv: ReadonlyArray<string> = []): Promise<Server> => {
-    const { child, first } = await Protocol.start(path.join(import.meta.dirname, module), options, execArgv)
-    return { name, child, port: Number(first) }
-  }
+  const serverOptions = serverOptionsOf(databaseUrl, dataDir)
   const ours = await begin(
     "slipway",
     "SlipwayServer.ts",
@@ -295,8 +305,15 @@ const compare = async (
   return results
 }
 
-/** Prints the table and whether our budget is reached. */
-export const run = (options: Options): Promise<void> =>
+/** A database with what is asked for, until `use` is through with it. */
+export const withMaterial = (
+  use: (at: {
+    readonly url: string
+    readonly dataDir: string
+    readonly material: Protocol.Material
+    readonly useUp: () => Promise<unknown>
+  }) => Promise<void>
+): Promise<void> =>
   Effect.gen(function*() {
     const dataDir = yield* Effect.acquireRelease(
       Effect.promise(() => mkdtemp(path.join(os.tmpdir(), "slipway-bench-"))),
@@ -309,11 +326,15 @@ export const run = (options: Options): Promise<void> =>
     })}`
     const database = Database.layer(connection)
     const material = yield* Effect.provide(Effect.andThen(addRepository(dataDir), seed), stores.pipe(Layer.provide(database)))
-    const results = yield* Effect.promise(() =>
-      compare(url, dataDir, material, () => Effect.runPromise(Effect.provide(useUp, database)), options)
-    )
+    yield* Effect.promise(() => use({ url, dataDir, material, useUp: () => Effect.runPromise(Effect.provide(useUp, database)) }))
+  }).pipe(Effect.scoped, Effect.runPromise)
+
+/** Prints the table and whether our budget is reached. */
+export const run = (options: Options): Promise<void> =>
+  withMaterial(async ({ dataDir, material, url, useUp }) => {
+    const results = await compare(url, dataDir, material, useUp, options)
     const verdicts = results.flatMap(({ name, ratio, reach }) =>
       reach === undefined ? [] : [`${name} ${ratio.toFixed(2)} of ${reach} ${ratio >= reach ? "ok" : "missed"}`]
     )
-    yield* Console.log(`${table(results)}\n\nreach: ${verdicts.join("; ")}`)
-  }).pipe(Effect.scoped, Effect.runPromise)
+    process.stdout.write(`${table(results)}\n\nreach: ${verdicts.join("; ")}\n`)
+  })

@@ -11,6 +11,10 @@ export interface ServerOptions {
   readonly requestsPerMinute: number
   /** Of one user, and of one grant. */
   readonly requestsPerTenant: number
+  /** Where spans are sent; `null`: none are made. */
+  readonly collector: string | null
+  /** Not where `NoSpans` is in the place of what makes them. */
+  readonly hasSpans: boolean
 }
 
 export type Target = "get" | "malformed" | "unknown" | "limited" | "list" | "create"

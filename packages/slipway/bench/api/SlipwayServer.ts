@@ -1,4 +1,5 @@
 /** Ours, without a worker: only HTTP and storage are measured. */
+import * as RootSpan from "@slipway/domain/RootSpan"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { ConfigProvider, DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
@@ -7,7 +8,10 @@ import * as Service from "../../src/service/Service.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Protocol from "./Protocol.ts"
 
-const { databaseUrl, dataDir, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<Protocol.ServerOptions>()
+const { collector, databaseUrl, dataDir, hasSpans, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<
+  Protocol.ServerOptions
+>()
+if (hasSpans === (RootSpan.within("a request")(Effect.void) === Effect.void)) throw new Error("not the spans that were asked for")
 
 const host = "127.0.0.1"
 const port = await Effect.runPromise(reserve({ host, port: 0 }))
@@ -23,6 +27,12 @@ const runtime = ManagedRuntime.make(Service.layer({
   secretsKeyFile: `${dataDir}/secrets.key`,
   role: "http",
   rateLimitPerMinute: requestsPerMinute,
+  traces: collector === null ? null : {
+    url: collector,
+    headers: new Map(),
+    serviceName: "bench",
+    sampler: { name: "parentbased_always_on", ratio: 1 }
+  },
   // The streams are all of one user.
   edge: {
     ...defaults.edge,

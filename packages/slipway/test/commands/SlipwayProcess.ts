@@ -202,6 +202,48 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
     ({ stop }) => stop("SIGKILL")
   )
 
+export interface Worker {
+  readonly kill: Effect.Effect<unknown>
+  /** Its exit code. */
+  readonly stop: Effect.Effect<number | null>
+}
+
+/** A process that only works for sandboxes. Killed with the scope. */
+export const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<string, string>> = {}) =>
+  Effect.acquireRelease(
+    Effect.callback<Worker>((resume) => {
+      const child = spawn(process.execPath, [command, "serve"], {
+        cwd: dataDir,
+        env: {
+          PATH: process.env["PATH"],
+          TMPDIR: process.env["TMPDIR"],
+          SLIPWAY_DATA_DIR: dataDir,
+          DATABASE_URL: databaseUrl,
+          SLIPWAY_ROLE: "worker",
+          SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
+          ...settings
+        }
+      })
+      let output = ""
+      const exited = new Promise<number | null>((end) => child.once("exit", end))
+      void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
+      const listen = (chunk: Buffer) => {
+        output += chunk.toString()
+        if (/^Slipway +worker/mu.test(output)) {
+          const end = (signal: NodeJS.Signals) =>
+            Effect.promise(() => {
+              child.kill(signal)
+              return exited
+            })
+          resume(Effect.succeed({ kill: end("SIGKILL"), stop: end("SIGTERM") }))
+        }
+      }
+      child.stdout.on("data", listen)
+      child.stderr.on("data", listen)
+    }),
+    ({ kill }) => kill
+  )
+
 /** Processes whose command line or environment names the folder. Zombies are gone already. */
 export const processesOf = (named: string) =>
   Effect.promise(async () => {

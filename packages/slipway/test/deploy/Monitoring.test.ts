@@ -1,13 +1,18 @@
 /** The dashboard and the alert rules of `deploy/`, and what the service really tells. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
-import { execFileSync } from "node:child_process"
-import { folder, run, serve } from "../commands/SlipwayProcess.ts"
-import { file, has, text } from "./Deploy.ts"
+import { execFileSync, spawn } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import path from "node:path"
+import { folder, freePort, run, serve, until, worker } from "../commands/SlipwayProcess.ts"
+import { changed, file, has, text } from "./Deploy.ts"
 
 const LONG = 120_000
 
 const withoutPromtool = !has("promtool", ["--version"], "rules are not tested by it (apt-get install prometheus)")
+const withoutPrometheus = !has("prometheus", ["--version"], "nothing is scraped by it (apt-get install prometheus)")
 
 interface Dashboard {
   readonly panels: ReadonlyArray<{ readonly title: string; readonly targets: ReadonlyArray<{ readonly expr: string }> }>
@@ -39,7 +44,8 @@ describe("monitoring", () => {
   it.live("the service tells every metric and label that the dashboard and the rules name", () =>
     Effect.gen(function*() {
       const home = yield* folder
-      const { url } = yield* serve(home)
+      // Nobody listens there: what is told of spans is told all the same.
+      const { url } = yield* serve(home, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" })
       const { key } = JSON.parse(
         (yield* run(home, ["keys", "create", "--grant", "monitoring", "--scopes", "metrics:read", "--json"])).stdout
       )
@@ -81,4 +87,58 @@ describe("monitoring", () => {
       assert.strictEqual(text("prometheus/slipway.rules.test.yml").split(alert).length - 1, 2, `${alert} has no test of both`)
     }
   })
+
+  it.live.skipIf(withoutPrometheus)(
+    "Prometheus scrapes those that answer requests and those that only work, as one job",
+    () =>
+      Effect.gen(function*() {
+        const [front, back] = [yield* folder, yield* folder]
+        const database = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer) }
+        const { url } = yield* serve(front, { ...database, SLIPWAY_ROLE: "http" })
+        const { stdout } = yield* run(front, ["keys", "create", "--grant", "monitoring", "--scopes", "metrics:read", "--json"], database)
+        writeFileSync(path.join(front, "slipway.key"), JSON.parse(stdout).key)
+        const watched = `127.0.0.1:${yield* freePort}`
+        yield* worker(back, database.DATABASE_URL, { SLIPWAY_METRICS_ADDRESS: watched })
+        const answering = new URL(url).host
+        const config = path.join(front, "prometheus.yml")
+        writeFileSync(
+          config,
+          changed(text("prometheus/prometheus.yml"), [
+            ["rule_files: [slipway.rules.yml]", `global: { scrape_interval: 1s }\nrule_files: [${file("prometheus/slipway.rules.yml")}]`],
+            ["/etc/prometheus/slipway.key", path.join(front, "slipway.key")],
+            ["127.0.0.1:4000", answering],
+            ["127.0.0.1:4002", watched]
+          ])
+        )
+        const own = `127.0.0.1:${yield* freePort}`
+        yield* Effect.acquireRelease(
+          Effect.sync(() =>
+            spawn("prometheus", [`--config.file=${config}`, `--storage.tsdb.path=${front}/tsdb`, `--web.listen-address=${own}`], {
+              stdio: "ignore"
+            })
+          ),
+          (child) =>
+            Effect.promise(() =>
+              new Promise((resolve) => {
+                if (child.exitCode !== null) return resolve(null)
+                child.once("exit", resolve)
+                child.kill("SIGKILL")
+              })
+            )
+        )
+        /** The instances of which the expression holds. */
+        const instances = (expr: string) =>
+          Effect.promise(async (): Promise<ReadonlyArray<string>> => {
+            const reply = await fetch(`http://${own}/api/v1/query?query=${encodeURIComponent(expr)}`).catch(() => null)
+            if (reply === null || !reply.ok) return []
+            const { data } = await reply.json()
+            return data.result.map(({ metric }: { readonly metric: { readonly instance: string } }) => metric.instance).toSorted()
+          })
+        yield* until(instances("up{job=\"slipway\"} == 1"), ({ length }) => length === 2)
+        assert.deepStrictEqual(yield* instances("slipway_worker_slots{job=\"slipway\"}"), [watched])
+        assert.deepStrictEqual(yield* instances("slipway_queue_age_seconds{job=\"slipway\"}"), [answering])
+        assert.deepStrictEqual(yield* instances("process_max_fds{job=\"slipway\"}"), [answering, watched].toSorted())
+      }).pipe(Effect.scoped),
+    LONG
+  )
 })

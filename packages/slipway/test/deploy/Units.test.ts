@@ -120,11 +120,17 @@ describe.skipIf(Systemd.lacking !== null)("under systemd", () => {
       Effect.gen(function*() {
         // The test's Postgres has a socket that only its account opens.
         const { url } = yield* SilentNetwork.make(yield* TestPostgres.database(Migrations.layer))
-        const [port, files] = [yield* freePort, yield* freePort]
+        const [port, files, metrics] = [yield* freePort, yield* freePort, yield* freePort]
         const http = yield* Systemd.start("slipway-http.service", { DATABASE_URL: url, SLIPWAY_PORT: `${port}`, ...UNLIMITED })
-        const worker = yield* Systemd.start("slipway-worker.service", { DATABASE_URL: url, SLIPWAY_WORKER_ADDRESS: `127.0.0.1:${files}` })
+        const worker = yield* Systemd.start("slipway-worker.service", {
+          DATABASE_URL: url,
+          SLIPWAY_WORKER_ADDRESS: `127.0.0.1:${files}`,
+          SLIPWAY_METRICS_ADDRESS: `127.0.0.1:${metrics}`
+        })
         yield* isReady(http, `http://127.0.0.1:${port}`)
         yield* isReady(worker, `http://127.0.0.1:${files}`)
+        yield* isReady(worker, `http://127.0.0.1:${metrics}`)
+        assert.include((yield* ask(`http://127.0.0.1:${metrics}/metrics`))?.text ?? "", "slipway_worker_slots")
         assert.match(worker.output(), /^isolation +bubblewrap$/mu)
         yield* addRepository(worker, `DATABASE_URL='${url}'`)
         yield* turn(`http://127.0.0.1:${port}`, yield* firstKey(http))

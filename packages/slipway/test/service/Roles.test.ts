@@ -4,54 +4,11 @@ import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { parse } from "@slipway/http/testing/PrometheusText"
 import { Effect, Fiber } from "effect"
-import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { command, folder, freePort, processesOf, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, freePort, processesOf, repository, run, serve, until, worker } from "../commands/SlipwayProcess.ts"
 
 const LONG = 90_000
-
-interface Worker {
-  readonly kill: Effect.Effect<unknown>
-  /** Its exit code. */
-  readonly stop: Effect.Effect<number | null>
-}
-
-/** A process that only works for sandboxes. Killed with the scope. */
-const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<string, string>> = {}) =>
-  Effect.acquireRelease(
-    Effect.callback<Worker>((resume) => {
-      const child = spawn(process.execPath, [command, "serve"], {
-        cwd: dataDir,
-        env: {
-          PATH: process.env["PATH"],
-          TMPDIR: process.env["TMPDIR"],
-          SLIPWAY_DATA_DIR: dataDir,
-          DATABASE_URL: databaseUrl,
-          SLIPWAY_ROLE: "worker",
-          SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
-          ...settings
-        }
-      })
-      let output = ""
-      const exited = new Promise<number | null>((end) => child.once("exit", end))
-      void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
-      const listen = (chunk: Buffer) => {
-        output += chunk.toString()
-        if (/^Slipway +worker/mu.test(output)) {
-          const end = (signal: NodeJS.Signals) =>
-            Effect.promise(() => {
-              child.kill(signal)
-              return exited
-            })
-          resume(Effect.succeed({ kill: end("SIGKILL"), stop: end("SIGTERM") }))
-        }
-      }
-      child.stdout.on("data", listen)
-      child.stderr.on("data", listen)
-    }),
-    ({ kill }) => kill
-  )
 
 const asking = (url: string, key: string | undefined) => {
   const call = (address: string, body?: unknown) =>

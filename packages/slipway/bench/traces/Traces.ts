@@ -1,0 +1,104 @@
+/**
+ * What traces cost, also where nobody collects them: our server beside itself without a line that makes spans, in turns. A second server
+ * of the same kind says how far two that are equal are apart on this machine.
+ */
+import { createServer, type Server as HttpServer } from "node:http"
+import path from "node:path"
+import { columns } from "../../src/commands/Output.ts"
+import * as Api from "../api/Api.ts"
+import type * as Protocol from "../api/Protocol.ts"
+
+/** As the budget of an endpoint beside Fastify: below it something is to be done. */
+const REACH = 0.97
+
+const targets: ReadonlyArray<{ readonly target: Protocol.Target; readonly name: string }> = [
+  { target: "get", name: "GET, authenticated" },
+  { target: "create", name: "create, 16 clients" }
+]
+
+/** Takes spans and keeps none. */
+const collector = () =>
+  new Promise<{ readonly server: HttpServer; readonly url: string; readonly requests: () => number }>((resolve) => {
+    let requests = 0
+    const server = createServer((request, response) => {
+      requests++
+      request.resume().on("end", () => response.end("{}"))
+    })
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      const port = typeof address === "object" && address !== null ? address.port : 0
+      resolve({ server, url: `http://127.0.0.1:${port}/v1/traces`, requests: () => requests })
+    })
+  })
+
+interface Result {
+  readonly name: string
+  readonly of: ReadonlyArray<
+    { readonly server: string; readonly cpu: number; readonly perSecond: number; readonly ratios: ReadonlyArray<number> }
+  >
+}
+
+/** Prints the table and whether our budget is reached. Ratios are of processor time, round by round: the load's own share is not in it. */
+export const run = ({ quick }: { readonly quick: boolean }): Promise<void> =>
+  Api.withMaterial(async ({ dataDir, material, url }) => {
+    const collecting = await collector()
+    const options = Api.serverOptionsOf(url, dataDir)
+    const hooks = path.join(import.meta.dirname, "WithoutSpans.mjs")
+    const without = await Api.begin("without spans", "SlipwayServer.ts", { ...options, hasSpans: false }, ["--import", hooks])
+    const servers = [
+      await Api.begin("tracing off", "SlipwayServer.ts", options),
+      await Api.begin("without spans, again", "SlipwayServer.ts", { ...options, hasSpans: false }, ["--import", hooks]),
+      await Api.begin("tracing on", "SlipwayServer.ts", { ...options, collector: collecting.url })
+    ]
+    const all = [without, ...servers]
+    const { child: load } = await Api.begin("load", "Load.ts", null)
+    await load.ask({ _tag: "Material", material })
+
+    const results: Array<Result> = []
+    for (const { name, target } of targets) {
+      for (const server of all) await Api.measure(server, load, target, quick ? 700 : 1500)
+      const rounds = new Map<Api.Server, Array<Api.Round>>(all.map((server) => [server, []]))
+      for (let round = 0; round < (quick ? 5 : 15); round++) {
+        // Who begins changes, and the order too.
+        const order = all.map((_, i) => all[(i + round) % all.length]!)
+        for (const server of round % 2 === 0 ? order : order.toReversed()) {
+          rounds.get(server)?.push(await Api.measure(server, load, target, quick ? 500 : 1000))
+        }
+      }
+      const base = rounds.get(without) ?? []
+      results.push({
+        name,
+        of: all.map((server) => {
+          const own = rounds.get(server) ?? []
+          return {
+            server: server.name,
+            cpu: Api.median(own.map(({ cpu }) => cpu)),
+            perSecond: Api.median(own.map(({ perSecond }) => perSecond)),
+            ratios: own.map(({ cpu }, i) => (base[i]?.cpu ?? Number.NaN) / cpu)
+          }
+        })
+      })
+    }
+    if (collecting.requests() === 0) throw new Error("no spans were sent")
+    for (const { child } of [...all, { child: load }]) await child.stop()
+    collecting.server.close()
+    collecting.server.closeAllConnections()
+
+    process.stdout.write(columns([
+      ["", "", "requests/s", "CPU µs", "ratio", "least", "most"],
+      ...results.flatMap(({ name, of }) =>
+        of.map(({ cpu, perSecond, ratios, server }, i) => [
+          i === 0 ? name : "",
+          server,
+          Api.number(perSecond),
+          Api.number(cpu),
+          ...i === 0 ? ["", "", ""] : [Api.median(ratios), Math.min(...ratios), Math.max(...ratios)].map((ratio) => ratio.toFixed(3))
+        ])
+      )
+    ]))
+    const verdicts = results.map(({ name, of }) => {
+      const ratio = Api.median(of.find(({ server }) => server === "tracing off")?.ratios ?? [])
+      return `${name}, off ${ratio.toFixed(3)} of ${REACH} ${ratio >= REACH ? "ok" : "missed"}`
+    })
+    process.stdout.write(`\n\nreach: ${verdicts.join("; ")}\n`)
+  })
