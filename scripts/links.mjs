@@ -5,6 +5,7 @@
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import path from "node:path"
+import { slugOf } from "./slugs.mjs"
 
 const at = process.argv.indexOf("--in")
 const root = at === -1 ? path.resolve(import.meta.dirname, "..") : path.resolve(process.argv[at + 1] ?? "")
@@ -16,10 +17,6 @@ const pages = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--
 const withoutBlocks = (text) => text.replaceAll(/^ *(```|~~~)[\s\S]*?^ *\1$/gmu, (block) => block.replaceAll(/[^\n]/gu, ""))
 
 const read = (file) => withoutBlocks(readFileSync(path.join(root, file), "utf8"))
-
-/** How GitHub and the site call the section of a heading. */
-const slugOf = (heading) =>
-  heading.replaceAll(/!?\[([^\]]*)\]\([^)]*\)/gu, "$1").trim().toLowerCase().replaceAll(/[^\p{L}\p{N}\p{M}_ -]/gu, "").replaceAll(" ", "-")
 
 const slugs = new Map()
 const slugsOf = (page) => {
