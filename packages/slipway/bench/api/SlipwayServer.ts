@@ -11,7 +11,7 @@ import * as Protocol from "./Protocol.ts"
 const { collector, databaseUrl, dataDir, hasSpans, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<
   Protocol.ServerOptions
 >()
-if (hasSpans === (RootSpan.within("a request")(Effect.void) === Effect.void)) throw new Error("not the spans that were asked for")
+if (hasSpans === (RootSpan.annotate({}) === Effect.void)) throw new Error("not the spans that were asked for")
 
 const host = "127.0.0.1"
 const port = await Effect.runPromise(reserve({ host, port: 0 }))
