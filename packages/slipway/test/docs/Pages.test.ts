@@ -78,8 +78,10 @@ afterAll(async () => {
   await Effect.runPromise(Scope.close(scope, Exit.void))
   const left = blocks.filter((block) => isShell(block) && reasonOf(block) !== undefined)
   const count = (of: ReadonlyArray<Block>) => of.flatMap(commandsOf).length
+  const given = Object.entries(ELSEWHERE).map(([command, where]) => `${command} (${where})`)
   const lines = [
     `${ran.length} commands of ${pages.length} pages ran as they are written; ${count(left)} were left out:`,
+    `  before any page: ${given.join(", ")}`,
     ...left.map((block) => `  ${block.page}:${block.line} (${count([block])}) ${reasonOf(block)}`)
   ]
   // Past the reporter, which shows what a test says only when it fails.
@@ -101,6 +103,14 @@ describe("pages for users", () => {
       blocks.filter((block) => isShell(block) && !known(block)).map(({ line, mark, page }) => `${page}:${line}: ${mark}`),
       []
     )
+  })
+
+  it("say of each alert what to do", () => {
+    const rules = readFileSync(path.join(root, "deploy/prometheus/slipway.rules.yml"), "utf8")
+    const alerts = Array.from(rules.matchAll(/- alert: (\w+)/gu), ([, name = ""]) => name)
+    const told = readFileSync(path.join(root, "docs/observe.md"), "utf8")
+    assert.isAbove(alerts.length, 9)
+    assert.deepStrictEqual(alerts.filter((name) => !told.includes(`| \`${name}\` |`)), [])
   })
 
   for (const page of pages) {
