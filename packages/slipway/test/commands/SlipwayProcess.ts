@@ -73,7 +73,8 @@ export const runIn = (
   dataDir: string,
   args: ReadonlyArray<string>,
   settings: Readonly<Record<string, string | undefined>> = {},
-  { at = dataDir, input, nodeArgs = [] }: {
+  { at = dataDir, input, nodeArgs = [], program = command }: {
+    readonly program?: string
     readonly at?: string
     readonly input?: string | Uint8Array
     readonly nodeArgs?: ReadonlyArray<string>
@@ -81,7 +82,7 @@ export const runIn = (
 ) =>
   Effect.callback<Ended>((resume) => {
     const env = { ...environment(dataDir, {}), ...settings }
-    const child = execFile(process.execPath, [...nodeArgs, command, ...args], { env, cwd: at }, (error, stdout, stderr) =>
+    const child = execFile(process.execPath, [...nodeArgs, program, ...args], { env, cwd: at }, (error, stdout, stderr) =>
       resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
     if (input !== undefined) {
       child.stdin?.end(input)
@@ -162,11 +163,11 @@ export interface Server {
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
 }
 
-/** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. */
-export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}) =>
+/** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. `program`: another release's. */
+export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}, program = command) =>
   Effect.acquireRelease(
     Effect.callback<Server>((resume) => {
-      const child = spawn(process.execPath, [command, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
+      const child = spawn(process.execPath, [program, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
       let output = ""
       let logs = ""
       const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>

@@ -23,6 +23,8 @@ export interface Api {
   readonly event: (id: string, type: string, n?: number) => Effect.Effect<void>
   readonly restore: (id: string, checkpoint: number) => Effect.Effect<void>
   readonly setup: (id: string) => Effect.Effect<{ readonly state: string; readonly cache: string }>
+  readonly approve: (id: string, approvalId: string) => Effect.Effect<void>
+  readonly terminate: (id: string) => Effect.Effect<void>
   readonly publish: (id: string) => Effect.Effect<void>
   readonly pull: (id: string) => Effect.Effect<Pull>
   /** Waits until the file can be read, and reads it. */
@@ -62,6 +64,8 @@ export const make = ({ key, url }: Server): Api => {
     event: (id, type, n = 1) => Effect.asVoid(until(log(id), (events) => events.filter((event) => event.type === type).length >= n)),
     restore: (id, checkpoint) => Effect.asVoid(json(`/${id}/restore`, { checkpoint })),
     setup: (id) => json(`/${id}/setup`),
+    approve: (id, approvalId) => Effect.asVoid(json(`/${id}/approvals/${approvalId}`, { decision: "approve" })),
+    terminate: (id) => Effect.asVoid(json(`/${id}/terminate`, {})),
     publish: (id) => Effect.asVoid(json(`/${id}/pull-request`, {})),
     pull: (id) => json<Pull>(`/${id}/pull-request`),
     file: (id, path) =>
