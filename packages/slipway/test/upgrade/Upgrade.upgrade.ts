@@ -131,6 +131,7 @@ describe("the data folder of the release before", () => {
       assert.deepStrictEqual(feeds.slice(0, told.length), told)
       assert.strictEqual(told.length, 3)
       assert.deepStrictEqual(feeds.map(({ sequence }) => sequence), numbers(1, 4))
+      yield* after.stop("SIGTERM")
     }).pipe(Effect.scoped))
 })
 
