@@ -1,2 +1,0 @@
-/** What scripts/reference.mjs was called when settings were all that it wrote. */
-import "./reference.mjs"
