@@ -1,14 +1,12 @@
 /** The service behind nginx and Caddy, as `deploy/` sets them up. Only names of files, ports and certificates are others. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { request as plain } from "node:http"
-import { request } from "node:https"
 import path from "node:path"
-import { certificate } from "../../src/commands/DemoCertificate.ts"
 import { folder, freePort, repository, run, type Server, serve, until } from "../commands/SlipwayProcess.ts"
 import { changed, has, text } from "./Deploy.ts"
+import { asking, caddy, certify, launched, type Ports } from "./Proxy.ts"
 
 const LONG = 120_000
 /** One more than refused keys of an address in a minute that are answered as such. */
@@ -17,19 +15,16 @@ const GUESSES = 61
 const withoutNginx = !has("nginx", ["-v"], "the service is not tested behind it (apt-get install nginx)")
 const withoutCaddy = !has("caddy", ["version"], "the service is not tested behind it (apt-get install caddy)")
 
-interface Ports {
-  readonly plain: number
-  readonly secure: number
-  readonly service: number
-}
-
 /** How one of the files is run. */
 interface Proxy {
   readonly name: string
   readonly isMissing: boolean
   readonly publicUrl: string
   /** Answers the command, after the files it needs are written to the folder. */
-  readonly configure: (folder: string, ports: Ports) => readonly [program: string, ...args: ReadonlyArray<string>]
+  readonly configure: (
+    folder: string,
+    ports: Ports & { readonly service: number }
+  ) => readonly [program: string, ...args: ReadonlyArray<string>]
 }
 
 const nginx = (at: string, servers: string) => {
@@ -45,12 +40,6 @@ http {
 `
   )
   return ["nginx", "-p", at, "-c", path.join(at, "nginx.conf")] as const
-}
-
-const caddy = (at: string, { plain, secure }: Ports, sites: string) => {
-  // Its administration would take the same port for every Caddy of a machine.
-  writeFileSync(path.join(at, "Caddyfile"), `{\n\tadmin off\n\thttp_port ${plain}\n\thttps_port ${secure}\n}\n${sites}`)
-  return ["caddy", "run", "--adapter", "caddyfile", "--config", path.join(at, "Caddyfile")] as const
 }
 
 const proxies: ReadonlyArray<Proxy> = [{
@@ -93,7 +82,7 @@ const proxies: ReadonlyArray<Proxy> = [{
       at,
       ports,
       changed(text("caddy/Caddyfile"), [
-        ["slipway.example.com {", `slipway.example.com {\n\ttls ${at}/cert.pem ${at}/key.pem`],
+        ["{$SITE:slipway.example.com} {", `slipway.example.com {\n\ttls ${at}/cert.pem ${at}/key.pem`],
         ["127.0.0.1:4000", `127.0.0.1:${ports.service}`]
       ])
     )
@@ -114,47 +103,6 @@ const proxies: ReadonlyArray<Proxy> = [{
     )
 }]
 
-interface Reply {
-  readonly status: number | undefined
-  readonly headers: NodeJS.Dict<string | Array<string>>
-  readonly body: string
-}
-
-/** Asks the proxy as a client that resolved the public name. `until`: the reply is broken off as soon as it has that. */
-const asking = (publicUrl: string, port: number) =>
-(address: string, { body, headers, localAddress, until }: {
-  readonly body?: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly localAddress?: string
-  readonly until?: string
-} = {}) =>
-  Effect.callback<Reply>((resume) => {
-    const { hostname, pathname } = new URL(publicUrl)
-    const asked = request({
-      host: "127.0.0.1",
-      port,
-      servername: hostname,
-      rejectUnauthorized: false,
-      method: body === undefined ? "GET" : "POST",
-      agent: false,
-      ...localAddress === undefined ? {} : { localAddress },
-      path: (pathname === "/" ? "" : pathname) + address,
-      headers: { host: hostname, ...body === undefined ? {} : { "content-type": "application/json" }, ...headers }
-    }, (response) => {
-      let said = ""
-      const answer = () => resume(Effect.succeed({ status: response.statusCode, headers: response.headers, body: said }))
-      response.on("data", (bytes: Buffer) => {
-        said += bytes.toString()
-        if (until === undefined || !said.includes(until)) return
-        answer()
-        asked.destroy()
-      })
-      response.on("error", answer).on("end", answer)
-    })
-    asked.on("error", () => resume(Effect.succeed({ status: undefined, headers: {}, body: "" })))
-    asked.end(body)
-  })
-
 /** What a client is told that came without TLS. */
 const redirect = (port: number, host: string, path: string) =>
   new Promise<{ readonly status: number | undefined; readonly location: string | undefined }>((resolve, reject) => {
@@ -172,28 +120,13 @@ const behind = Effect.fnUntraced(function*({ configure, publicUrl }: Proxy) {
   const at = yield* folder
   yield* run(home, ["repos", "add", "acme/shop", repository(home)])
   const ports = { plain: yield* freePort, secure: yield* freePort, service: yield* freePort }
-  const { key, cert } = certificate(new URL(publicUrl).hostname, Date.now())
-  writeFileSync(path.join(at, "key.pem"), key)
-  writeFileSync(path.join(at, "cert.pem"), cert)
+  certify(at, publicUrl)
   const server: Server = yield* serve(home, {
     SLIPWAY_PORT: `${ports.service}`,
     SLIPWAY_PUBLIC_URL: publicUrl,
     SLIPWAY_TRUSTED_PROXIES: "127.0.0.1"
   })
-  const [program, ...args] = configure(at, ports)
-  // Caddy keeps what it learns where its user does.
-  const env = { ...process.env, HOME: at, XDG_DATA_HOME: at, XDG_CONFIG_HOME: at }
-  yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(program, args, { env, stdio: "ignore" })),
-    (child) =>
-      Effect.promise(() =>
-        new Promise<void>((resolve) => {
-          if (child.exitCode !== null) return resolve()
-          child.once("exit", () => resolve())
-          child.kill("SIGKILL")
-        })
-      )
-  )
+  yield* launched(at, configure(at, ports))
   const ask = asking(publicUrl, ports.secure)
   yield* until(ask("/healthz"), ({ status }) => status === 200)
   return { ask, key: server.key ?? "", ports }

@@ -1,0 +1,36 @@
+# The `slipway` command as `npm run pack` packs it, with the versions that package-lock.json names. docs/deploy.md says how it is run.
+# The base has Node 24 and npm: this one, or what deploy/image/base.sh makes where no registry of images answers.
+ARG BASE=node:24-bookworm-slim
+
+FROM ${BASE} AS build
+# As well as those that come with Node, the authorities of the base.
+ENV NODE_USE_SYSTEM_CA=1
+WORKDIR /src
+COPY . .
+RUN npm ci --no-audit --no-fund && npm run pack && npm prune --omit=dev --no-audit --no-fund
+# What was packed takes the place of the workspace's TypeScript.
+RUN for packed in dist/packages/*.tgz; do \
+      name=$(tar --extract --to-stdout --file "$packed" package/package.json | node -p 'JSON.parse(fs.readFileSync(0)).name') && \
+      rm -rf "node_modules/$name" && mkdir -p "node_modules/$name" && \
+      tar --extract --strip-components=1 --no-same-owner --file "$packed" --directory "node_modules/$name" || exit 1; \
+    done && chmod 755 node_modules/slipway/bin/slipway.js
+
+FROM ${BASE}
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap ca-certificates git tini > /dev/null && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+# A user that no base has, by a number that clusters can see is not root's.
+RUN groupadd --gid 10001 slipway && \
+    useradd --uid 10001 --gid slipway --home-dir /var/lib/slipway --create-home --shell /usr/sbin/nologin slipway && \
+    chmod 700 /var/lib/slipway
+COPY deploy/image/health.mjs /opt/slipway/
+COPY --from=build /src/node_modules /opt/slipway/node_modules
+RUN ln -s /opt/slipway/node_modules/slipway/bin/slipway.js /usr/local/bin/slipway
+
+ENV HOME=/var/lib/slipway SLIPWAY_DATA_DIR=/var/lib/slipway SLIPWAY_HOST=0.0.0.0
+WORKDIR /var/lib/slipway
+VOLUME /var/lib/slipway
+EXPOSE 4000
+USER 10001:10001
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["node", "/opt/slipway/health.mjs"]
+ENTRYPOINT ["tini", "--", "slipway"]
+CMD ["serve"]
