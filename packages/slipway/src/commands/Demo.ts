@@ -115,7 +115,8 @@ const wholeJob = Effect.gen(function*() {
     `Done in ${(took / 1000).toFixed(1)} s: one sandbox (${sandbox.id}), one pull request (#${published.pullRequest?.number}), ` +
       "everything stopped and removed."
   )
-  yield* note("Keep a server of your own with: npm start")
+  // A checkout runs the sources; what is installed was compiled.
+  yield* note(`Keep a server of your own with: ${import.meta.url.endsWith(".ts") ? "npm start" : "slipway serve"}`)
 })
 
 export const demo = Command.make("demo", {
