@@ -8,12 +8,13 @@ export default mergeConfig(
       globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
       // Most of their time is waiting for processes.
       maxWorkers: 2,
-      // They have commands of their own: test:browser, test:conformance, test:deploy, test:image, test:service.
+      // They have commands of their own: test:browser, test:conformance, test:deploy, test:docs, test:image, test:service.
       exclude: [
         ...configDefaults.exclude,
         "test/browser/**",
         "test/conformance/**",
         "test/deploy/{Chart,Compose}.test.ts",
+        "test/docs/**",
         "test/image/**",
         "test/service/**"
       ]
