@@ -159,6 +159,8 @@ const atRest = (checkout: string, count: number) =>
       const began = Date.now()
       await service.send(id, "[[say hello]]")
       wakes.push((await Checkout.until(id, LONGEST, () => when(service, id, "turn.started", 2))) - began)
+      // Each alone, as the agent by hand is: what the one before still does is over.
+      await Checkout.until(id, LONGEST, () => when(service, id, "sandbox.checkpoint", 2))
     }
     const bare = await bareStart(checkout)
     const limit = 1.2 * bare + 100
