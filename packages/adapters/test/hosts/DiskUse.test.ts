@@ -75,13 +75,18 @@ describe("DiskUse", () => {
         const script = `
         import { Effect } from "effect"
         import { excess } from ${JSON.stringify(module)}
+        // Once it is loaded: that user may not get through to this checkout.
+        process.chdir("/")
+        process.setgroups([])
+        process.setgid(${user.gid})
+        process.setuid(${user.uid})
         const limits = ${JSON.stringify(limits({ diskBytes: 2 * MiB }))}
         console.log(JSON.stringify(await Effect.runPromise(excess(${JSON.stringify(place)}, limits))))`
         const output = yield* Effect.callback<string>((resume) => {
           execFile(
             process.execPath,
             ["--input-type=module", "-e", script],
-            { ...user, cwd: import.meta.dirname },
+            { cwd: import.meta.dirname },
             (error, stdout, stderr) => resume(Effect.succeed(error === null ? stdout : stderr))
           )
         })

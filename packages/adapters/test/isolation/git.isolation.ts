@@ -5,6 +5,7 @@ import { OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { execFile, spawn } from "node:child_process"
+import { createHash } from "node:crypto"
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
@@ -131,8 +132,9 @@ it.live(
       const outside = yield* temporaryFolder
       // Its name is one that the tree has, and more lines than any file of the tree; and one that the tree has not.
       const [name, lines, secret] = ["planted-by-the-host", 4_321, "from outside the tree"]
-      writeFileSync(join(outside, name), `${secret}\n`.repeat(lines))
-      writeFileSync(join(outside, "file"), `${secret}\n`.repeat(lines))
+      const content = `${secret}\n`.repeat(lines)
+      writeFileSync(join(outside, name), content)
+      writeFileSync(join(outside, "file"), content)
       symlinkSync(outside, join(tree, "link"))
       writeFileSync(join(tree, "dir", "new"), "mine\n")
 
@@ -179,6 +181,9 @@ it.live(
       yield* Effect.promise(() => ended)
       process.stdout.write(`\nSymlink race of git, ${FOR_MILLIS / 1_000} s, ${Number(said)} swaps: ${JSON.stringify(counts)}\n`)
       assert.strictEqual(counts.leaks, 0)
+      // Not even as an object that no commit names.
+      const blob = createHash("sha1").update(`blob ${content.length}\0${content}`).digest("hex")
+      assert.strictEqual(yield* naively("cat-file", "-t", blob), "")
       assert.isAbove(Number(said), 1_000)
       assert.isAbove(counts.ours, 10)
       assert.isAbove(counts.naiveLeaks, 0)
