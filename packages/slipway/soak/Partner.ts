@@ -1,0 +1,93 @@
+/** A partner: it receives webhooks, now and then fails to take one, and reads the feed to its end when all is over. */
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import type { Service } from "./Processes.ts"
+import type { Random } from "./Random.ts"
+
+export interface FeedEvent {
+  readonly id: string
+  readonly sequence: number
+  readonly type: string
+}
+
+export interface Partner {
+  /** Ids of events, in the order in which each was taken first. */
+  readonly taken: ReadonlyArray<string>
+  readonly repeats: () => number
+  readonly refused: () => number
+  /** The whole feed, oldest first. */
+  readonly feed: (
+    url: string,
+    apiKey: string
+  ) => Promise<ReadonlyArray<FeedEvent>>
+  readonly close: () => void
+}
+
+/** Makes a claim that the user of the key has claimed, so that what it does is attributed to the grant, and an endpoint for its feed. */
+export const make = async (service: Service, url: string, apiKey: string, recipient: string, random: Random): Promise<Partner> => {
+  const taken: Array<string> = []
+  const known = new Set<string>()
+  let [repeats, refused] = [0, 0]
+  const server = createServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on("error", () => {})
+    request.on("data", (chunk: Buffer) => chunks.push(chunk))
+    request.on("end", () => {
+      if (random.next() < 0.03) {
+        refused++
+        response.writeHead(503).end()
+        return
+      }
+      const { id } = JSON.parse(Buffer.concat(chunks).toString()) as { readonly id: string }
+      if (known.has(id)) repeats++
+      else taken.push(id)
+      known.add(id)
+      response.writeHead(204).end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  const { port } = server.address() as AddressInfo
+
+  const [grant] = JSON.parse(await service.command("grants", "list", "--json")) as ReadonlyArray<
+    { readonly name: string; readonly organizationId: string }
+  >
+  if (grant === undefined) throw new Error("the service has no grant")
+  const claim = JSON.parse(
+    await service.command(
+      "partners",
+      "claims",
+      "create",
+      "--grant",
+      grant.name,
+      "--lead",
+      "soak",
+      "--variant",
+      "a",
+      "--credits",
+      "100",
+      "--json"
+    )
+  ) as { readonly claimId: string }
+  await service.command("webhooks", "add", `http://127.0.0.1:${port}/`, "--grant", grant.name)
+  await service.command("partners", "claims", "claim", claim.claimId, "--recipient", recipient, "--organization", grant.organizationId)
+
+  return {
+    taken,
+    repeats: () => repeats,
+    refused: () => refused,
+    feed: async (url, apiKey) => {
+      const all: Array<FeedEvent> = []
+      for (let after = 0;;) {
+        const reply = await fetch(`${url}/api/public/v1/events?after=${after}`, { headers: { authorization: `Bearer ${apiKey}` } })
+        const { data, nextCursor } = await reply.json() as { readonly data: typeof all; readonly nextCursor: number }
+        if (data.length === 0) return all
+        all.push(...data)
+        after = nextCursor
+      }
+    },
+    close: () => {
+      server.close()
+      server.closeAllConnections()
+    }
+  }
+}
