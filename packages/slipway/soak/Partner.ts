@@ -15,6 +15,8 @@ export interface Partner {
   readonly taken: ReadonlyArray<string>
   readonly repeats: () => number
   readonly refused: () => number
+  /** Ends the wait of the endpoint after attempts that failed. */
+  readonly hurry: () => Promise<unknown>
   /** The whole feed, oldest first. */
   readonly feed: (
     url: string,
@@ -52,6 +54,10 @@ export const make = async (service: Service, url: string, apiKey: string, recipi
     { readonly name: string; readonly organizationId: string }
   >
   if (grant === undefined) throw new Error("the service has no grant")
+  // First: an endpoint is told of what comes after it.
+  const endpoint = JSON.parse(await service.command("webhooks", "add", `http://127.0.0.1:${port}/`, "--grant", grant.name, "--json")) as {
+    readonly id: string
+  }
   const claim = JSON.parse(
     await service.command(
       "partners",
@@ -68,13 +74,13 @@ export const make = async (service: Service, url: string, apiKey: string, recipi
       "--json"
     )
   ) as { readonly claimId: string }
-  await service.command("webhooks", "add", `http://127.0.0.1:${port}/`, "--grant", grant.name)
   await service.command("partners", "claims", "claim", claim.claimId, "--recipient", recipient, "--organization", grant.organizationId)
 
   return {
     taken,
     repeats: () => repeats,
     refused: () => refused,
+    hurry: () => service.command("webhooks", "enable", endpoint.id, "--grant", grant.name),
     feed: async (url, apiKey) => {
       const all: Array<FeedEvent> = []
       for (let after = 0;;) {
