@@ -1,5 +1,7 @@
 /** `AccessStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import {
   type RateLimits,
   type RateSlot,

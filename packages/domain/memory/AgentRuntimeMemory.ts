@@ -1,5 +1,9 @@
 /** `AgentRuntime` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Deferred, Effect, Latch, Layer, Result } from "effect"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { AgentError, AgentRuntime, type AgentSession, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import * as ToolCall from "../src/sandbox/ToolCall.ts"
 import { type ToolKind } from "../src/sandbox/ToolCall.ts"

@@ -1,5 +1,6 @@
 /** `Board` in memory, over the rows of `SandboxStoreMemory`. */
-import { DateTime, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import { addTokenCounts, noTokenCounts } from "../src/models/Usage.ts"
 import { pageOf } from "../src/Page.ts"
 import { Board, GROUPS, LOOKED_THROUGH, type PastGroup, PLACES, pullsOf, RECENT } from "../src/sandbox/Board.ts"

@@ -1,5 +1,7 @@
 /** `Checkpoints` in memory, over the rows of `SandboxStoreMemory`. Here alone what is kept is whole in memory. */
-import { DateTime, Effect, Stream } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import { CheckpointNotFound, Checkpoints, CheckpointTooLarge, KEPT_CHECKPOINTS, MAX_CHECKPOINT_BYTES } from "../src/sandbox/Checkpoints.ts"
 import type { Lease, StaleLease } from "../src/sandbox/Leases.ts"
 import { isSettled } from "../src/sandbox/Sandbox.ts"

@@ -1,5 +1,7 @@
 /** `DeviceLoginStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { ask, type DeviceLogin, deviceLoginExpiresAt, DeviceLoginRefused, INTERVAL, isOpen } from "../src/access/DeviceLogin.ts"

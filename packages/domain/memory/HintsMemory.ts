@@ -1,5 +1,5 @@
 /** `Hints` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Layer } from "effect"
+import * as Layer from "effect/Layer"
 import { Hints, makeLocal } from "../src/Hints.ts"
 
 /** Within one process. */

@@ -1,5 +1,7 @@
 /** `IdentityProvider` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Effect, Layer, Redacted } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import type { Identity } from "../src/access/Identity.ts"
 import { SignInRefused, IdentityProvider } from "../src/access/IdentityProvider.ts"
 import { draw } from "../src/access/Secret.ts"

@@ -1,5 +1,7 @@
 /** `Ids` of Effect's `Random`: for tests and for embedding. */
-import { Effect, Layer, Random } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
 import { drawnFrom } from "../src/DrawnIds.ts"
 import { Ids } from "../src/Ids.ts"
 

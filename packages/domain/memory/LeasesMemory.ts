@@ -1,5 +1,6 @@
 /** `Leases` in memory, over the rows of `SandboxStoreMemory`. */
-import { DateTime, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import { type Hints, WORK } from "../src/Hints.ts"
 import { type Leased, LEASE_SECONDS, Leases } from "../src/sandbox/Leases.ts"
 import { isGivenUp, leaseOrder, workOf } from "../src/sandbox/Leasing.ts"

@@ -1,5 +1,7 @@
 /** `MemberStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { Acting, type Action, AuditLog } from "../src/access/AuditLog.ts"
 import { type BoundUser, recognize } from "../src/access/Identity.ts"
 import { OrganizationNotFound, UserNotFound, MemberNotFound, MemberStore } from "../src/access/MemberStore.ts"

@@ -1,5 +1,7 @@
 /** What `WorkingTreesMemory` saves: JSON behind the SHA-256 of its bytes. */
-import { Effect, Option, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { CheckpointDamaged } from "../src/files/WorkingTrees.ts"
 import { sha256 } from "../src/internal/Digest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"

@@ -1,5 +1,8 @@
 /** Files of one process by absolute path: what the memory layers share instead of a disk. */
-import { Clock, Context, Effect, Layer } from "effect"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 /** Directories are but names: one is there as long as a file is below it. */
 export class MemoryDisk extends Context.Service<MemoryDisk, {

@@ -1,5 +1,6 @@
 /** Repositories of one process: what the memory layers share instead of git. */
-import { Context, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Layer from "effect/Layer"
 import { digest } from "../src/internal/Digest.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 

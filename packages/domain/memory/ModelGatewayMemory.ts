@@ -1,5 +1,11 @@
 /** `ModelGateway` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Context, Deferred, Effect, Exit, Layer, Redacted, SubscriptionRef } from "effect"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as SubscriptionRef from "effect/SubscriptionRef"
 import { Ids } from "../src/Ids.ts"
 import { costOf, countsOf, type Tokens } from "../src/models/Budget.ts"
 import type { Upstream } from "../src/models/ModelCatalogue.ts"

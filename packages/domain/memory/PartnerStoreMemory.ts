@@ -1,5 +1,11 @@
 /** `PartnerStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Context, DateTime, Effect, Layer, Option, Result, Scheduler } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Scheduler from "effect/Scheduler"
 import { AccessStore, GrantNotFound } from "../src/access/AccessStore.ts"
 import { Ids } from "../src/Ids.ts"
 import { balanceOf } from "../src/models/Credits.ts"

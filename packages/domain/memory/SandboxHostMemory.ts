@@ -1,5 +1,12 @@
 /** `SandboxHost` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { type Cause, Deferred, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
+import type * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { sha256 } from "../src/internal/Digest.ts"
 import {
   type Box,

@@ -1,5 +1,6 @@
 /** What `SandboxStore`, `Leases` and `Upkeep` in memory are over: a row for each sandbox, and the keys that made them. */
-import { DateTime, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import type { Uuid } from "../src/Ids.ts"
 import type { Approval } from "../src/sandbox/Approval.ts"
 import type { Checkpoint } from "../src/sandbox/Checkpoints.ts"

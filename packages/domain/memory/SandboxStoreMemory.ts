@@ -1,5 +1,10 @@
 /** `SandboxStore` in memory, with `Leases`, `Upkeep` and `Checkpoints` over its rows: for tests and for embedding without a database. */
-import { Context, DateTime, Effect, Layer, Option, Scheduler } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { Hints } from "../src/Hints.ts"
 import { pageOf } from "../src/Page.ts"

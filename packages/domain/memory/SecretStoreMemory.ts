@@ -1,5 +1,9 @@
 /** `SecretStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Effect, Layer, Option, Redacted, Scheduler } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Scheduler from "effect/Scheduler"
 import { AccessStore, GrantNotFound } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import {

@@ -1,5 +1,8 @@
 /** `SessionStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"

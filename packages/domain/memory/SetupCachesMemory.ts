@@ -1,5 +1,8 @@
 /** `SetupCaches` in memory: for tests and for embedding. Here alone what is kept is whole in memory. State dies with the layer. */
-import { Effect, Layer, Option, Stream } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as CacheFilling from "../src/environment/CacheFilling.ts"
 import { CacheNotKept, type CachePlace, SetupCaches } from "../src/environment/SetupCaches.ts"
 

@@ -1,5 +1,5 @@
 /** `Setups` in memory, over the rows of `SandboxStoreMemory`. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import { Setups } from "../src/sandbox/Setups.ts"
 import { leased, type SandboxRows } from "./SandboxRows.ts"
 

@@ -1,5 +1,8 @@
 /** `SourceHost` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Context, DateTime, Effect, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { noChecks, type PullRequest } from "../src/source/PullRequest.ts"
 import { type Ended, PullRequestRefused, PullRequests } from "../src/source/PullRequests.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"

@@ -1,5 +1,8 @@
 /** `Spending` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer, Option } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { Uuid } from "../src/Ids.ts"
 import {
   type Account,

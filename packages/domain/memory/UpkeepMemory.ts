@@ -1,5 +1,6 @@
 /** `Upkeep` in memory, over the rows of `SandboxStoreMemory`. */
-import { DateTime, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import { workOf } from "../src/sandbox/Leasing.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { isSettled } from "../src/sandbox/Sandbox.ts"

@@ -1,5 +1,9 @@
 /** `WebhookStore` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { DateTime, Effect, Layer, Option, Scheduler } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"

@@ -1,5 +1,6 @@
 /** `Workers` in memory, beside the rows of `SandboxStoreMemory`. */
-import { DateTime, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import { FORGOTTEN_SECONDS, GONE_SECONDS, type KnownWorker, MAX_WORKERS, Workers } from "../src/sandbox/Workers.ts"
 import type { SandboxRows } from "./SandboxRows.ts"
 

@@ -1,5 +1,8 @@
 /** `WorkingTrees` in memory: for tests and for embedding without a database. State dies with the layer. */
-import { Clock, Effect, Layer, Stream } from "effect"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import {
   FileNotFound,
   IsDirectory,

@@ -1,5 +1,6 @@
 /** `Ids` from one source of randomness, in plain code. */
-import { Clock, Effect } from "effect"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
 import { Ids, NAMESPACE } from "./Ids.ts"
 import { digest, uuid5 } from "./internal/Digest.ts"
 

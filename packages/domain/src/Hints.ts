@@ -2,7 +2,10 @@
  * Port: "look again". A hint carries a topic, never data, and goes out after the commit it speaks of. Losing one costs
  * at most a second: every layer also looks by itself. Checked by `testing/HintsContract`.
  */
-import { Context, Effect, Latch, type Scope } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import type * as Scope from "effect/Scope"
 
 /** A sandbox's id, or `work`: some sandbox waits for a worker. */
 export type Topic = string

@@ -1,5 +1,6 @@
 /** Port: identifiers and digests. A use case asks it once per command; deciders receive what it gave as input. */
-import { Context, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
 
 /** Any RFC 9562 UUID in lower case. */
 export type Uuid = string

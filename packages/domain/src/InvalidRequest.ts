@@ -1,5 +1,7 @@
 /** What callers give is unknown until it was read by a schema of ours; what does not fit is told by the name of its field. */
-import { Result, Schema, SchemaIssue } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
 
 /** What the caller gave does not fit. Nothing was stored; the same again is refused again. Never repeats the value. */
 export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("InvalidRequest", {

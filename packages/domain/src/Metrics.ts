@@ -1,5 +1,7 @@
 /** Forms of metrics that Effect's own do not have. */
-import { Effect, Metric, type Scope } from "effect"
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
+import type * as Scope from "effect/Scope"
 
 export interface Counters {
   /** Counts one more. A value that is not listed counts as `other`. */

@@ -1,5 +1,6 @@
 /** Keeps work that somebody hostile can ask for from taking all of a process's time. */
-import { Clock, Effect } from "effect"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
 
 /** Short enough that what comes at once in it, from several that go as fast as they may, keeps nobody else waiting. */
 const PERIOD_MILLIS = 250

@@ -1,5 +1,6 @@
 /** Pages of lists are bounded by bytes as well as by count: a hundred items may each be large. */
-import { Effect, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { reader } from "./InvalidRequest.ts"
 import { Counter } from "./Text.ts"
 

@@ -3,7 +3,12 @@
  * carries its trace id and span id, also where no traces are collected. Where they are, `traced` makes spans that a collector is sent,
  * and `traceparent` carries their trace to another process.
  */
-import { Clock, Context, Effect, Exit, Option, Tracer } from "effect"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Tracer from "effect/Tracer"
 
 /** Whether somebody collects spans. Where nobody does, spans are for the log alone and cost next to nothing. */
 export const Collected = Context.Reference<boolean>("@slipway/domain/RootSpan/Collected", { defaultValue: () => false })

@@ -1,5 +1,5 @@
 /** Names of sandboxes and of what belongs to them. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "./Ids.ts"
 
 /** `c_` and 12 of `[a-z2-9]`, drawn at random: 34^12 values, so a collision is retried, never expected. */

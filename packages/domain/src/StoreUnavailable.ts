@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 /**
  * The store cannot answer now (connection lost, lock timeout). The same call may succeed later. Nothing was written, unless

@@ -1,5 +1,5 @@
 /** Strings and counters as the interface counts and refuses them. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 const countCodePoints = (text: string): number => {
   let count = 0

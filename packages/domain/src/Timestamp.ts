@@ -1,5 +1,6 @@
 /** Instants as the interface writes them. */
-import { Schema, SchemaTransformation } from "effect"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 
 const make = (encoded: Schema.String) =>
   encoded.pipe(Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)).annotate({ identifier: "Timestamp" })

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { normalizePath } from "@slipway/domain/source/FileRules"
 import { derivedId, instant, path, principal, schemas, uuid7 } from "@slipway/domain/testing/Arbitraries"
 import { Timestamp } from "@slipway/domain/Timestamp"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 describe("arbitrary values", () => {
   for (const [name, schema] of Object.entries(schemas)) {

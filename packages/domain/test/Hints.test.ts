@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { makeLocal } from "@slipway/domain/Hints"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { suite } from "@slipway/domain/testing/HintsContract"
-import { Effect, Exit, Scope } from "effect"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
 
 suite("memory", HintsMemory.layer)
 

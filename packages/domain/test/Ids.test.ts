@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/Ids"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { digest, sha1, sha256, uuid5 } from "../src/internal/Digest.ts"

@@ -7,7 +7,12 @@ import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Exit, Layer, Option, Result, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { InvalidRequest } from "../src/InvalidRequest.ts"
 
 const by: Principal = {

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { counters } from "@slipway/domain/Metrics"
-import { Effect, Metric } from "effect"
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 
 const greetings = counters("test_greetings_total", "Greetings, by language.", "language", ["en", "fr"])
 

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import * as Pace from "@slipway/domain/Pace"
-import { Effect, Fiber } from "effect"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
 
 it.effect("lets a quarter of a second's worth through at once, the rest by and by, and after a pause no more than that", () =>

@@ -1,6 +1,11 @@
 import { assert, it } from "@effect/vitest"
 import * as RootSpan from "@slipway/domain/RootSpan"
-import { type Context, Effect, Fiber, Option, References, Tracer } from "effect"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as References from "effect/References"
+import * as Tracer from "effect/Tracer"
 
 const ids = Effect.contextWith((context: Context.Context<never>) => {
   const span = RootSpan.current(context)

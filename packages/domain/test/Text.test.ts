@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Counter, cut, saturatingAdd, StorableText, text, utf8Length } from "@slipway/domain/Text"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 const rocket = "\u{1F680}"
 const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}"

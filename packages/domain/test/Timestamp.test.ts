@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Timestamp } from "@slipway/domain/Timestamp"
-import { DateTime, Result, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const encode = Schema.encodeSync(Timestamp)
 const decode = Schema.decodeUnknownResult(Timestamp)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { HIDDEN, visible } from "@slipway/domain/Visible"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 describe("text of others", () => {
   it("shows what turns the reading order round by its name", () => {

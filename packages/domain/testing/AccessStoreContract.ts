@@ -3,7 +3,12 @@
  * here is not part of the port. Fresh names make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Duration, Effect, type Layer, Result } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { AccessStore, type KeyRecord, type RateLimits } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"

@@ -3,7 +3,13 @@
  * 14), which the fake model of the other runtimes understands too. Runs real agents on the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, type Layer, Result, Scope } from "effect"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
 import type { ModelAccess } from "../src/models/ModelGateway.ts"
 import { profileSteers } from "../src/models/Steering.ts"
 import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"

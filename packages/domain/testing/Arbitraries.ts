@@ -2,7 +2,9 @@
  * Arbitrary values of everything the domain shows or takes, shrinking, for `it.prop` and `Arbitrary.checkEffect`. Beside
  * `Histories`, which has arbitrary lives of a sandbox. Values are decoded ones: encode them to get what is on the wire.
  */
-import { Arbitrary, DateTime, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 import { type Principal, Scope } from "../src/access/Principal.ts"
 import type { EnvironmentFile } from "../src/environment/Environment.ts"
 import { FileEntry, FileStatus, FileTree, PartialWarning } from "../src/files/FileTree.ts"

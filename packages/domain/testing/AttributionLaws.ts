@@ -3,7 +3,12 @@
  * as simply as can be; `Book` is also a reference to compare a real store with.
  */
 import { assert, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Effect, type Layer, Result, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { Ids } from "../src/Ids.ts"
 import {
   type Claim,

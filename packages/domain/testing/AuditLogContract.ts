@@ -1,6 +1,8 @@
 /** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "../src/access/AuditLog.ts"
 import { Ids } from "../src/Ids.ts"
 

@@ -3,7 +3,11 @@
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer, Result, Stream } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
 import { Ids } from "../src/Ids.ts"
 import { Board, type BoardQuery } from "../src/sandbox/Board.ts"
 import { Checkpoints } from "../src/sandbox/Checkpoints.ts"

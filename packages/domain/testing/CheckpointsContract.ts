@@ -3,7 +3,13 @@
  * suite against its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, type Layer, Result, Stream } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
 import { Ids } from "../src/Ids.ts"
 import { Checkpoints, KEPT_CHECKPOINTS, MAX_CHECKPOINT_BYTES } from "../src/sandbox/Checkpoints.ts"
 import { terminate } from "../src/sandbox/Command.ts"

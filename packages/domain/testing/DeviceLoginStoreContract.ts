@@ -3,7 +3,9 @@
  * here is not part of the port. Fresh users and codes make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { INTERVAL } from "../src/access/DeviceLogin.ts"

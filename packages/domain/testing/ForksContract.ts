@@ -3,7 +3,11 @@
  * running this suite against their layer. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer, Result, Stream } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
 import { Ids } from "../src/Ids.ts"
 import { Checkpoints } from "../src/sandbox/Checkpoints.ts"
 import { restore, terminate } from "../src/sandbox/Command.ts"

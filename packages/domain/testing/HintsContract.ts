@@ -3,7 +3,9 @@
  * is not part of the port.
  */
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber, type Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
 import { Hints, type Topic } from "../src/Hints.ts"
 
 let topics = 0

@@ -4,7 +4,11 @@
  *
  * Assumed, because runtimes guarantee it: an agent never gives a new tool call the id of one that was decided.
  */
-import { Arbitrary, DateTime, Duration, Result, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { offlineDemo } from "../src/models/ModelCatalogue.ts"
 import { type Approval, type ApprovalDecision, approvalOf } from "../src/sandbox/Approval.ts"
 import {

@@ -3,7 +3,9 @@
  * not here is not part of the port.
  */
 import { assert, it } from "@effect/vitest"
-import { Effect, type Layer, Redacted } from "effect"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import type { Identity } from "../src/access/Identity.ts"
 import { IdentityProvider } from "../src/access/IdentityProvider.ts"
 

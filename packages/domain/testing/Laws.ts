@@ -4,7 +4,13 @@
  * layer. A law that does not hold fails with the shrunk input and a replay token.
  */
 import { assert, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { WORK } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"

@@ -3,7 +3,12 @@
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Arbitrary, DateTime, Duration, Effect, type Layer, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { Hints, WORK } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { restore, sendMessage, terminate } from "../src/sandbox/Command.ts"

@@ -3,7 +3,9 @@
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import type { Identity } from "../src/access/Identity.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"

@@ -3,7 +3,15 @@
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, type Layer, Redacted, Scope, Stream } from "effect"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { Ids } from "../src/Ids.ts"
 import type { Tokens } from "../src/models/Budget.ts"
 import type { Upstream } from "../src/models/ModelCatalogue.ts"

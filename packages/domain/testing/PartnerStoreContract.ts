@@ -3,7 +3,13 @@
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { Ids } from "../src/Ids.ts"
 import { type Claimant, conversionId, type Invoice, type ClaimTerms, type Project, pullRequestId } from "../src/partner/Attribution.ts"
 import type { PartnerFact } from "../src/partner/PartnerEvent.ts"

@@ -3,7 +3,9 @@
  * against its layer; a rule that is not here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { type PullRequestRefused, PullRequests } from "../src/source/PullRequests.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"

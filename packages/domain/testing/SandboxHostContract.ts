@@ -3,7 +3,15 @@
  * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
  */
 import { assert, it } from "@effect/vitest"
-import { type Duration, Effect, Exit, type Layer, Option, Result, Schedule, Scope, Stream } from "effect"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 

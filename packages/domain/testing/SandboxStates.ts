@@ -1,6 +1,8 @@
 /** What the suites of `SandboxStore`, `Leases` and `Upkeep` have in common: sandboxes in the states that the rules are about. */
 import { assert } from "@effect/vitest"
-import { Context, DateTime, Effect } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import type { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"

@@ -3,7 +3,12 @@
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, type Layer, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { PAGE_BYTES } from "../src/Page.ts"

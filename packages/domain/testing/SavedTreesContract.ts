@@ -1,6 +1,8 @@
 /** The part of `WorkingTreesContract` about saving trees, and restoring them on a machine that has none or others. */
 import { assert, it } from "@effect/vitest"
-import { Effect, type Layer, Stream } from "effect"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import { MAXIMUM_SAVED_BYTES, type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { app, author, fileOf, type Fixture, freshId, lines, options, preparing, refusal, treeOf } from "./TreeFixtures.ts"

@@ -3,7 +3,10 @@
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer, Redacted } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { Access } from "../src/access/Access.ts"
 import { Acting, type AuditLog } from "../src/access/AuditLog.ts"
 import { Secrets } from "../src/environment/Secrets.ts"

@@ -3,7 +3,10 @@
  * here is not part of the port. Fresh users make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"

@@ -4,7 +4,13 @@
  * {@link LARGEST_BYTES}.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, type Layer, Scope, Stream } from "effect"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { type CachePlace, type FoundCache, SetupCaches } from "../src/environment/SetupCaches.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 

@@ -3,7 +3,9 @@
  * this suite against its layer; a rule that is not here is not part of the port.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { Ids } from "../src/Ids.ts"
 import { terminate } from "../src/sandbox/Command.ts"
 import { LEASE_SECONDS } from "../src/sandbox/Leases.ts"

@@ -4,7 +4,15 @@
  * killed at every step. After each step the rules must hold, and once nothing goes wrong any more everything must settle.
  * The same seed is the same run.
  */
-import { type Cause, Context, Deferred, Duration, Effect, Exit, Layer, Logger, Scope } from "effect"
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Scope from "effect/Scope"
 import * as AgentRuntimeMemory from "../memory/AgentRuntimeMemory.ts"
 import * as HintsMemory from "../memory/HintsMemory.ts"
 import * as IdsMemory from "../memory/IdsMemory.ts"

@@ -3,7 +3,12 @@
  * here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Effect, type Layer, Result, Schedule, type Scope } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
 import { MAX_COMMENT, noChecks } from "../src/source/PullRequest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"

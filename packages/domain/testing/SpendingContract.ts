@@ -4,7 +4,9 @@
  * on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, type Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { Ids } from "../src/Ids.ts"
 import { BudgetExceeded, type Limits } from "../src/models/Budget.ts"
 import { NoCredits } from "../src/models/Credits.ts"

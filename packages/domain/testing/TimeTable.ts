@@ -2,7 +2,8 @@
  * When what has to happen to a sandbox, by its log alone: the tables of docs/decisions.md 2.1, 2.2 and 3 as plain arithmetic. It shares
  * nothing with the rules that it judges.
  */
-import { type DateTime, Duration } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 
 /** Of all setups of a boot together; milliseconds. */

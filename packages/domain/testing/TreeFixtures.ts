@@ -1,6 +1,9 @@
 /** Repositories, trees and agents for the contract suites of `WorkingTrees`. */
 import { assert } from "@effect/vitest"
-import { Effect, Result, type Scope, Stream } from "effect"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { sha1, sha256 } from "../src/internal/Digest.ts"

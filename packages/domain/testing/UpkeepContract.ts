@@ -3,7 +3,11 @@
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { DateTime, Duration, Effect, type Layer, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import { Ids } from "../src/Ids.ts"
 import { decideApproval, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { IdempotencyKey } from "../src/sandbox/Idempotency.ts"

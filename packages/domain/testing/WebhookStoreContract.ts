@@ -3,7 +3,11 @@
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { Access } from "../src/access/Access.ts"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"

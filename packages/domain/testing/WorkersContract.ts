@@ -3,7 +3,9 @@
  * against its layer; a rule that is not here is not part of the port.
  */
 import { assert, it } from "@effect/vitest"
-import { Context, Effect, type Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import { Ids } from "../src/Ids.ts"
 import { Board } from "../src/sandbox/Board.ts"
 import { terminate } from "../src/sandbox/Command.ts"

@@ -4,7 +4,9 @@
  * real machine, where agents make links and pipes; `suite` is both. Uses the real clock.
  */
 import { assert, it } from "@effect/vitest"
-import { Effect, type Layer, Stream } from "effect"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { RepoName } from "../src/source/RepoRef.ts"

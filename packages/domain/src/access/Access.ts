@@ -1,5 +1,10 @@
 /** Who may call, and the administration of grants and keys. */
-import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"

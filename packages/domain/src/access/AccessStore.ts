@@ -1,5 +1,8 @@
 /** Port: grants and keys. Checked by `testing/AccessStoreContract`. */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type SecurityEvent } from "./AuditLog.ts"
 import { type MintRefused } from "./Minting.ts"

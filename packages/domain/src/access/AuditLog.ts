@@ -1,5 +1,8 @@
 /** Port: the audit log, which security events are told to and which is never changed. Checked by `testing/AuditLogContract`. */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 
 /** Who did something. Ids are those of `Principal`. */

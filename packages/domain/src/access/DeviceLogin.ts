@@ -2,7 +2,10 @@
  * A command on some machine asks for a key of a person, who says yes or no in a browser: the OAuth 2.0 device authorization
  * grant (RFC 8628). The command knows the device code, the person compares the user code. Pure functions.
  */
-import { DateTime, Duration, Result, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Scope } from "./Principal.ts"
 
 /** What the person said. Ids are those of `Principal`. */

@@ -1,5 +1,7 @@
 /** Port: commands that wait for a person to sign them in. Checked by `testing/DeviceLoginStoreContract`. */
-import { Context, type DateTime, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { KeyRecord } from "./AccessStore.ts"
 import type { SecurityEvent } from "./AuditLog.ts"

@@ -1,5 +1,11 @@
 /** Use cases of commands that a person signs in. */
-import { Context, DateTime, type Duration, Effect, Layer, Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { MintedKey } from "./Access.ts"

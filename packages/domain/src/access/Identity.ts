@@ -1,5 +1,5 @@
 /** Who somebody is at an identity provider, and which user that is. */
-import type { DateTime } from "effect"
+import type * as DateTime from "effect/DateTime"
 import type { SecurityEvent } from "./AuditLog.ts"
 import type { User } from "./User.ts"
 

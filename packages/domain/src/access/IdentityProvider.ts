@@ -1,5 +1,8 @@
 /** Port: where people prove who they are, such as GitHub. Checked by `testing/IdentityProviderContract`. */
-import { Context, type Effect, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { Identity } from "./Identity.ts"
 
 /**

@@ -1,5 +1,5 @@
 /** Whether a key opens anything by itself. Its grant, its user and their organization have a say too. */
-import { DateTime } from "effect"
+import * as DateTime from "effect/DateTime"
 import type { KeyRecord } from "./AccessStore.ts"
 
 export type KeyState = "active" | "expired" | "revoked"

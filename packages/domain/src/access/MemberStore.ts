@@ -1,5 +1,8 @@
 /** Port: organizations, users, and who is a member of what. Checked by `testing/MemberStoreContract`. */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Identity } from "./Identity.ts"
 import { type Handle, type Member, type Organization, type Role, type User } from "./User.ts"

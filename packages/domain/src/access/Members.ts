@@ -1,5 +1,9 @@
 /** Use cases of administrators: who may mint keys, who belongs to an organization, whether it is heard. */
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { Hints } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"

@@ -1,5 +1,9 @@
 /** Who may mint which key. */
-import { Context, DateTime, type Duration, Result, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Scope } from "./Principal.ts"
 import type { Member, Organization, Role } from "./User.ts"
 

@@ -1,5 +1,5 @@
 /** Who makes a request: the key, and what it stands for. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import type { Actor } from "./AuditLog.ts"
 
 /** What a key opens (docs/decisions.md 9). */

@@ -1,5 +1,5 @@
 /** Secrets we draw ourselves: keys, sessions, sign-in links. Each is kept as its SHA-256 digest only, which 256 random bits make safe. */
-import type { Effect } from "effect"
+import type * as Effect from "effect/Effect"
 import type { Ids } from "../Ids.ts"
 
 export const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,5 +1,9 @@
 /** A person's session in one browser: how long it and a sign-in link last, and for whom its requests count. Pure functions. */
-import { Context, DateTime, Duration, Result, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { scopesOf } from "./Minting.ts"
 import type { Principal } from "./Principal.ts"
 import type { Role, User } from "./User.ts"

@@ -1,5 +1,8 @@
 /** Port: sessions and one-time sign-in links. Checked by `testing/SessionStoreContract`. */
-import { Context, type DateTime, type Duration, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { type Grant, type RateLimits, type RateSlot } from "./AccessStore.ts"
 import { type SecurityEvent } from "./AuditLog.ts"

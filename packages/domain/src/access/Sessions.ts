@@ -1,5 +1,9 @@
 /** Use cases of people who sign in. */
-import { Context, DateTime, Effect, Layer, Redacted } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { GrantNotFound, type RateSlot } from "./AccessStore.ts"

@@ -1,5 +1,6 @@
 /** Users, the organizations they belong to, and how people name a user. */
-import { type DateTime, Schema } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 
 /** What grants, and with them sandboxes, belong to. `id` is a UUID. */
 export interface Organization {

@@ -1,5 +1,11 @@
 /** `SetupCaches` over whatever keeps the bytes: who fills, who waits, and what is counted. */
-import { Cause, Deferred, Effect, Exit, Option, type Scope, Stream } from "effect"
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { counters } from "../Metrics.ts"
 import { type CacheDamaged, CacheNotKept, type CachePlace, type FoundCache, MAX_CACHE_BYTES, SetupCaches } from "./SetupCaches.ts"
 

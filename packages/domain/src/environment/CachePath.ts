@@ -1,5 +1,5 @@
 /** Folders that setup fills and that are kept for the next sandbox (docs/decisions.md 17): whose they may be, and where. */
-import { Result } from "effect"
+import * as Result from "effect/Result"
 import { isGitPath, isProtected, normalizePath } from "../source/FileRules.ts"
 
 /** Where a folder lies: in the repository's tree, or below the home of the box. `path` is normalised and never empty. */

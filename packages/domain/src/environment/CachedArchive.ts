@@ -1,5 +1,9 @@
 /** Folders of a cache as bytes: a line of JSON that names them, then a tar archive of GNU's kind, which is not there for none. */
-import { Effect, Pull, Result, Schema, Stream } from "effect"
+import * as Effect from "effect/Effect"
+import * as Pull from "effect/Pull"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { type CachePath, show } from "./CachePath.ts"
 
 const Header = Schema.fromJsonString(Schema.Struct({ format: Schema.Literal(1), paths: Schema.Array(Schema.String) }))

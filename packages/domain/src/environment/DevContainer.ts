@@ -2,7 +2,8 @@
  * What counts of a devcontainer.json (https://containers.dev/implementors/json_reference, read 2026-11-23): the commands
  * that make a container ready, its variables and its image. The rest is named as ignored.
  */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { text } from "../Text.ts"
 import {
   DEFAULT_TIMEOUT,

@@ -1,5 +1,7 @@
 /** What a repository says that its sandboxes need: `.slipway/environment.json` (docs/decisions.md 17). */
-import { Result, Schema, SchemaIssue } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
 import { nearest } from "../Nearest.ts"
 import { isGitPath, normalizePath } from "../source/FileRules.ts"
 import { cut, text, utf8Length } from "../Text.ts"

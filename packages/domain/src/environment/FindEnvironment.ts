@@ -1,5 +1,5 @@
 /** Which file of a tree says what its sandboxes need (docs/decisions.md 17). */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import { readDevContainer, type Surroundings } from "./DevContainer.ts"
 import { type Environment, type EnvironmentInvalid, readEnvironment } from "./Environment.ts"
 

@@ -1,5 +1,5 @@
 /** Port: takes secrets out of what the processes of one sandbox write, while they write it, in every form that they travel in. */
-import { Context } from "effect"
+import * as Context from "effect/Context"
 
 /** One output, from its beginning on. */
 export interface RedactedOutput {

@@ -1,5 +1,9 @@
 /** Port: secrets of repositories, which setup gets and nobody reads again. Checked by `testing/SecretStoreContract`. */
-import { Context, type DateTime, type Effect, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { GrantNotFound } from "../access/AccessStore.ts"
 import type { Action, SecurityEvent } from "../access/AuditLog.ts"
 import type { RepoName } from "../source/RepoRef.ts"

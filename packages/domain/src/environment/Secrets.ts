@@ -1,5 +1,10 @@
 /** What owners may do about the secrets of their repositories. Values go in and do not come out. */
-import { Context, DateTime, Effect, Layer, Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { GrantNotFound } from "../access/AccessStore.ts"
 import { type InvalidRequest, reader } from "../InvalidRequest.ts"
 import { RepoName } from "../source/RepoRef.ts"

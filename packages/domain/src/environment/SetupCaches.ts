@@ -2,7 +2,12 @@
  * Port: folders that a setup filled, packed, kept on one machine for the next sandbox of the same repository and grant
  * (docs/decisions.md 17). What is in the bytes is no matter of it. Checked by `testing/SetupCachesContract`.
  */
-import { Context, type Duration, type Effect, Schema, type Scope, type Stream } from "effect"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { RepoName } from "../source/RepoRef.ts"
 
 /** Bytes of one cache as it is filled, at most. */

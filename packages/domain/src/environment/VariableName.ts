@@ -1,5 +1,5 @@
 /** Names of environment variables and secrets (docs/decisions.md 17). */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 /** What boxes and agents get from the service, and what would change the programs that it starts in them. */
 const RESERVED: ReadonlySet<string> = new Set([

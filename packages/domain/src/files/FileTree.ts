@@ -1,5 +1,5 @@
 /** Listings of a working tree (docs/interface.md 2.6). */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { Counter } from "../Text.ts"
 
 /**

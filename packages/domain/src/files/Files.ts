@@ -1,5 +1,9 @@
 /** Read-only access to the working trees of a sandbox: as they are, or as the last checkpoint has them (docs/decisions.md 6). */
-import { Context, Effect, Layer, Option, type Scope } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
 import type { Principal } from "../access/Principal.ts"
 import { CheckpointNotFound, Checkpoints } from "../sandbox/Checkpoints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"

@@ -1,5 +1,9 @@
 /** Ports: the way to the trees of a sandbox, wherever they are, and what of them only a checkpoint has. */
-import { Context, Effect, Layer, Schema, type Scope } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type { CheckpointNotFound } from "../sandbox/Checkpoints.ts"
 import type { Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxId } from "../SandboxId.ts"

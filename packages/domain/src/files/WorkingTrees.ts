@@ -2,7 +2,11 @@
  * Port: the working trees of the sandboxes on this machine. The agent owns what is in them while we read, so nothing
  * in a tree is trusted: not its links, not its `.git`. Checked by `testing/WorkingTreesContract`.
  */
-import { Context, type Effect, Schema, type Scope, type Stream } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { SandboxId } from "../SandboxId.ts"
 import type { ChangeCounts } from "../source/ChangeCounts.ts"
 import { type FileProtected } from "../source/FileRules.ts"

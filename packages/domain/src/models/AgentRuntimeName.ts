@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 /** The public names of the runtimes (docs/interface.md 2.1). The offline agent reports itself as `opencode`. */
 export const AgentRuntimeName = Schema.Literals(["opencode", "codex", "claude", "grok"])

@@ -2,7 +2,9 @@
  * Budgets: what the models of one sandbox, and of all sandboxes of a grant, may cost in their lifetime. Money is in micro-USD:
  * 1 USD is 1,000,000.
  */
-import { Context, Schema, SchemaTransformation } from "effect"
+import * as Context from "effect/Context"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Counter, saturatingAdd } from "../Text.ts"
 import type { Prices } from "./ModelCatalogue.ts"
 import type { TokenCounts } from "./Usage.ts"

@@ -2,7 +2,8 @@
  * What models draw on an organization's credits (docs/decisions.md 1 and 11). Amounts are in micros, millionths of a credit.
  * Claims bring credits; a request to a model reserves the most it can cost and is charged what it took, as with budgets.
  */
-import { Context, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as Schema from "effect/Schema"
 import { saturatingAdd } from "../Text.ts"
 import { type Account, isExhausted } from "./Budget.ts"
 

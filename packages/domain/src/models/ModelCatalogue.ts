@@ -1,5 +1,7 @@
 /** The models a creation may name, and what each can do (docs/decisions.md 2.3). Configuration. */
-import { Context, Result, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { Counter, text } from "../Text.ts"
 import { AgentRuntimeName } from "./AgentRuntimeName.ts"
 import { ReasoningEffort } from "./ReasoningEffort.ts"

@@ -1,5 +1,6 @@
 /** The model catalogue as an operator writes it, and what of it can be used: a file is JSON, and everything in it is meant. */
-import { Effect, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { AgentRuntimeName } from "./AgentRuntimeName.ts"
 import { type Catalogue, type Model, ModelId, offlineDemo, Upstream, type UpstreamProtocol } from "./ModelCatalogue.ts"
 import { ReasoningEffort } from "./ReasoningEffort.ts"

@@ -3,7 +3,12 @@
  * session alone; the provider's key stays with the gateway, which counts what every request takes, keeps to the budgets
  * and is cut when the session ends. Checked by `testing/ModelGatewayContract`.
  */
-import { Context, type Effect, type Redacted, Schema, type Scope, type Stream } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Upstream } from "./ModelCatalogue.ts"

@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 /** Reasoning efforts of the interface, weakest first. A model accepts the ones its catalogue entry lists. */
 export const ReasoningEffort = Schema.Literals(["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"])

@@ -4,7 +4,8 @@
  * reserve at once, spent and reserved together stay within the budgets and the organization's credits. Checked by
  * `testing/SpendingContract`.
  */
-import { Context, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
 import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"

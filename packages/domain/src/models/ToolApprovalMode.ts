@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 /** `prompt`: the agent asks before it edits or runs anything. `auto`: it never asks. */
 export const ToolApprovalMode = Schema.Literals(["auto", "prompt"])

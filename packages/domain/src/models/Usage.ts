@@ -1,5 +1,5 @@
 /** What a sandbox has used (docs/interface.md 2.3), and in tokens. Eventually consistent; counters saturate at 2^53−1. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { Counter, saturatingAdd } from "../Text.ts"
 
 /** Totals since the sandbox was created. */

@@ -3,7 +3,13 @@
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */
-import { DateTime, Equal, Option, Order, Result, Schema, SchemaTransformation } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Equal from "effect/Equal"
+import * as Option from "effect/Option"
+import * as Order from "effect/Order"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import type { Ids, Uuid } from "../Ids.ts"
 import type { Pull } from "../source/PullRequest.ts"
 import { RepoName, sameRepo } from "../source/RepoRef.ts"

@@ -1,5 +1,6 @@
 /** What the feed of a grant tells (docs/interface.md 2.7, 6.2): six types of events, each with exactly its payload. */
-import { Schema, Tuple } from "effect"
+import * as Schema from "effect/Schema"
+import * as Tuple from "effect/Tuple"
 import { Counter, text } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"
 

@@ -1,5 +1,8 @@
 /** Port: what partners are told of and the credits they give (docs/decisions.md 11). Checked by `testing/PartnerStoreContract`. */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { type GrantNotFound } from "../access/AccessStore.ts"
 import { type Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"

@@ -1,5 +1,7 @@
 /** What a partner may read. */
-import { Context, Effect, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import type { Principal } from "../access/Principal.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { PartnerEvent } from "./PartnerEvent.ts"

@@ -2,7 +2,11 @@
  * Webhooks: the feed of a grant, brought to its partner event by event (docs/decisions.md 11.4; Standard Webhooks). Pure:
  * what an endpoint is, with what its requests are signed, and what follows an attempt.
  */
-import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "../Ids.ts"
 import { PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
 

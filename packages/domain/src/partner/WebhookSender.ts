@@ -1,5 +1,9 @@
 /** Port: the way to receivers of webhooks. Knows which addresses may be sent to, and how a request is signed and sent. */
-import { Context, type DateTime, type Effect, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type { Uuid } from "../Ids.ts"
 import type { Outcome } from "./Webhook.ts"
 

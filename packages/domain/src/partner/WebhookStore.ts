@@ -1,5 +1,10 @@
 /** Port: endpoints of webhooks, how far each is, and the log of their deliveries. Checked by `testing/WebhookStoreContract`. */
-import { Context, type DateTime, Duration, type Effect, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { type Action, type SecurityEvent } from "../access/AuditLog.ts"
 import type { Uuid } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"

@@ -1,5 +1,10 @@
 /** What a partner may do about its webhooks. */
-import { Context, DateTime, Effect, Layer, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { Ids } from "../Ids.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { AnyUuid } from "./Attribution.ts"

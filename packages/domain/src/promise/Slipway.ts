@@ -2,7 +2,16 @@
  * The use cases of sandboxes for those who do not write Effect: promises, plain JSON, an async iterable. What fails rejects
  * with the error of the use case, told by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
  */
-import { Cause, Clock, Deferred, Effect, Layer, ManagedRuntime, Option, Random, Schema, Stream } from "effect"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import type { Principal } from "../access/Principal.ts"
 import { drawnFrom } from "../DrawnIds.ts"
 import { Hints, makeLocal, type Topic, WORK } from "../Hints.ts"

@@ -1,5 +1,6 @@
 /** What a sandbox's log says of a publication, and what is recorded of one. */
-import { Context, Result } from "effect"
+import * as Context from "effect/Context"
+import * as Result from "effect/Result"
 import type { FileNotFound, NoChanges, PushFailed } from "../files/WorkingTrees.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "../sandbox/Sandbox.ts"

@@ -2,7 +2,14 @@
  * Publishing a sandbox's changes as a draft pull request (docs/decisions.md 7). A request records the wish; the
  * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
  */
-import { Context, DateTime, Duration, Effect, Layer, Option, Result, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
 import { SandboxNotRunning } from "../sandbox/Command.ts"

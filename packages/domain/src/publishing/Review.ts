@@ -1,5 +1,5 @@
 /** What becomes of a grant's pull request: people look at it and, where the source host leaves that to us, merge or close it. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import type { Principal } from "../access/Principal.ts"
 import type { Sandbox } from "../sandbox/Sandbox.ts"
 import { Sandboxes } from "../sandbox/Sandboxes.ts"

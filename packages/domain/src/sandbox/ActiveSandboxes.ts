@@ -1,5 +1,6 @@
 /** How many sandboxes of a grant may be active (not settled) at once. */
-import { Context, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as Schema from "effect/Schema"
 
 /** `null`: any number. Configuration. */
 export const MaxActiveSandboxes = Context.Reference<number | null>("@slipway/domain/MaxActiveSandboxes", {

@@ -1,5 +1,8 @@
 /** Port: something that runs a coding agent inside a sandbox's box. Checked by `testing/AgentRuntimeContract`. */
-import { Context, type Effect, Schema, type Scope } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type { Uuid } from "../Ids.ts"
 import type { ModelAccess } from "../models/ModelGateway.ts"
 import { type ReasoningEffort } from "../models/ReasoningEffort.ts"

@@ -1,5 +1,5 @@
 /** Tool calls that wait for a person (docs/decisions.md 3). The first decision wins and stays. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { text } from "../Text.ts"
 import { ApprovalOutcome, ApprovalResolver, ApprovalScope, type SandboxEventOf } from "./SandboxEvent.ts"
 import type { ToolKind } from "./ToolCall.ts"

@@ -2,7 +2,9 @@
  * Port: what people see of a grant's sandboxes together, over the rows of a `SandboxStore`: the list, who waits, what was asked for
  * last, what came of it and what it cost. Checked by `testing/BoardContract`.
  */
-import { Context, type DateTime, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
 import type { ReasoningEffort } from "../models/ReasoningEffort.ts"
 import type { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
 import type { TokenCounts } from "../models/Usage.ts"

@@ -1,5 +1,6 @@
 /** How many sandboxes the worker of this process boots, for those who can leave the processors to the first one for a moment. */
-import { Context, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Layer from "effect/Layer"
 
 /** `first`: one alone, after none for a while; it is over soonest where nothing else runs. */
 export type Boots = "none" | "first" | "more"

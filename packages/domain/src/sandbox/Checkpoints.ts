@@ -2,7 +2,11 @@
  * Port: what a checkpoint holds (docs/decisions.md 16): the bytes from which another machine goes on with a sandbox. The log
  * says which checkpoints there are; this keeps what is in them. Checked by `testing/CheckpointsContract`.
  */
-import { Context, type DateTime, type Effect, Schema, type Stream } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Stream from "effect/Stream"
 import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { ChangeCounts } from "../source/ChangeCounts.ts"

@@ -3,7 +3,8 @@
  * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
  * lock of its sandbox and is durable before it is answered.
  */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "../Ids.ts"
 import type { DenialTelling } from "../models/Steering.ts"
 import { turnId } from "../SandboxId.ts"

@@ -2,7 +2,8 @@
  * What a process counts of what it committed: sandboxes, boots, turns, approvals, publications, checkpoints. What a lost answer hides
  * was committed and is not counted.
  */
-import { Effect, Metric } from "effect"
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 import { counters } from "../Metrics.ts"
 import { isUnderWay, publicationOf, type Sandbox } from "./Sandbox.ts"
 import { ApprovalOutcome, RestoreCause, type SandboxEvent, StatusReason } from "./SandboxEvent.ts"

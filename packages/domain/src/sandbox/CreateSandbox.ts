@@ -1,6 +1,7 @@
 /** What a creation (docs/interface.md 4.2) and a fork (docs/decisions.md 16) may ask for, and what is made of it. */
-import { Effect, Schema } from "effect"
-import type { DateTime } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { type Catalogue, type Model, ModelId } from "../models/ModelCatalogue.ts"
 import { ReasoningEffort } from "../models/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"

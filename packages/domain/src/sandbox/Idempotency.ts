@@ -2,7 +2,8 @@
  * Idempotent creation (docs/decisions.md 4). The key is written in the transaction of what it accounts for, so it
  * exists only once the work is done: there is no "in progress", and a failed attempt leaves the key free.
  */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Ids } from "../Ids.ts"
 
 /** Chosen by the caller: 1 to 255 printable ASCII characters, taken raw. Unique per grant and route. */

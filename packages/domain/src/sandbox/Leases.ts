@@ -2,7 +2,9 @@
  * Port: which worker works for which sandbox. A lease is a row's own time and fence, so that every write of a worker can be
  * held against it. Checked by `testing/LeasesContract`.
  */
-import { Context, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Room } from "./Leasing.ts"

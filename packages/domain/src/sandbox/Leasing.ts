@@ -1,5 +1,6 @@
 /** Which sandboxes need a worker, who may lease them, and which of them first (docs/decisions.md 15). Rules of `Leases.take`. */
-import { DateTime, type Duration } from "effect"
+import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import type { SandboxId } from "../SandboxId.ts"
 import { isUnderWay, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"

@@ -1,5 +1,6 @@
 /** The time limits of a sandbox's life. Configuration; the defaults are those of docs/decisions.md 2.1, 2.2, 3 and 5. */
-import { Context, Duration } from "effect"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 
 /** How long each state of a sandbox may last. */
 export interface Limits {

@@ -1,5 +1,5 @@
 /** Whether a process can do its part, for supervisors. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import { StoreTrouble } from "../StoreTrouble.ts"
 import { ClockSkew, skewProblem } from "./StoreClock.ts"
 

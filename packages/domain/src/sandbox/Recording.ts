@@ -1,5 +1,5 @@
 /** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
-import type { DateTime } from "effect"
+import type * as DateTime from "effect/DateTime"
 import { type Approval, approvalOf } from "./Approval.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent, toWire } from "./SandboxEvent.ts"

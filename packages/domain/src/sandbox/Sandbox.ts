@@ -3,7 +3,8 @@
  * the events of its log, with the times they were recorded at, so the same history always gives the same sandbox.
  * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
  */
-import { type DateTime, Schema } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 import { AgentRuntimeName } from "../models/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../models/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"

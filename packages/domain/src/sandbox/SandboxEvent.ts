@@ -2,7 +2,8 @@
  * The public event log of a sandbox (docs/decisions.md 5). The same events are the aggregate's history: `evolve` in
  * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
  */
-import { type DateTime, Schema } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 import { TokenCounts, Usage } from "../models/Usage.ts"
 import { SandboxId } from "../SandboxId.ts"
 import { ActionState } from "../source/PullRequest.ts"

@@ -1,5 +1,10 @@
 /** Port: where the processes of a sandbox run, and what keeps them in. Checked by `testing/SandboxHostContract`. */
-import { Context, type Effect, type Option, Schema, type Scope, type Stream } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { CachePath } from "../environment/CachePath.ts"
 import type { SandboxId } from "../SandboxId.ts"
 

@@ -2,7 +2,11 @@
  * Port: where sandboxes, their log and their commands live. Every write is one transaction under the lock of its sandbox.
  * Beside it, over the same rows: `Leases` and `Upkeep`. Checked by `testing/SandboxStoreContract`.
  */
-import { Context, type DateTime, type Effect, type Result, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import type * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { type SecurityEvent } from "../access/AuditLog.ts"
 import { type Topic, WORK } from "../Hints.ts"
 import type { Uuid } from "../Ids.ts"

@@ -1,5 +1,12 @@
 /** What a client may do with sandboxes: create, read, list, command. Each call loads, decides and commits once. */
-import { Context, DateTime, Effect, Layer, Option, Result, Schedule, Schema } from "effect"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import type { Principal } from "../access/Principal.ts"
 import { Ids, type Uuid } from "../Ids.ts"
 import { type InvalidRequest, reader } from "../InvalidRequest.ts"

@@ -1,5 +1,6 @@
 /** Which of a sandbox's repositories a request is about. */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { type RepoName, sameRepo } from "../source/RepoRef.ts"
 import type { Sandbox } from "./Sandbox.ts"
 

@@ -2,7 +2,10 @@
  * Port: how the setup of a sandbox went, and what it wrote (docs/decisions.md 17). The newest run of each sandbox. Checked by
  * `testing/SetupsContract`.
  */
-import { Context, type DateTime, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Counter } from "../Text.ts"

@@ -1,5 +1,5 @@
 /** What a sandbox wants of people, in one word: what lists and the overview go by. Pure functions. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
 import { isActive } from "./Turn.ts"
 

@@ -2,7 +2,12 @@
  * One time for all processes: the store's. Every process measures the time that passes with a clock that nobody sets and learns
  * from the store what time that is, so a wrong or a stepping clock of its machine ends nothing too early or too late.
  */
-import { Clock, Context, Duration, Effect, Layer, Schedule } from "effect"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import { Upkeep } from "./Upkeep.ts"
 
 /** How far the clock of this process's machine is from the store's now, in milliseconds; above 0: it is ahead. */

@@ -1,5 +1,7 @@
 /** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
-import { type DateTime, Duration, Result } from "effect"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
 import type { TokenCounts, Usage } from "../models/Usage.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"

@@ -1,5 +1,7 @@
 /** What time does to a sandbox (docs/decisions.md 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
-import { DateTime, Duration, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
 import type { Limits } from "./Policy.ts"
 import { evolveAll, isUnderWay, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"

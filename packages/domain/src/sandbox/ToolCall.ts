@@ -2,7 +2,8 @@
  * What people are shown of a tool call: before it is allowed a `Preview` of what will happen, and with each of its updates
  * a `Detail` of what happened (docs/decisions.md 5). All of it is text of others: bounded, and visible in full.
  */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { isProtected } from "../source/FileRules.ts"
 import { cut, utf8Length } from "../Text.ts"
 import { visible } from "../Visible.ts"

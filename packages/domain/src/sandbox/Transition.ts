@@ -2,7 +2,8 @@
  * The sandbox state machine (docs/decisions.md 2.1): every legal change of status as data, and the events of each change, built
  * in one place.
  */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import type { Sandbox } from "./Sandbox.ts"
 import type {
   ApprovalResolver,

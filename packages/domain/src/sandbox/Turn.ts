@@ -1,5 +1,5 @@
 /** The turn state machine (docs/decisions.md 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 import { ToolKind } from "./ToolCall.ts"

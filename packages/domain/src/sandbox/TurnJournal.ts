@@ -2,7 +2,9 @@
  * What an agent did in one turn and the store does not know yet, in order. Texts and usage wait for their interval, and
  * a newer one takes the place of one that still waits, so the journal stays short however fast the agent talks.
  */
-import { Duration, HashMap, Option } from "effect"
+import * as Duration from "effect/Duration"
+import * as HashMap from "effect/HashMap"
+import * as Option from "effect/Option"
 import type { Uuid } from "../Ids.ts"
 import { addUsage, isSameSpent, type Spent } from "../models/Usage.ts"
 import { type AgentEvent, finishes, type TurnEnd } from "./AgentRuntime.ts"

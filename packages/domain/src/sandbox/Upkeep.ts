@@ -2,7 +2,9 @@
  * Port: what a service does for all sandboxes together: finding what time or a revoked grant ends, forgetting what nobody was
  * promised any longer, counting. Checked by `testing/UpkeepContract`.
  */
-import { Context, type DateTime, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 

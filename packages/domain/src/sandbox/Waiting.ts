@@ -2,7 +2,7 @@
  * Messages that wait while a turn is active (docs/decisions.md 18): for their own turn, or, where they steer, for the agent to take
  * them into the one that runs. Whoever waits first gets the next turn.
  */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import type { QueuedMessage, SandboxEventOf } from "./SandboxEvent.ts"
 
 /** How many wait at most in one sandbox: a person can still tell what they asked for. */

@@ -1,5 +1,7 @@
 /** What keeps the worker of this process from taking on sandboxes although it runs. */
-import { Context, Effect, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 /** Where the worker tells of it, and those who are asked how the process does look. Nothing by default. */
 export const WorkerTrouble = Context.Reference<{

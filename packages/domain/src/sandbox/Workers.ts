@@ -1,5 +1,7 @@
 /** Port: which workers there are, and what room each says it has (docs/decisions.md 15). Checked by `testing/WorkersContract`. */
-import { Context, type DateTime, type Effect } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Worker } from "./Leases.ts"
 

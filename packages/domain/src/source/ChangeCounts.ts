@@ -1,5 +1,5 @@
 /** How much of a repository differs from the commit that a sandbox started from. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { Counter } from "../Text.ts"
 import { RepoName } from "./RepoRef.ts"
 

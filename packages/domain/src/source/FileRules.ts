@@ -1,5 +1,6 @@
 /** Which paths of a working tree the files API serves. Decided on the normalised path, before the disk is touched. */
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 /** The path leaves the repository, is absolute, or cannot be a path. Retrying does not help. */
 export class InvalidPath extends Schema.TaggedError<InvalidPath>()("InvalidPath", {}) {

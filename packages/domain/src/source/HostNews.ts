@@ -1,5 +1,7 @@
 /** Port: what a source host sends by itself when something happens there, over the web. Only where the operator set it up. */
-import { Context, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { RepoName } from "./RepoRef.ts"
 
 /** Nobody but the source host could have signed it, and it is not signed so. Sending it again does not help. */

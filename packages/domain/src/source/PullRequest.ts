@@ -1,5 +1,5 @@
 /** Pull requests as the interface shows them (2.5). */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { SandboxId } from "../SandboxId.ts"
 import { Counter } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"

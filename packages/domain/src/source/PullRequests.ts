@@ -2,7 +2,9 @@
  * Port: what people do with pull requests of a source host that has no pages for it. Checked by `testing/PullRequestsContract`.
  * How a pull request stands is the `SourceHost`'s to say.
  */
-import { Context, type Effect, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { PullRequest } from "./PullRequest.ts"
 import { RepoName } from "./RepoRef.ts"

@@ -1,5 +1,5 @@
 /** A repository on a source host, and the commit-ish a sandbox starts from. */
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { text } from "../Text.ts"
 
 /** Names that mean something else as a path, an argument or a URL. Checked again where a name becomes one of these. */

@@ -1,5 +1,9 @@
 /** Port: where repositories and pull requests live. Checked by `testing/SourceHostContract`. */
-import { Context, type DateTime, type Effect, type Redacted, Schema } from "effect"
+import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
+import type * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { type PullRequest, type PullRequestDetails } from "./PullRequest.ts"
 import type { RepoName } from "./RepoRef.ts"
 

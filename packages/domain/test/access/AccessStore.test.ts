@@ -5,7 +5,10 @@ import { Ids } from "@slipway/domain/Ids"
 import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
-import { DateTime, Effect, Layer, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 
 const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))

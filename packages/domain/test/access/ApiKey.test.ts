@@ -1,6 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { fromHeader, hint, mint } from "@slipway/domain/access/ApiKey"
-import { Arbitrary, Effect, Redacted, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 /** Checksums by another implementation: `crc32` of zlib. */

@@ -1,6 +1,6 @@
 import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { suite } from "@slipway/domain/testing/AuditLogContract"
-import { Layer } from "effect"
+import * as Layer from "effect/Layer"
 
 suite("memory", Layer.merge(AuditLogMemory.layer, IdsMemory.layer))

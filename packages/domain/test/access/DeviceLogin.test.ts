@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ask, type DeviceLogin, isOpen, Machine, shownUserCode, userCodeOf } from "@slipway/domain/access/DeviceLogin"
-import { DateTime, Result, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const after = (seconds: number) => DateTime.add(at, { seconds })

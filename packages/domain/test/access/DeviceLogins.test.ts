@@ -9,7 +9,10 @@ import { Ids } from "@slipway/domain/Ids"
 import * as DeviceLoginStoreMemory from "@slipway/domain/memory/DeviceLoginStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { DateTime, Effect, Layer, Redacted } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { TestClock } from "effect/testing"
 
 const layer = Layer.merge(DeviceLogins.layer, Access.layer).pipe(

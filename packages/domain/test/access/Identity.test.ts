@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Action, SecurityEvent } from "@slipway/domain/access/AuditLog"
 import { type BoundUser, type Identity, recognize } from "@slipway/domain/access/Identity"
-import { DateTime } from "effect"
+import * as DateTime from "effect/DateTime"
 
 const before = DateTime.makeUnsafe("2026-11-20T00:00:00Z")
 const at = DateTime.makeUnsafe("2026-11-22T03:40:00Z")

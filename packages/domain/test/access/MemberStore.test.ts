@@ -1,6 +1,6 @@
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
 import { suite } from "@slipway/domain/testing/MemberStoreContract"
-import { Layer } from "effect"
+import * as Layer from "effect/Layer"
 
 suite("memory", MemberStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer)))

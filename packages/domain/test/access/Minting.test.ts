@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { decide } from "@slipway/domain/access/Minting"
 import type { Scope } from "@slipway/domain/access/Principal"
 import type { Member, Role } from "@slipway/domain/access/User"
-import { DateTime, Duration, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
 
 const now = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const user = { id: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV", name: "Ada", email: null, githubLogin: "ada", createdAt: now, approvedAt: now }

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { expiresAt, isAlive, LINK_LIFE, needsTouch, SessionLifetimes } from "@slipway/domain/access/Session"
-import { DateTime, Duration, Effect } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 
 const began = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const after = (duration: Duration.Input) => DateTime.addDuration(began, duration)

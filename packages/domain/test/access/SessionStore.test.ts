@@ -2,6 +2,6 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
 import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
 import { suite } from "@slipway/domain/testing/SessionStoreContract"
-import { Layer } from "effect"
+import * as Layer from "effect/Layer"
 
 suite("memory", Layer.merge(SessionStoreMemory.layer, MemberStoreMemory.layer).pipe(Layer.provideMerge(IdsMemory.layer)))

@@ -7,7 +7,10 @@ import { Ids } from "@slipway/domain/Ids"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
 import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
-import { DateTime, Effect, Layer, Redacted } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { TestClock } from "effect/testing"
 
 const layer = Sessions.layer.pipe(

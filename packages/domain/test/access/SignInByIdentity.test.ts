@@ -7,7 +7,9 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
 import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
-import { Effect, Layer, Redacted } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 
 const layer = Layer.mergeAll(Sessions.layer, Members.layer).pipe(
   Layer.provideMerge(SessionStoreMemory.layer),

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { handleOf, isNamedBy, Role } from "@slipway/domain/access/User"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 const ID = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { cacheKeyOf, keyFiles } from "@slipway/domain/environment/CacheKey"
 import type { SetupCommand } from "@slipway/domain/environment/Environment"
-import { Arbitrary, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Schema from "effect/Schema"
 
 const tree = ["README.md", "package-lock.json", "docs/package-lock.json.md", "server/Cargo.lock", "b/go.sum", "a/go.sum"]
 

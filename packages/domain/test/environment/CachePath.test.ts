@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { isGitPath, isProtected } from "@slipway/domain/source/FileRules"
 import { path } from "@slipway/domain/testing/Arbitraries"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const problem = (text: string) => Result.match(CachePath.parse(text), { onFailure: (said) => said, onSuccess: () => "none" })
 

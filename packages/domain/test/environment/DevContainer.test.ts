@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { readDevContainer } from "@slipway/domain/environment/DevContainer"
 import type { Environment } from "@slipway/domain/environment/Environment"
 import * as JsonWithComments from "@slipway/domain/environment/JsonWithComments"
-import { Arbitrary, Result, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const FILE = ".devcontainer.json"
 const surroundings = { workspaceFolder: "/work/shop", env: new Map([["HOME", "/home/agent"]]) }

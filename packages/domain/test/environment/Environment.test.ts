@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Environment, EnvironmentFile, MAX_FILE_BYTES, readEnvironment } from "@slipway/domain/environment/Environment"
 import { environmentFile } from "@slipway/domain/testing/Arbitraries"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const FILE = ".slipway/environment.json"
 const read = (value: unknown) => readEnvironment(FILE, JSON.stringify(value))

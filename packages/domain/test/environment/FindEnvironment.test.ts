@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { FILES, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 
 const surroundings = { workspaceFolder: "/work/shop", env: new Map<string, string>() }
 const find = (tree: Readonly<Record<string, string>>) => {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 import { SecretName } from "../../src/environment/Environment.ts"
 import { VariableName } from "../../src/environment/VariableName.ts"
 

@@ -4,7 +4,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
 import { suite } from "@slipway/domain/testing/SecretStoreContract"
-import { Layer } from "effect"
+import * as Layer from "effect/Layer"
 
 suite(
   "memory",

@@ -8,7 +8,8 @@ import * as WorkingTreesMemory from "@slipway/domain/memory/WorkingTreesMemory"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { app, freshId, refusal } from "@slipway/domain/testing/TreeFixtures"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const Memory = Layer.merge(
   TreesHere.layer.pipe(Layer.provideMerge(WorkingTreesMemory.layer), Layer.provide(RestoredTrees.layerNone)),

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { MemoryRepositories, MemoryRepository } from "@slipway/domain/memory/MemoryRepositories"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 
 const repo = RepoName.make("Acme/Shop")
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { afterCharging, noAccount } from "@slipway/domain/models/Budget"
 import { afterReservingCredits, balanceOf, creditMicrosOf, creditRefusal, microsOf, outOfCredits } from "@slipway/domain/models/Credits"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 const MOST = Number.MAX_SAFE_INTEGER
 const CENT = 10_000

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Effect, Result } from "effect"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 
 const fast: Model = {
   id: "acme/fast",

@@ -9,7 +9,8 @@ import {
   toCatalogue
 } from "@slipway/domain/models/ModelCatalogueFile"
 import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownResult(CatalogueFile, { onExcessProperty: "error" })
 const encoded = () => structuredClone(Schema.encodeSync(CatalogueFile)(defaultFile)) as any

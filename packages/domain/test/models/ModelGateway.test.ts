@@ -8,7 +8,8 @@ import { CreditPrice } from "@slipway/domain/models/Credits"
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { credited, GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const upstream: Upstream = {
   protocol: "openai-chat",

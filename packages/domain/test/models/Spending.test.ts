@@ -8,7 +8,9 @@ import { Budgets } from "@slipway/domain/models/Budget"
 import { CreditPrice } from "@slipway/domain/models/Credits"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
-import { DateTime, Effect, Layer } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const Fixture = Layer.effect(
   SpendingFixture,

@@ -17,7 +17,9 @@ import {
   type Task,
   type Touch
 } from "@slipway/domain/partner/Attribution"
-import { DateTime, Result, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const at = (minute: number) => DateTime.makeUnsafe(`2026-11-21T02:${String(minute).padStart(2, "0")}:00.000Z`)
 const terms: ClaimTerms = {

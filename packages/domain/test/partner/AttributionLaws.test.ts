@@ -6,7 +6,9 @@ import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { attributionLaws, checkAttribution, Incoming } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
-import { Effect, Layer, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 
 describe("attribution, of any facts in any order", () => {
   const facts = Schema.Array(Incoming).check(Schema.isMinLength(20), Schema.isMaxLength(40))

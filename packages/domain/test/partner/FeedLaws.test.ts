@@ -3,7 +3,8 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import { checkFeed } from "@slipway/domain/testing/Laws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(PartnerFixture)({ grant: ids.uuid7 })))
 

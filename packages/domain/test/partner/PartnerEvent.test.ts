@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { naturalId, PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 const claimId = "0192f5a0-5c3e-7b1c-9b7e-2f4a8c6d1e00"
 const at = "2026-11-21T02:41:00.123Z"

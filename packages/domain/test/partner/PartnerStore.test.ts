@@ -6,7 +6,8 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const Fixture = Layer.effect(
   PartnerFixture,

@@ -21,7 +21,11 @@ import {
   WAITS,
   WantedTypes
 } from "@slipway/domain/partner/Webhook"
-import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = (duration: Duration.Input) => DateTime.addDuration(at, Duration.fromInputUnsafe(duration))

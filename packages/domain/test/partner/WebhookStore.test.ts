@@ -6,7 +6,8 @@ import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
 import { TAKEN_TIME } from "@slipway/domain/partner/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
-import { Duration, Layer } from "effect"
+import * as Duration from "effect/Duration"
+import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 
 suite(

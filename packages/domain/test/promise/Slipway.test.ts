@@ -8,7 +8,10 @@ import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxSt
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { DateTime, Effect, Layer, ManagedRuntime } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
 
 const by: Caller = { grantId: "g", organizationId: "o", userId: "u" }
 const request = { repos: [{ fullName: "acme/shop" }], prompt: "Fix the flaky test." }

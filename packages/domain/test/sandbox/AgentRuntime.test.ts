@@ -6,7 +6,9 @@ import { type BoxCommand, type BoxProcess, SandboxHost } from "@slipway/domain/s
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { sessions } from "@slipway/domain/testing/AgentRuntimeContract"
-import { Context, Effect, Layer } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const ALPHABET = "abcdefgh"
 let sandboxes = 0

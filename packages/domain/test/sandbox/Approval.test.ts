@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Approval, ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
 import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt } from "@slipway/domain/testing/Histories"
-import { Schema } from "effect"
+import * as Schema from "effect/Schema"
 
 describe("an approval", () => {
   it("is named by 1 to 300 characters", () => {

@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { count, declare } from "@slipway/domain/sandbox/Counting"
 import type { RestoreCause } from "@slipway/domain/sandbox/SandboxEvent"
 import { type History, reach } from "@slipway/domain/testing/Histories"
-import { Effect, Metric } from "effect"
+import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 
 const repos = [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }]
 

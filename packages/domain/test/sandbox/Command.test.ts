@@ -16,7 +16,8 @@ import {
 import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
 import { turnId, worktreeId } from "@slipway/domain/SandboxId"
 import { creation, decider, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "@slipway/domain/testing/Histories"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const { id } = creation
 const turn = `${id}/turn/1`

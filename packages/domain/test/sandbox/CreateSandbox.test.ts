@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Catalogue, type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { asCreation, CreateSandbox, ForkSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
 import { createdAt, creation } from "@slipway/domain/testing/Histories"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownResult(CreateSandbox, { onExcessProperty: "error" })
 const accepts = (body: unknown) => Result.isSuccess(decode(body))

@@ -7,7 +7,8 @@ import { isActive } from "@slipway/domain/sandbox/Turn"
 import { createdAt, type History, hostile, legal, limits, play, thorough } from "@slipway/domain/testing/Histories"
 import { historyLaws } from "@slipway/domain/testing/Laws"
 import { SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
-import { DateTime, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 
 const states = ({ first, moments }: History) => [first, ...moments.map(({ after }) => after)]
 const counts = ({ type }: SandboxEvent) =>

@@ -8,7 +8,8 @@ import {
   resolve,
   RETENTION_DAYS
 } from "@slipway/domain/sandbox/Idempotency"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"
 
 const ids = { digest: (text: string) => createHash("sha256").update(text, "utf8").digest("hex") }

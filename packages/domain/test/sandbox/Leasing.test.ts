@@ -6,7 +6,10 @@ import type { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { reach, type Scene } from "@slipway/domain/testing/Histories"
-import { Arbitrary, DateTime, Duration, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Schema from "effect/Schema"
 
 const now = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const taker: Taker = { machine: "mine", now, lost: Duration.minutes(5) }

@@ -3,7 +3,10 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { createdAt, type History, limits, reach, request, type Scene } from "@slipway/domain/testing/Histories"
-import { DateTime, Duration, Effect, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 
 const turn = reach("working").turn
 const expire = (history: History) => history.system({ _tag: "Expire" }).events

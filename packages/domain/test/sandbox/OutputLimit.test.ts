@@ -17,7 +17,8 @@ import { type SandboxEvent, type SandboxEventOf, sizeOf, toWire } from "@slipway
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { createdAt, limits, reach } from "@slipway/domain/testing/Histories"
 import { utf8Length } from "@slipway/domain/Text"
-import { DateTime, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
 
 const { sandbox: working, turn } = reach("working")
 

@@ -8,7 +8,9 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { type StoreLaw, storeLaws } from "@slipway/domain/testing/Laws"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
-import { Arbitrary, Effect, Layer } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 type Store = SandboxStore["Service"]
 

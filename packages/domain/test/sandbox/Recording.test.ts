@@ -5,7 +5,8 @@ import { partId, type SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { Message } from "@slipway/domain/sandbox/SandboxStore"
 import { turnId } from "@slipway/domain/SandboxId"
 import { createdAt as at, ids, reach } from "@slipway/domain/testing/Histories"
-import { Arbitrary, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Schema from "effect/Schema"
 
 const { sandbox: running, turn } = reach("working")
 const said = (id: string, text: string, kind: "text" | "reasoning" = "text"): SandboxEvent => ({

@@ -4,7 +4,10 @@ import { type Initiator, type SandboxEvent, SandboxStatus, sizeOf, type StatusRe
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/Transition"
 import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/domain/testing/Histories"
-import { DateTime, Duration, Result, Schema } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 /** Decisions 2.1, row by row. */
 const table: ReadonlyArray<readonly [TransitionCause, ReadonlyArray<SandboxStatus>, SandboxStatus, StatusReason | null, Initiator]> = [

@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/OutputLimit"
 import { changesRevision, fromWire, Initiator, partOf, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/domain/testing/Histories"
-import { Arbitrary, DateTime, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
 
 const { id } = creation
 const wire = (event: SandboxEvent, seq = 7) => JSON.parse(toWire(id, { seq, at: createdAt, event }))

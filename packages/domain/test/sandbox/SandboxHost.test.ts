@@ -1,7 +1,8 @@
 import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
 import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import { lifecycle } from "@slipway/domain/testing/SandboxHostContract"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 let folders = 0
 

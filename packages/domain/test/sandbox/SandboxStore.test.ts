@@ -19,7 +19,11 @@ import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStore
 import * as SetupsContract from "@slipway/domain/testing/SetupsContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import * as WorkersContract from "@slipway/domain/testing/WorkersContract"
-import { DateTime, Duration, Effect, Layer, Scheduler } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Scheduler from "effect/Scheduler"
 import { TestClock } from "effect/testing"
 
 const KEPT = Duration.days(RETENTION_DAYS)

@@ -14,7 +14,10 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoNotAccessible, SourceHost } from "@slipway/domain/source/SourceHost"
 import { checkpointed, settle } from "@slipway/domain/testing/ForksContract"
 import { make, StoreFixture } from "@slipway/domain/testing/SandboxStates"
-import { Effect, Layer, Metric, Option } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
 
 const by: Principal = {
   credential: { _tag: "Key", keyId: "k" },

@@ -2,7 +2,11 @@ import { assert, it } from "@effect/vitest"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Clock, DateTime, Duration, Effect, Layer } from "effect"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 
 const HOUR = Duration.toMillis("1 hour")

@@ -4,7 +4,8 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { checkStore } from "@slipway/domain/testing/Laws"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
 

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { detail, OUTPUT_BYTES, preview, PREVIEW_BYTES, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text).length
 const whole = (call: Parameters<typeof preview>[0]) => Result.getOrThrow(preview(call))

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
-import { Result } from "effect"
+import * as Result from "effect/Result"
 
 const turn = reach("working").turn
 const report = (history: History, data: Extract<SystemCommand, { _tag: "ReportPublication" }>["data"]) =>

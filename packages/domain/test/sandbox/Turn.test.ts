@@ -12,7 +12,8 @@ import {
   request,
   type Scene
 } from "@slipway/domain/testing/Histories"
-import { DateTime, Result } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
 
 const turn = reach("working").turn
 const end = (state: "succeeded" | "failed" | "interrupted" | "cancelled"): SystemCommand => ({ _tag: "EndTurn", turnId: turn, state })

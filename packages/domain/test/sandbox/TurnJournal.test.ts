@@ -7,7 +7,9 @@ import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
 import { arbitrary } from "@slipway/domain/testing/Arbitraries"
 import { thorough } from "@slipway/domain/testing/Histories"
-import { Arbitrary, Duration, Schema } from "effect"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Duration from "effect/Duration"
+import * as Schema from "effect/Schema"
 
 const turnId: Uuid = NAMESPACE
 const MIB = 1024 * 1024

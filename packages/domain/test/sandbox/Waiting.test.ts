@@ -6,7 +6,7 @@ import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { MAX_WAITING, steersOf, type WhenBusy } from "@slipway/domain/sandbox/Waiting"
 import { SandboxId, turnId } from "@slipway/domain/SandboxId"
 import { creation, type History, ids, limits, reach, recordCheckpoint, request, type Scene } from "@slipway/domain/testing/Histories"
-import { Result } from "effect"
+import * as Result from "effect/Result"
 
 const idOf = (n: number) => turnId(ids, creation.id, n)
 const send = (history: History, prompt: string, whenBusy: WhenBusy = "queue") => history.person({ _tag: "Send", prompt, whenBusy })

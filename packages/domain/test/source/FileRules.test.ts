@@ -9,7 +9,8 @@ import {
   MAX_DOWNLOAD_BYTES,
   normalizePath
 } from "@slipway/domain/source/FileRules"
-import { Result, Schema } from "effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
 
 const protectedPaths = [
   ".git",

@@ -3,7 +3,8 @@ import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
 import { type Fixture, suite } from "@slipway/domain/testing/SourceHostContract"
-import { Effect, Layer } from "effect"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 
 let repositories = 0
 

@@ -2,7 +2,8 @@
  * What goes wrong at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall
  * or are killed in between.
  */
-import { Context, Effect } from "effect"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import type { Chance } from "./Chance.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"

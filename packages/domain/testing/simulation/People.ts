@@ -1,5 +1,10 @@
 /** What people do: create, follow, decide, send, interrupt, publish, end; at any moment, some of it twice or to somebody else's sandbox. */
-import { DateTime, Effect, Option, Schema, type Scope, Stream } from "effect"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import type { Principal } from "../../src/access/Principal.ts"
 import { Files } from "../../src/files/Files.ts"
 import type { PartnerFact } from "../../src/partner/PartnerEvent.ts"

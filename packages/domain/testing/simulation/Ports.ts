@@ -1,5 +1,10 @@
 /** The ports as one process has them: each call passes a fault and is seen by the witness. */
-import { Clock, Context, Deferred, Effect, type Scope, Stream } from "effect"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { CannotSave, CloneFailed, PushFailed, TreesUnavailable, WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"

@@ -2,7 +2,15 @@
  * One scheduler and one clock for everything that is simulated. Which of the ready tasks runs next, where a fiber is
  * interrupted by another and how time passes follow from the seed alone; nothing waits for real time.
  */
-import { Clock, type Context, Duration, Effect, type Fiber, Logger, Random, References, type Scheduler } from "effect"
+import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import * as Logger from "effect/Logger"
+import * as Random from "effect/Random"
+import * as References from "effect/References"
+import type * as Scheduler from "effect/Scheduler"
 import type { Chance } from "./Chance.ts"
 
 /** What runs together and dies together. A killed one never runs again, not even its finalizers. */

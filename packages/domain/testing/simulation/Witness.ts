@@ -2,7 +2,13 @@
  * Sees every call as it is carried out, below all faults, and says which rule it breaks. It knows what the log says, who
  * holds which lease and which agents run; it never asks the code that is under test.
  */
-import { Context, Duration, Effect, Equal, Exit, Option, Stream } from "effect"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import type { WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import type { Ids } from "../../src/Ids.ts"
 import { type Approval, approvalOf } from "../../src/sandbox/Approval.ts"
