@@ -6,8 +6,8 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/Turn"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { turnId } from "@slipway/domain/SandboxId"
 import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 
 /** Where answers come from: a model, a search, a person. */

@@ -3,11 +3,12 @@
  * read back at the start. For one process. Leases end with the process, and keys are kept for their time from its start on.
  */
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import { Rejection, type Verdict } from "@slipway/domain/sandbox/Command"
-import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
-import { Creation } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Verdict } from "@slipway/domain/sandbox/Command"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Rejection } from "@slipway/domain/sandbox/schema/Command"
+import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
+import { Creation } from "@slipway/domain/sandbox/schema/Sandbox"
+import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import type { Pull } from "@slipway/domain/source/PullRequest"
 import { RepoName } from "@slipway/domain/source/RepoRef"

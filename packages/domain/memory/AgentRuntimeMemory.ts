@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { AgentError, AgentRuntime, type AgentSession, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import * as ToolCall from "../src/sandbox/ToolCall.ts"
-import { type ToolKind } from "../src/sandbox/ToolCall.ts"
+import type { ToolKind } from "../src/sandbox/ToolCall.ts"
 import { normalizePath } from "../src/source/FileRules.ts"
 import { MemoryDisk } from "./MemoryDisk.ts"
 

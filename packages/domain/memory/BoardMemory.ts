@@ -1,6 +1,7 @@
 /** `Board` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import { saturatingAdd } from "../src/Counters.ts"
 import { addTokenCounts, noTokenCounts } from "../src/models/Usage.ts"
 import { pageOf } from "../src/Page.ts"
 import { Board, GROUPS, LOOKED_THROUGH, type PastGroup, PLACES, pullsOf, RECENT } from "../src/sandbox/Board.ts"
@@ -8,7 +9,6 @@ import { takesSlot, workOf } from "../src/sandbox/Leasing.ts"
 import { bytesOf } from "../src/sandbox/SandboxStore.ts"
 import { standingOf } from "../src/sandbox/Standing.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
-import { saturatingAdd } from "../src/Text.ts"
 import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 

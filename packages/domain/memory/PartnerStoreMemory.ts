@@ -7,6 +7,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Scheduler from "effect/Scheduler"
 import { AccessStore, GrantNotFound } from "../src/access/AccessStore.ts"
+import { saturatingAdd } from "../src/Counters.ts"
 import { Ids } from "../src/Ids.ts"
 import { balanceOf } from "../src/models/Credits.ts"
 import {
@@ -34,7 +35,6 @@ import type { Sandbox } from "../src/sandbox/Sandbox.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import type { Pull } from "../src/source/PullRequest.ts"
 import type { StoreUnavailable } from "../src/StoreUnavailable.ts"
-import { saturatingAdd } from "../src/Text.ts"
 
 /**
  * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks, the

@@ -19,8 +19,8 @@ import {
   told,
   TooManySecrets
 } from "../src/environment/SecretStore.ts"
-import { sameRepo } from "../src/source/RepoRef.ts"
-import { utf8Length } from "../src/Text.ts"
+import { sameRepo } from "../src/source/Naming.ts"
+import { utf8Length } from "../src/Utf8.ts"
 import * as AuditLogMemory from "./AuditLogMemory.ts"
 
 interface Kept {

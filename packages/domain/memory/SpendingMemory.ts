@@ -3,6 +3,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { saturatingAdd } from "../src/Counters.ts"
 import type { Uuid } from "../src/Ids.ts"
 import {
   type Account,
@@ -18,7 +19,6 @@ import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outO
 import { type ModelCall, type GrantSpending, Spending } from "../src/models/Spending.ts"
 import { addTokenCounts, noTokenCounts, nothingSpent, type TokenCounts } from "../src/models/Usage.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
-import { saturatingAdd } from "../src/Text.ts"
 import { MemoryCredits } from "./PartnerStoreMemory.ts"
 
 /** What is added to a sandbox when nothing is charged. */

@@ -4,26 +4,28 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import {
-  FileNotFound,
-  IsDirectory,
-  NotADirectory,
-  FileTooLarge,
   CannotSave,
   CheckpointDamaged,
   CloneFailed,
-  MAXIMUM_SAVED_BYTES,
-  PushFailed,
-  UnknownCommit,
-  NoChanges,
-  type TreeKey,
+  FileNotFound,
+  FileProtected,
+  FileTooLarge,
   type FileVersion,
+  IsDirectory,
+  MAXIMUM_SAVED_BYTES,
+  NoChanges,
+  NotADirectory,
+  PushFailed,
+  type TreeKey,
+  UnknownCommit,
   WorkingTrees
 } from "../src/files/WorkingTrees.ts"
 import { sha1 } from "../src/internal/Digest.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import type { ChangeCounts } from "../src/source/ChangeCounts.ts"
-import { FileProtected, isProtected } from "../src/source/FileRules.ts"
-import { isCommitId, isRefName, type RepoName, sameRepo } from "../src/source/RepoRef.ts"
+import { isProtected } from "../src/source/FileRules.ts"
+import { isCommitId, isRefName, sameRepo } from "../src/source/Naming.ts"
+import type { RepoName } from "../src/source/RepoRef.ts"
 import * as MemoryCheckpoint from "./MemoryCheckpoint.ts"
 import { MemoryDisk } from "./MemoryDisk.ts"
 import * as MemoryPatch from "./MemoryPatch.ts"

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Counter, cut, saturatingAdd, StorableText, text, utf8Length } from "@slipway/domain/Text"
+import { saturatingAdd } from "@slipway/domain/Counters"
+import { Counter, StorableText, text } from "@slipway/domain/Text"
+import { cut, utf8Length } from "@slipway/domain/Utf8"
 import * as Schema from "effect/Schema"
 
 const rocket = "\u{1F680}"

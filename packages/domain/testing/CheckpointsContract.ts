@@ -18,7 +18,8 @@ import { Policy } from "../src/sandbox/Policy.ts"
 import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
-import { type SandboxId, turnId } from "../src/SandboxId.ts"
+import { turnId } from "../src/sandbox/Turn.ts"
+import type { SandboxId } from "../src/SandboxId.ts"
 import { at, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)

@@ -25,13 +25,16 @@ import {
 } from "../src/sandbox/Command.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { type Creation, created, evolveAll, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
-import { RestoreCause, type SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
+import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 import { conclude } from "../src/sandbox/SandboxStore.ts"
+import { RestoreCause } from "../src/sandbox/schema/SandboxEvent.ts"
+import { TurnOutcome } from "../src/sandbox/schema/Turn.ts"
+import { WhenBusy } from "../src/sandbox/schema/Waiting.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
-import { type ToolKind } from "../src/sandbox/ToolCall.ts"
-import { TurnOutcome } from "../src/sandbox/Turn.ts"
-import { MAX_WAITING, WhenBusy } from "../src/sandbox/Waiting.ts"
-import { SandboxId, turnId } from "../src/SandboxId.ts"
+import type { ToolKind } from "../src/sandbox/ToolCall.ts"
+import { turnId } from "../src/sandbox/Turn.ts"
+import { MAX_WAITING } from "../src/sandbox/Waiting.ts"
+import { SandboxId } from "../src/SandboxId.ts"
 
 /** Derived ids show the name they stand for. */
 export const ids = { derive: (name: string) => name }

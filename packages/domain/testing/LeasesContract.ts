@@ -18,7 +18,8 @@ import { Policy } from "../src/sandbox/Policy.ts"
 import type { Sandbox } from "../src/sandbox/Sandbox.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import type { SystemCommand } from "../src/sandbox/SystemCommand.ts"
-import { SandboxId, turnId } from "../src/SandboxId.ts"
+import { turnId } from "../src/sandbox/Turn.ts"
+import { SandboxId } from "../src/SandboxId.ts"
 import {
   StoreFixture,
   ample,

@@ -13,11 +13,12 @@ import { Leases, type Leased } from "../src/sandbox/Leases.ts"
 import type { Room } from "../src/sandbox/Leasing.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
-import { fromWire } from "../src/sandbox/SandboxEvent.ts"
 import { SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
+import { fromWire } from "../src/sandbox/schema/SandboxEvent.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
+import { turnId } from "../src/sandbox/Turn.ts"
 import type { Upkeep } from "../src/sandbox/Upkeep.ts"
-import { ID_ALPHABET, SandboxId, turnId } from "../src/SandboxId.ts"
+import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 
 /** What only the technology under test can do. */
 export class StoreFixture extends Context.Service<StoreFixture, {

@@ -4,6 +4,7 @@ import type { FileTree } from "@slipway/domain/files/FileTree"
 import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
 import {
   FileNotFound,
+  FileProtected,
   FileTooLarge,
   IsDirectory,
   NotADirectory,
@@ -12,7 +13,6 @@ import {
   type WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { FileProtected } from "@slipway/domain/source/FileRules"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { attachment } from "../src/server/ContentDisposition.ts"
 import {

@@ -1,6 +1,6 @@
 import { assert, describe, expect, it } from "@effect/vitest"
 import { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { HttpApi, OpenApi } from "effect/http-api"

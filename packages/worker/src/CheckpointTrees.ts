@@ -10,7 +10,7 @@ import { type Checkpoint as Listed, CheckpointNotFound, Checkpoints } from "@sli
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import { sameRepo } from "@slipway/domain/source/RepoRef"
+import { sameRepo } from "@slipway/domain/source/Naming"
 import type { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Clock, Deferred, Duration, Effect, Layer, Schedule, Semaphore } from "effect"
 import * as Archive from "./Archive.ts"

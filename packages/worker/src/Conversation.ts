@@ -1,8 +1,8 @@
 /** What was said before, for an agent that has no conversation of its own to go on with. */
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import type { Origin, Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
 import { type Message, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option } from "effect"

@@ -2,7 +2,7 @@
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import type { SetupCache } from "@slipway/domain/sandbox/Setups"
-import { cut } from "@slipway/domain/Text"
+import { cut } from "@slipway/domain/Utf8"
 import { visible } from "@slipway/domain/Visible"
 import { Duration } from "effect"
 import * as SetupCommand from "./SetupCommand.ts"

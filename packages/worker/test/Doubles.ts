@@ -28,7 +28,7 @@ import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { fromWire, type RecordedEvent, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import type { RecordedEvent, SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   type BoxCommand,
   type BoxProcess,
@@ -38,6 +38,7 @@ import {
   SandboxHost
 } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Setups } from "@slipway/domain/sandbox/Setups"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { Workers } from "@slipway/domain/sandbox/Workers"

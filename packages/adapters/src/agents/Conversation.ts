@@ -8,10 +8,10 @@ import {
   type AgentSession,
   type AgentSessionOptions,
   type Finish,
-  finishes,
   type TurnEnd
 } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { finishes } from "@slipway/domain/sandbox/Turn"
 import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import { Redaction, Redactor } from "../redaction/Redaction.ts"
 import type { OutputEnded } from "./stdio/JsonLines.ts"

@@ -4,7 +4,8 @@
  * there is nothing beyond the commit it started from. Whoever reads it believes nothing: any agent may have filled it.
  */
 import { CheckpointDamaged } from "@slipway/domain/files/WorkingTrees"
-import { isRefName, RepoName } from "@slipway/domain/source/RepoRef"
+import { isRefName } from "@slipway/domain/source/Naming"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Effect, Option, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"

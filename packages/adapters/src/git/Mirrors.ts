@@ -12,7 +12,8 @@
  * leaves neither locks nor objects in a mirror, and may go on in an orphan of a killed worker without doing harm.
  */
 import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
-import { isCommitId, isRefName, type RepoName } from "@slipway/domain/source/RepoRef"
+import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Counter } from "@slipway/domain/Text"
 import { Clock, Duration, Effect, Option, Schema } from "effect"

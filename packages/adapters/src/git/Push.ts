@@ -1,6 +1,6 @@
 /** Pushes commits of a working tree, replacing nothing on the other side that we did not push there ourselves. */
 import { PushFailed } from "@slipway/domain/files/WorkingTrees"
-import { isCommitId, isRefName } from "@slipway/domain/source/RepoRef"
+import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"

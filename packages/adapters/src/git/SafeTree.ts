@@ -2,8 +2,7 @@
  * Reads below a folder whose owner may swap any name in it for a link at any moment. Each folder is opened relative to
  * the descriptor of its parent and no name is resolved twice, so what is read lies in the tree. Names are bytes.
  */
-import { FileNotFound, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
-import { FileProtected } from "@slipway/domain/source/FileRules"
+import { FileNotFound, FileProtected, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
 import { Effect, Result, type Scope } from "effect"
 import { close, closeSync, constants, fstatSync, lstatSync, openSync, read as readDescriptor, type Stats } from "node:fs"
 import { opendir } from "node:fs/promises"

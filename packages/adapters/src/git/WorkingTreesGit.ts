@@ -13,6 +13,7 @@ import {
   CloneFailed,
   type DiffQuery,
   FileNotFound,
+  FileProtected,
   FileTooLarge,
   type FileVersion,
   IsDirectory,
@@ -26,8 +27,9 @@ import {
 } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { FileProtected, isProtected } from "@slipway/domain/source/FileRules"
-import { type RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { isProtected } from "@slipway/domain/source/FileRules"
+import { sameRepo } from "@slipway/domain/source/Naming"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir } from "node:fs/promises"

@@ -1,5 +1,6 @@
 /** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
-import { RepoName, sameRepo } from "@slipway/domain/source/RepoRef"
+import { sameRepo } from "@slipway/domain/source/Naming"
+import { RepoName } from "@slipway/domain/source/RepoRef"
 import type { RepositoryQuery } from "@slipway/domain/source/SourceHost"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"

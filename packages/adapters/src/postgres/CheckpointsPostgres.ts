@@ -4,7 +4,7 @@
  */
 import { Checkpoints, CheckpointNotFound, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
 import { type Lease, StaleLease } from "@slipway/domain/sandbox/Leases"
-import { CheckpointRepo } from "@slipway/domain/sandbox/SandboxEvent"
+import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"

@@ -9,8 +9,6 @@ import {
   connectProject,
   conversionId,
   createClaim,
-  Invoice,
-  Project,
   openPullRequest,
   payInvoice,
   pullRequestId,
@@ -18,6 +16,7 @@ import {
 } from "@slipway/domain/partner/Attribution"
 import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
+import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import type { Pull } from "@slipway/domain/source/PullRequest"
 import { DateTime, Effect, Layer, Schema } from "effect"

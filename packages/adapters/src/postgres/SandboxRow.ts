@@ -1,5 +1,5 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
-import { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { Schema } from "effect"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"

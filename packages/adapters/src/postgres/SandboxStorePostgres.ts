@@ -4,7 +4,6 @@ import { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import { PAGE_BYTES } from "@slipway/domain/Page"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
-import { Approval } from "@slipway/domain/sandbox/Approval"
 import { CheckpointNotFound, letGo } from "@slipway/domain/sandbox/Checkpoints"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
@@ -12,7 +11,7 @@ import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { isArrival, workOf } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { recordingOf } from "@slipway/domain/sandbox/Recording"
-import { created, initial, type Origin, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { created, initial, type Origin } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, type SandboxEventOf, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   conclude,
@@ -24,6 +23,8 @@ import {
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
+import { Approval } from "@slipway/domain/sandbox/schema/Approval"
+import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect, Layer, Option, Schema, Struct } from "effect"

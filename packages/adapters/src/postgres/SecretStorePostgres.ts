@@ -13,7 +13,7 @@ import {
   told,
   TooManySecrets
 } from "@slipway/domain/environment/SecretStore"
-import { utf8Length } from "@slipway/domain/Text"
+import { utf8Length } from "@slipway/domain/Utf8"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"

@@ -1,8 +1,8 @@
 /** `SessionStore` on Postgres. */
 import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { Role } from "@slipway/domain/access/schema/User"
 import type { Visit } from "@slipway/domain/access/Session"
 import { SessionStore, told } from "@slipway/domain/access/SessionStore"
-import { Role } from "@slipway/domain/access/User"
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"

@@ -2,6 +2,7 @@
  * `Spending` on Postgres. The organization's row is locked first, then the grant's, then the sandbox's, so that no two calls
  * wait for each other.
  */
+import { saturatingAdd } from "@slipway/domain/Counters"
 import {
   type Account,
   type Accounts,
@@ -17,7 +18,6 @@ import {
 import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/Credits"
 import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
 import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
-import { saturatingAdd } from "@slipway/domain/Text"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Reads } from "./Database.ts"

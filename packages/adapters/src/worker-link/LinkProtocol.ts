@@ -5,12 +5,19 @@
  */
 import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
 import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
-import { FileNotFound, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable, UnknownCommit } from "@slipway/domain/files/WorkingTrees"
+import {
+  FileNotFound,
+  FileProtected,
+  FileTooLarge,
+  IsDirectory,
+  NotADirectory,
+  TreesUnavailable,
+  UnknownCommit
+} from "@slipway/domain/files/WorkingTrees"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { FileProtected } from "@slipway/domain/source/FileRules"
 import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Redacted, Schema } from "effect"
+import { Redacted, Schema, SchemaTransformation } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
 
 /** Name of the shared secret. */
@@ -66,9 +73,16 @@ export const REFUSED = 422
 export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected, TreesUnavailable])
 export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound, TreesUnavailable])
 export const ReadRefusal = Schema.Union([AgentDisconnected, FileNotFound, IsDirectory, FileProtected, FileTooLarge, TreesUnavailable])
+const NoCheckpoint = Schema.TaggedStruct("CheckpointNotFound", {}).pipe(Schema.decodeTo(
+  Schema.instanceOf(CheckpointNotFound),
+  SchemaTransformation.transform({
+    decode: () => new CheckpointNotFound(),
+    encode: () => ({ _tag: "CheckpointNotFound" as const })
+  })
+))
 export const DiffRefusal = Schema.Union([
   AgentDisconnected,
-  CheckpointNotFound,
+  NoCheckpoint,
   FileNotFound,
   FileTooLarge,
   TreesUnavailable,

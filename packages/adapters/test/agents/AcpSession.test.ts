@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type AgentEvent, type AgentSessionOptions, finishes } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import { finishes } from "@slipway/domain/sandbox/Turn"
 import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"

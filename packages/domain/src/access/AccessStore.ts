@@ -4,8 +4,8 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type SecurityEvent } from "./AuditLog.ts"
-import { type MintRefused } from "./Minting.ts"
+import type { SecurityEvent } from "./AuditLog.ts"
+import type { MintRefused } from "./Minting.ts"
 import type { Principal, Scope } from "./Principal.ts"
 
 /**

@@ -2,10 +2,11 @@
  * A command on some machine asks for a key of a person, who says yes or no in a browser: the OAuth 2.0 device authorization
  * grant (RFC 8628). The command knows the device code, the person compares the user code. Pure functions.
  */
-import * as DateTime from "effect/DateTime"
+import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import * as Instant from "../Instant.ts"
 import type { Scope } from "./Principal.ts"
 
 /** What the person said. Ids are those of `Principal`. */
@@ -34,9 +35,9 @@ export interface Pace {
 }
 
 /** No key, for now or for good; the reasons are the error codes of RFC 8628, section 3.5. */
-export class DeviceLoginRefused extends Schema.TaggedError<DeviceLoginRefused>()("DeviceLoginRefused", {
-  because: Schema.Literals(["authorization_pending", "slow_down", "access_denied", "expired_token"])
-}) {
+export class DeviceLoginRefused extends Data.TaggedError("DeviceLoginRefused")<{
+  readonly because: "authorization_pending" | "slow_down" | "access_denied" | "expired_token"
+}> {
   override get message() {
     return REASONS[this.because]
   }
@@ -61,17 +62,6 @@ export const DEVICE_SCOPES: ReadonlyArray<Scope> = ["sandboxes"]
 /** As the page of keys proposes. */
 export const DEVICE_KEY_LIFE = Duration.days(90)
 
-/** Of a machine's name, in UTF-16 units: twice what a host's label may have. */
-const MAX_MACHINE = 126
-
-/** A name that can be shown, and be that of a key. */
-export const Machine = Schema.String.check(
-  Schema.isBetweenLength(1, MAX_MACHINE),
-  Schema.makeFilter((name: string) => name.trim() === name && !/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(name), {
-    expected: "one line of visible text"
-  })
-)
-
 /** Consonants: no word comes about, and none looks like another or like a digit (RFC 8628, section 6.1). 20^8 codes are 34 bits. */
 export const USER_CODE_ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
 export const USER_CODE_LENGTH = 8
@@ -90,9 +80,9 @@ export const userCodeOf = (typed: string): string | null => {
 }
 
 export const deviceLoginExpiresAt = ({ createdAt }: Pick<DeviceLogin, "createdAt">): DateTime.Utc =>
-  DateTime.addDuration(createdAt, DEVICE_LOGIN_LIFE)
+  Instant.addDuration(createdAt, DEVICE_LOGIN_LIFE)
 
-const isOver = (login: DeviceLogin, now: DateTime.Utc) => DateTime.isGreaterThanOrEqualTo(now, deviceLoginExpiresAt(login))
+const isOver = (login: DeviceLogin, now: DateTime.Utc) => Instant.isGreaterThanOrEqualTo(now, deviceLoginExpiresAt(login))
 
 /** Whether a person can still decide. */
 export const isOpen = (login: DeviceLogin, now: DateTime.Utc): boolean => login.decision === null && !isOver(login, now)
@@ -108,7 +98,7 @@ export const ask = (login: DeviceLogin, now: DateTime.Utc): {
     answer: Result.fail(new DeviceLoginRefused({ because }))
   })
   if (isOver(login, now)) return refuse("expired_token")
-  if (lastAskedAt !== null && DateTime.isLessThan(now, DateTime.add(lastAskedAt, { seconds: interval }))) {
+  if (lastAskedAt !== null && Instant.isLessThan(now, Instant.addDuration(lastAskedAt, Duration.seconds(interval)))) {
     return refuse("slow_down", { interval: interval + INTERVAL, lastAskedAt: now })
   }
   if (login.decision === null) return refuse("authorization_pending")

@@ -4,8 +4,8 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type Identity } from "./Identity.ts"
-import { type Handle, type Member, type Organization, type Role, type User } from "./User.ts"
+import type { Identity } from "./Identity.ts"
+import type { Handle, Member, Organization, Role, User } from "./User.ts"
 
 /** No such organization. Retrying does not help. */
 export class OrganizationNotFound extends Schema.TaggedError<OrganizationNotFound>()("OrganizationNotFound", {

@@ -1,16 +1,17 @@
 /** Who may mint which key. */
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
-import type * as Duration from "effect/Duration"
+import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import * as Instant from "../Instant.ts"
 import type { Scope } from "./Principal.ts"
 import type { Member, Organization, Role } from "./User.ts"
 
 /** A key is not minted. Retrying does not help. */
-export class MintRefused extends Schema.TaggedError<MintRefused>()("MintRefused", {
-  because: Schema.Literals(["not_approved", "not_a_member", "suspended", "scope", "already_expired", "expires_too_late", "too_many_keys"])
-}) {
+export class MintRefused extends Data.TaggedError("MintRefused")<{
+  readonly because: "not_approved" | "not_a_member" | "suspended" | "scope" | "already_expired" | "expires_too_late" | "too_many_keys"
+}> {
   override get message() {
     return REASONS[this.because]
   }
@@ -64,8 +65,8 @@ export const decide = (
   if (member.user.approvedAt === null) return refuse("not_approved")
   if (by === "person" && !scopes.every((scope) => scopesOf(member.role).includes(scope))) return refuse("scope")
   if (life === null) return Result.succeed(null)
-  const expiresAt = DateTime.addDuration(now, life)
-  if (!DateTime.isGreaterThan(expiresAt, now)) return refuse("already_expired")
-  if (DateTime.isGreaterThan(expiresAt, DateTime.add(now, { days: MAX_LIFE_DAYS }))) return refuse("expires_too_late")
+  const expiresAt = Instant.addDuration(now, life)
+  if (!Instant.isGreaterThan(expiresAt, now)) return refuse("already_expired")
+  if (Instant.isGreaterThan(expiresAt, Instant.addDuration(now, Duration.days(MAX_LIFE_DAYS)))) return refuse("expires_too_late")
   return Result.succeed(expiresAt)
 }

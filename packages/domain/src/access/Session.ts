@@ -1,9 +1,10 @@
 /** A person's session in one browser: how long it and a sign-in link last, and for whom its requests count. Pure functions. */
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
+import * as Instant from "../Instant.ts"
 import { scopesOf } from "./Minting.ts"
 import type { Principal } from "./Principal.ts"
 import type { Role, User } from "./User.ts"
@@ -34,9 +35,7 @@ export interface Visit {
 }
 
 /** The person is known, and may do nothing here. An administrator can change that. */
-export class VisitRefused extends Schema.TaggedError<VisitRefused>()("VisitRefused", {
-  because: Schema.Literals(["not_approved", "no_grant", "suspended"])
-}) {
+export class VisitRefused extends Data.TaggedError("VisitRefused")<{ readonly because: "not_approved" | "no_grant" | "suspended" }> {
   override get message() {
     return REASONS[this.because]
   }
@@ -86,16 +85,16 @@ export const SessionLifetimes = Context.Reference<Lifetimes>("@slipway/domain/Se
 
 /** From then on the session is none. */
 export const expiresAt = ({ createdAt, lastSeenAt }: Session, { absolute, idle }: Lifetimes): DateTime.Utc =>
-  DateTime.min(DateTime.addDuration(createdAt, absolute), DateTime.addDuration(lastSeenAt, idle))
+  Instant.min(Instant.addDuration(createdAt, absolute), Instant.addDuration(lastSeenAt, idle))
 
 export const isAlive = (session: Session, lifetimes: Lifetimes, now: DateTime.Utc): boolean =>
-  DateTime.isLessThan(now, expiresAt(session, lifetimes))
+  Instant.isLessThan(now, expiresAt(session, lifetimes))
 
 /** How old `lastSeenAt` may become before a request writes it: reads stay cheap. */
 const TOUCH_EVERY = Duration.minutes(1)
 
 export const needsTouch = ({ lastSeenAt }: Session, now: DateTime.Utc): boolean =>
-  DateTime.isGreaterThanOrEqualTo(now, DateTime.addDuration(lastSeenAt, TOUCH_EVERY))
+  Instant.isGreaterThanOrEqualTo(now, Instant.addDuration(lastSeenAt, TOUCH_EVERY))
 
 /** How long a one-time sign-in link can be used. */
 export const LINK_LIFE = Duration.minutes(10)

@@ -4,9 +4,9 @@ import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type Grant, type RateLimits, type RateSlot } from "./AccessStore.ts"
-import { type SecurityEvent } from "./AuditLog.ts"
-import { type Session, type Visit } from "./Session.ts"
+import type { Grant, RateLimits, RateSlot } from "./AccessStore.ts"
+import type { SecurityEvent } from "./AuditLog.ts"
+import type { Session, Visit } from "./Session.ts"
 import type { Role } from "./User.ts"
 
 /** A grant of an organization of which somebody is an active member, and in which role. */

@@ -1,6 +1,8 @@
 /** Users, the organizations they belong to, and how people name a user. */
 import type * as DateTime from "effect/DateTime"
-import * as Schema from "effect/Schema"
+import type { Role } from "./schema/User.ts"
+
+export type { Role } from "./schema/User.ts"
 
 /** What grants, and with them sandboxes, belong to. `id` is a UUID. */
 export interface Organization {
@@ -23,10 +25,6 @@ export interface User {
   /** Since when an administrator lets the person mint keys. Keys minted before stay good without it. */
   readonly approvedAt: DateTime.Utc | null
 }
-
-/** An owner gives more scopes than a member (`Minting.ts`). */
-export const Role = Schema.Literals(["owner", "member"])
-export type Role = typeof Role.Type
 
 /** A user's place in one organization. It is never deleted: who left can be added again. */
 export interface Member {

@@ -8,7 +8,7 @@ import type { GrantNotFound } from "../access/AccessStore.ts"
 import type { Action, SecurityEvent } from "../access/AuditLog.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { utf8Length } from "../Text.ts"
+import { utf8Length } from "../Utf8.ts"
 import type { SecretName } from "./Environment.ts"
 
 /** Secrets of one repository in one grant (ours). */

@@ -11,21 +11,15 @@ import { hasTrees, type Sandbox } from "../sandbox/Sandbox.ts"
 import { type SandboxNotFound, SandboxStore } from "../sandbox/SandboxStore.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../sandbox/SelectRepo.ts"
 import type { SandboxId } from "../SandboxId.ts"
-import {
-  FileProtected,
-  InvalidPath,
-  isProtected,
-  MAX_CONTENT_BYTES,
-  MAX_DIFF_BYTES,
-  MAX_DOWNLOAD_BYTES,
-  normalizePath
-} from "../source/FileRules.ts"
-import { type RepoName, sameRepo } from "../source/RepoRef.ts"
+import { InvalidPath, isProtected, MAX_CONTENT_BYTES, MAX_DIFF_BYTES, MAX_DOWNLOAD_BYTES, normalizePath } from "../source/FileRules.ts"
+import { sameRepo } from "../source/Naming.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { ChangedFiles, FileStatus, FileTree } from "./FileTree.ts"
 import { AgentDisconnected, ReachableTrees, RestoredTrees, TreesHere } from "./ReachableTrees.ts"
 import {
   type FileNotFound,
+  FileProtected,
   type FileTooLarge,
   type FileVersion,
   type IsDirectory,

@@ -7,12 +7,12 @@ import type * as Scope from "effect/Scope"
 import type { CheckpointNotFound } from "../sandbox/Checkpoints.ts"
 import type { Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxId } from "../SandboxId.ts"
-import type { FileProtected } from "../source/FileRules.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { ChangedFiles, FileTree } from "./FileTree.ts"
 import {
   type DiffQuery,
   FileNotFound,
+  type FileProtected,
   type FileTooLarge,
   type FileVersion,
   type IsDirectory,

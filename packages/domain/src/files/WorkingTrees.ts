@@ -9,8 +9,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { SandboxId } from "../SandboxId.ts"
 import type { ChangeCounts } from "../source/ChangeCounts.ts"
-import { type FileProtected } from "../source/FileRules.ts"
-import { type RepoName } from "../source/RepoRef.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import type { Remote } from "../source/SourceHost.ts"
 import type { ChangedFiles, FileTree } from "./FileTree.ts"
 
@@ -18,6 +17,12 @@ import type { ChangedFiles, FileTree } from "./FileTree.ts"
 export class FileNotFound extends Schema.TaggedError<FileNotFound>()("FileNotFound", {}) {
   override get message() {
     return "No such file or directory."
+  }
+}
+/** The name is protected, or what is there is no plain file with one name (link, device, FIFO, hard link). */
+export class FileProtected extends Schema.TaggedError<FileProtected>()("FileProtected", {}) {
+  override get message() {
+    return "This file is protected and cannot be read."
   }
 }
 /** Retrying does not help. */

@@ -3,9 +3,8 @@
  * 1 USD is 1,000,000.
  */
 import * as Context from "effect/Context"
-import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
-import { Counter, saturatingAdd } from "../Text.ts"
+import * as Data from "effect/Data"
+import { saturatingAdd } from "../Counters.ts"
 import type { Prices } from "./ModelCatalogue.ts"
 import type { TokenCounts } from "./Usage.ts"
 
@@ -39,20 +38,6 @@ export const costOf = (prices: Prices, { cacheWrite, cachedInput, input, output 
   const cost = (total + MILLION - 1n) / MILLION
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost)
 }
-
-/** An amount in US dollars as people write it, e.g. `12.50`: up to 6 decimals, exact. Micro-USD in memory. */
-export const Usd = Schema.String.check(Schema.isPattern(/^\d{1,9}(?:\.\d{1,6})?$/u)).pipe(
-  Schema.decodeTo(
-    Counter,
-    SchemaTransformation.transform({
-      decode: (text) => {
-        const [whole, part = ""] = text.split(".")
-        return Number(whole) * 1_000_000 + Number(part.padEnd(6, "0"))
-      },
-      encode: (microUsd: number) => formatUsd(microUsd)
-    })
-  )
-)
 
 /** As {@link Usd} reads it, with two decimals at least. */
 export const formatUsd = (microUsd: number): string => {
@@ -96,10 +81,7 @@ export const isExhausted = ({ spent, wanted }: Account, limit: number | null): b
  * A budget is used up. `held`: what is left is reserved for requests under way, so the same reservation may succeed when
  * they are over; else only a higher budget helps.
  */
-export class BudgetExceeded extends Schema.TaggedError<BudgetExceeded>()("BudgetExceeded", {
-  of: Schema.Literals(["sandbox", "grant"]),
-  held: Schema.Boolean
-}) {
+export class BudgetExceeded extends Data.TaggedError("BudgetExceeded")<{ readonly of: "sandbox" | "grant"; readonly held: boolean }> {
   override get message() {
     return this.of === "sandbox"
       ? "The spending budget of this sandbox is used up."

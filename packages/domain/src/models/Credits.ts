@@ -3,8 +3,8 @@
  * Claims bring credits; a request to a model reserves the most it can cost and is charged what it took, as with budgets.
  */
 import * as Context from "effect/Context"
-import * as Schema from "effect/Schema"
-import { saturatingAdd } from "../Text.ts"
+import * as Data from "effect/Data"
+import { saturatingAdd } from "../Counters.ts"
 import { type Account, isExhausted } from "./Budget.ts"
 
 const MICROS = 1_000_000n
@@ -32,7 +32,7 @@ export const balanceOf = (credits: number, chargedMicros: number): number =>
  * The organization has no credits left. `held`: what is left is reserved for requests under way, so the same reservation may
  * succeed when they are over; else only more credits help.
  */
-export class NoCredits extends Schema.TaggedError<NoCredits>()("NoCredits", { held: Schema.Boolean }) {
+export class NoCredits extends Data.TaggedError("NoCredits")<{ readonly held: boolean }> {
   override get message() {
     return "The organization has no credits left."
   }

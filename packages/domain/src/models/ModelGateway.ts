@@ -12,7 +12,7 @@ import type * as Stream from "effect/Stream"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Upstream } from "./ModelCatalogue.ts"
-import { type Spent } from "./Usage.ts"
+import type { Spent } from "./Usage.ts"
 
 /** What an agent is told of its model: an address on this machine and a token that is good for this sandbox alone. */
 export interface ModelAccess {

@@ -9,9 +9,9 @@ import type * as Effect from "effect/Effect"
 import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type BudgetExceeded, type GrantBudget } from "./Budget.ts"
-import { type NoCredits } from "./Credits.ts"
-import { type Spent, type TokenCounts } from "./Usage.ts"
+import type { BudgetExceeded, GrantBudget } from "./Budget.ts"
+import type { NoCredits } from "./Credits.ts"
+import type { Spent, TokenCounts } from "./Usage.ts"
 
 /** One request to a model. */
 export interface ModelCall {

@@ -1,14 +1,8 @@
 /** What a sandbox has used (docs/interface.md 2.3), and in tokens. Eventually consistent; counters saturate at 2^53−1. */
-import * as Schema from "effect/Schema"
-import { Counter, saturatingAdd } from "../Text.ts"
+import { saturatingAdd } from "../Counters.ts"
+import type { TokenCounts, Usage } from "./schema/Usage.ts"
 
-/** Totals since the sandbox was created. */
-export const Usage = Schema.Struct({
-  llmRequestCount: Counter.annotateKey({ description: "Calls to a model." }),
-  costMicroUsd: Counter.annotateKey({ description: "Millionths of a US dollar, by the price table of the service." }),
-  creditsChargedMicros: Counter.annotateKey({ description: "Millionths of a credit." })
-}).annotate({ identifier: "Usage" })
-export type Usage = typeof Usage.Type
+export type { TokenCounts, Usage } from "./schema/Usage.ts"
 
 /** Of a sandbox that was just created. */
 export const noUsage: Usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
@@ -19,17 +13,6 @@ export const addUsage = (a: Usage, b: Usage): Usage => ({
   costMicroUsd: saturatingAdd(a.costMicroUsd, b.costMicroUsd),
   creditsChargedMicros: saturatingAdd(a.creditsChargedMicros, b.creditsChargedMicros)
 })
-
-/**
- * The tokens that the cost is of: as the provider named them, or for an answer that was cut off as they were estimated. Not part of
- * {@link Usage}, whose members the interface fixes.
- */
-export const TokenCounts = Schema.Struct({
-  input: Counter.annotateKey({ description: "Tokens that models were given." }),
-  cachedInput: Counter.annotateKey({ description: "Those of `input` that a provider had in its cache." }),
-  output: Counter.annotateKey({ description: "Tokens that models answered with, reasoning included." })
-})
-export type TokenCounts = typeof TokenCounts.Type
 
 /** Of a sandbox that asked no model yet. */
 export const noTokenCounts: TokenCounts = { input: 0, cachedInput: 0, output: 0 }

@@ -3,57 +3,28 @@
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */
-import * as DateTime from "effect/DateTime"
+import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
 import * as Equal from "effect/Equal"
-import * as Option from "effect/Option"
 import * as Order from "effect/Order"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
-import * as SchemaTransformation from "effect/SchemaTransformation"
 import type { Ids, Uuid } from "../Ids.ts"
+import * as Instant from "../Instant.ts"
+import { sameRepo } from "../source/Naming.ts"
 import type { Pull } from "../source/PullRequest.ts"
-import { RepoName, sameRepo } from "../source/RepoRef.ts"
-import { text } from "../Text.ts"
-import { CreditAmount, type PartnerFact, Uuid as UuidSchema } from "./PartnerEvent.ts"
+import type { RepoName } from "../source/RepoRef.ts"
+import type { PartnerFact } from "./PartnerEvent.ts"
 import type { Telling } from "./PartnerStore.ts"
+import type { Claimant, ClaimTerms, Invoice, Project } from "./schema/Attribution.ts"
+
+export type { Claimant, ClaimTerms, Invoice, Project } from "./schema/Attribution.ts"
 
 /** The same thing was told before with other words. The first ones stand; retrying cannot succeed. */
-export class FactConflict extends Schema.TaggedError<FactConflict>()("FactConflict", { about: Schema.String }) {
+export class FactConflict extends Data.TaggedError("FactConflict")<{ readonly about: string }> {
   override get message() {
     return `${this.about} is known already, with other values.`
   }
 }
-
-/** Any UUID. Lower case in memory, so that one that was written otherwise is the same one. */
-export const AnyUuid = UuidSchema.pipe(Schema.decode(SchemaTransformation.toLowerCase()))
-
-const isAsWritten = Schema.makeFilter(
-  (text: string) => /^(?:19[7-9]|[2-9])/u.test(text) && Option.exists(DateTime.make(text), (at) => DateTime.formatIso(at) === text),
-  { expected: "an instant from 1970 on, such as 2026-11-21T02:41:00.123Z", toJsonSchema: () => [{ format: "date-time" }, true] }
-)
-/** From 1970 to 9999, only as we write it: UTC and exactly three fraction digits. `DateTime.Utc` in memory. */
-const Instant = Schema.String.check(isAsWritten).pipe(
-  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
-)
-
-/** The user who works with the sandboxes, as our keys name it. */
-const RecipientId = text(1, 200)
-const OrganizationId = AnyUuid
-
-/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions.md 11.1). */
-export const ClaimTerms = Schema.Struct({
-  claimId: AnyUuid,
-  grantId: AnyUuid,
-  leadId: text(1, 200),
-  variant: text(1, 200),
-  /** Credits, at least 1. */
-  creditAmount: CreditAmount
-})
-export type ClaimTerms = typeof ClaimTerms.Type
-
-/** For whom a claim is claimed. */
-export const Claimant = Schema.Struct({ recipientId: RecipientId, organizationId: OrganizationId })
-export type Claimant = typeof Claimant.Type
 
 /** A claim and what became of it. `claimed: null` is pending. */
 export interface Claim {
@@ -70,28 +41,6 @@ export interface Touch {
   readonly variant: string
   readonly claimedAt: DateTime.Utc
 }
-
-/** A repository somebody connected to an organization. */
-export const Project = Schema.Struct({
-  projectId: text(1, 200),
-  recipientId: RecipientId,
-  organizationId: OrganizationId,
-  repo: RepoName,
-  connectedAt: Instant
-})
-export type Project = typeof Project.Type
-
-/** A paid invoice. `amountMinor` in the currency's smallest unit; 0 for one that credits covered. */
-export const Invoice = Schema.Struct({
-  invoiceId: text(1, 200),
-  organizationId: OrganizationId,
-  kind: Schema.Literals(["subscription_initial", "subscription_renewal", "other"]),
-  amountMinor: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
-  /** ISO 4217, upper case. */
-  currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u)),
-  paidAt: Instant
-})
-export type Invoice = typeof Invoice.Type
 
 /** A sandbox as partners see it. `touch` was looked up when it was created and stays with it. */
 export interface Task {
@@ -114,7 +63,7 @@ const tell = (touch: Touch | null, fact: (of: Touch) => PartnerFact): ReadonlyAr
 
 /** Whether it happened under the touch: at the moment of the claim counts, before it does not. */
 const since = (touch: Touch | null, at: DateTime.Utc): Touch | null =>
-  touch !== null && DateTime.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
+  touch !== null && Instant.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
 
 /** Makes and reserves a claim. `known` is the claim of its id. */
 export const createClaim = (
@@ -186,7 +135,7 @@ export const connectProject = (
     }))
   }))
 
-const connectedFirst = Order.make<Project>((a, b) => DateTime.Order(a.connectedAt, b.connectedAt) || Order.String(a.projectId, b.projectId))
+const connectedFirst = Order.make<Project>((a, b) => Instant.Order(a.connectedAt, b.connectedAt) || Order.String(a.projectId, b.projectId))
 
 /** Which of an organization's projects a sandbox belongs to that starts with `repo`: the one connected first. */
 export const projectFor = (projects: Iterable<Project>, organizationId: string, repo: RepoName): string | null =>

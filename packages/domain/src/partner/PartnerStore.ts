@@ -3,12 +3,12 @@ import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type GrantNotFound } from "../access/AccessStore.ts"
-import { type Uuid } from "../Ids.ts"
+import type { GrantNotFound } from "../access/AccessStore.ts"
+import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { type Claim, type Claimant, type FactConflict, type Invoice, type ClaimTerms, type Project, type Recorded } from "./Attribution.ts"
-import { type PartnerEvent, type PartnerFact } from "./PartnerEvent.ts"
+import type { Claim, Claimant, FactConflict, Invoice, ClaimTerms, Project, Recorded } from "./Attribution.ts"
+import type { PartnerEvent, PartnerFact } from "./PartnerEvent.ts"
 
 /** A fact and the grant whose feed tells it. */
 export interface Telling {

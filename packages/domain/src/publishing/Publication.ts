@@ -5,7 +5,8 @@ import type { FileNotFound, NoChanges, PushFailed } from "../files/WorkingTrees.
 import { SandboxNotRunning } from "../sandbox/Command.ts"
 import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "../sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../sandbox/SandboxEvent.ts"
-import { headRef, type PullRequest } from "../source/PullRequest.ts"
+import { headRef } from "../source/Naming.ts"
+import type { PullRequest } from "../source/PullRequest.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { RepoNotAccessible, SourceHostError } from "../source/SourceHost.ts"
 

@@ -5,12 +5,11 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Uuid } from "../Ids.ts"
 import type { ModelAccess } from "../models/ModelGateway.ts"
-import { type ReasoningEffort } from "../models/ReasoningEffort.ts"
-import { type ToolApprovalMode } from "../models/ToolApprovalMode.ts"
+import type { ReasoningEffort } from "../models/ReasoningEffort.ts"
+import type { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { Box } from "./SandboxHost.ts"
-import { Detail, Preview, ToolKind } from "./ToolCall.ts"
-import type { TurnOutcome } from "./Turn.ts"
+import { Detail, Preview, ToolKind } from "./schema/ToolCall.ts"
 
 /** How the last message of a turn ended. */
 export const Finish = Schema.Literals(["end_turn", "max_tokens", "refusal", "cancelled", "error"])
@@ -59,14 +58,6 @@ export interface TurnEnd {
   readonly reason?: string
   /** Absent: as `finishes` has it for the state. */
   readonly finish?: Finish
-}
-
-/** How the last message ends when nothing else is said of it. */
-export const finishes: Readonly<Record<TurnOutcome, Finish>> = {
-  succeeded: "end_turn",
-  interrupted: "cancelled",
-  cancelled: "cancelled",
-  failed: "error"
 }
 
 /** The agent could not start, answered nonsense or is gone. `retryable`: a new process may succeed. */

@@ -3,9 +3,9 @@
  * says which checkpoints there are; this keeps what is in them. Checked by `testing/CheckpointsContract`.
  */
 import * as Context from "effect/Context"
+import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
@@ -22,14 +22,14 @@ export const MAX_CHECKPOINT_BYTES = 256 * 2 ** 20
 export const KEPT_CHECKPOINTS = 20
 
 /** It has more than {@link MAX_CHECKPOINT_BYTES}. Trying again does not help until the sandbox holds less. */
-export class CheckpointTooLarge extends Schema.TaggedError<CheckpointTooLarge>()("CheckpointTooLarge", {}) {
+export class CheckpointTooLarge extends Data.TaggedError("CheckpointTooLarge") {
   override get message() {
     return "The checkpoint is too large."
   }
 }
 
 /** The sandbox has no such checkpoint, or has it no longer. */
-export class CheckpointNotFound extends Schema.TaggedError<CheckpointNotFound>()("CheckpointNotFound", {}) {
+export class CheckpointNotFound extends Data.TaggedError("CheckpointNotFound") {
   override get message() {
     return "No such checkpoint."
   }

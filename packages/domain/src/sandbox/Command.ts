@@ -3,50 +3,20 @@
  * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
  * lock of its sandbox and is durable before it is answered.
  */
+import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "../Ids.ts"
 import type { DenialTelling } from "../models/Steering.ts"
-import { turnId } from "../SandboxId.ts"
-import { Counter, text } from "../Text.ts"
 import { type Approval, type ApprovalDecision, denialMessage, isKind, outcomeOf } from "./Approval.ts"
 import { CheckpointNotFound } from "./Checkpoints.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
+import type { Rejection } from "./schema/Command.ts"
 import { denyApprovals, moveTo, nextTurn, resolveApprovals, turnPending, turnUpdated } from "./Transition.ts"
-import { isActive } from "./Turn.ts"
+import { isActive, turnId } from "./Turn.ts"
 import { isWaiting, MAX_WAITING, placeOf, type WhenBusy } from "./Waiting.ts"
 
-/** Characters of a prompt at most. */
-export const MAX_PROMPT = 60_000
-
-/** 1 to 60000 characters. */
-export const Prompt = text(1, MAX_PROMPT)
-
-/** Names a message of a sandbox: 1 to 300 characters. */
-export const MessageId = text(1, 300)
-
-/** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
-export const Rejection = Schema.Literals([
-  "sandbox_terminal",
-  "no_active_turn",
-  "approval_expired",
-  "approval_already_resolved",
-  "turn_active",
-  "restore_active"
-])
-export type Rejection = typeof Rejection.Type
-
-/** What the caller of a command is told (docs/interface.md 2.4). `rejection` is there iff the outcome is `rejected`. */
-export const CommandResult = Schema.Struct({
-  commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
-  revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),
-  outcome: Schema.Literals(["applied", "duplicate", "rejected"]).annotateKey({
-    description: "`applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now."
-  }),
-  rejection: Schema.optionalKey(Rejection).annotateKey({ description: "Why, where the outcome is `rejected`; else left out." })
-}).annotate({ identifier: "CommandResult" })
-export type CommandResult = typeof CommandResult.Type
+export type { CommandResult, Rejection } from "./schema/Command.ts"
 
 /** The durable trace of a command, found again by its id. */
 export interface Receipt {
@@ -59,49 +29,49 @@ export interface Receipt {
 }
 
 /** No such approval in this sandbox. */
-export class ApprovalNotFound extends Schema.TaggedError<ApprovalNotFound>()("ApprovalNotFound", {}) {
+export class ApprovalNotFound extends Data.TaggedError("ApprovalNotFound") {
   override get message() {
     return "No such approval."
   }
 }
 /** What the agent asks for is of no kind that can be approved for the rest of the turn. */
-export class ScopeUnsupported extends Schema.TaggedError<ScopeUnsupported>()("ScopeUnsupported", {}) {
+export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported") {
   override get message() {
     return "The agent does not say of which kind this is. Approve it alone."
   }
 }
 /** The sandbox is not running, so it cannot take a message, show files or publish. */
-export class SandboxNotRunning extends Schema.TaggedError<SandboxNotRunning>()("SandboxNotRunning", {}) {
+export class SandboxNotRunning extends Data.TaggedError("SandboxNotRunning") {
   override get message() {
     return "The sandbox is not running."
   }
 }
 /** A turn is active; a message must wait for its end. */
-export class TurnActive extends Schema.TaggedError<TurnActive>()("TurnActive", {}) {
+export class TurnActive extends Data.TaggedError("TurnActive") {
   override get message() {
     return "A turn is active. Wait for its end or interrupt it."
   }
 }
 /** As many messages wait as may. One that is taken back or gets its turn makes room. */
-export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", {}) {
+export class QueueFull extends Data.TaggedError("QueueFull") {
   override get message() {
     return `${MAX_WAITING} messages wait already. Take one back, or wait for the next turn.`
   }
 }
 /** The sandbox's agent takes nothing while it is at a turn. */
-export class SteeringUnsupported extends Schema.TaggedError<SteeringUnsupported>()("SteeringUnsupported", {}) {
+export class SteeringUnsupported extends Data.TaggedError("SteeringUnsupported") {
   override get message() {
     return "The agent of this sandbox takes no message while a turn is active. Queue the message instead."
   }
 }
 /** No message of a person has this id in this sandbox. */
-export class MessageNotFound extends Schema.TaggedError<MessageNotFound>()("MessageNotFound", {}) {
+export class MessageNotFound extends Data.TaggedError("MessageNotFound") {
   override get message() {
     return "No such message."
   }
 }
 /** The message waits no longer, so it cannot be taken back. `isActive`: its own turn is the active one. */
-export class MessageNotWaiting extends Schema.TaggedError<MessageNotWaiting>()("MessageNotWaiting", { isActive: Schema.Boolean }) {
+export class MessageNotWaiting extends Data.TaggedError("MessageNotWaiting")<{ readonly isActive: boolean }> {
   override get message() {
     return this.isActive
       ? "The turn of this message is active already. Interrupt it to stop it."

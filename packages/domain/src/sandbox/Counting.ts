@@ -6,10 +6,11 @@ import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import { counters } from "../Metrics.ts"
 import { isUnderWay, publicationOf, type Sandbox } from "./Sandbox.ts"
-import { ApprovalOutcome, RestoreCause, type SandboxEvent, StatusReason } from "./SandboxEvent.ts"
+import type { SandboxEvent } from "./SandboxEvent.ts"
 import type { Recorded } from "./SandboxStore.ts"
+import { ApprovalOutcome, RestoreCause, StatusReason } from "./schema/SandboxEvent.ts"
+import { TurnOutcome } from "./schema/Turn.ts"
 import { transitions } from "./Transition.ts"
-import { TurnOutcome } from "./Turn.ts"
 
 const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
 

@@ -8,8 +8,9 @@ import { ToolApprovalMode } from "../models/ToolApprovalMode.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import { RepoRef } from "../source/RepoRef.ts"
 import { Counter, text } from "../Text.ts"
-import { Prompt } from "./Command.ts"
-import { type Creation, Metadata, type Origin } from "./Sandbox.ts"
+import type { Creation, Origin } from "./Sandbox.ts"
+import { Prompt } from "./schema/Command.ts"
+import { Metadata } from "./schema/Sandbox.ts"
 
 /** At most this many repositories in one sandbox (docs/decisions.md 12). */
 const MAX_REPOS = 16

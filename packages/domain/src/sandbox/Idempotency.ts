@@ -2,15 +2,12 @@
  * Idempotent creation (docs/decisions.md 4). The key is written in the transaction of what it accounts for, so it
  * exists only once the work is done: there is no "in progress", and a failed attempt leaves the key free.
  */
+import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import type { Ids } from "../Ids.ts"
+import type { IdempotencyKey } from "./schema/Idempotency.ts"
 
-/** Chosen by the caller: 1 to 255 printable ASCII characters, taken raw. Unique per grant and route. */
-export const IdempotencyKey = Schema.String.check(
-  Schema.isPattern(/^[\x20-\x7e]{1,255}$/u, { expected: "1 to 255 printable ASCII characters" })
-).pipe(Schema.brand("IdempotencyKey"))
-export type IdempotencyKey = typeof IdempotencyKey.Type
+export type { IdempotencyKey } from "./schema/Idempotency.ts"
 
 /** Bound to the request it came with. Equal fingerprints are the same request. */
 export interface KeyedRequest {
@@ -20,7 +17,7 @@ export interface KeyedRequest {
 }
 
 /** The key was used for another request. The caller's mistake: retrying cannot succeed. */
-export class IdempotencyConflict extends Schema.TaggedError<IdempotencyConflict>()("IdempotencyConflict", {}) {
+export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict") {
   override get message() {
     return "This Idempotency-Key was already used with a different request."
   }

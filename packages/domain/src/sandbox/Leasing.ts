@@ -1,6 +1,7 @@
 /** Which sandboxes need a worker, who may lease them, and which of them first (docs/decisions.md 15). Rules of `Leases.take`. */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
+import * as Instant from "../Instant.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import { isUnderWay, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"
@@ -94,7 +95,7 @@ export interface Room {
   readonly errands: number
 }
 
-const isHeld = ({ lease }: Leasable, now: DateTime.Utc) => lease !== null && DateTime.isGreaterThan(lease.until, now)
+const isHeld = ({ lease }: Leasable, now: DateTime.Utc) => lease !== null && Instant.isGreaterThan(lease.until, now)
 const needsSlot = ({ work }: Leasable) => work === "boot" || work === "turn"
 
 /** Any machine may have it at once: its own gave it up, and had nothing that would be lost. */
@@ -109,13 +110,13 @@ export const mayLease = (sandbox: Leasable, { lost, machine, now }: Taker): bool
   const { lease, status, work, workSince } = sandbox
   if (work === null || isHeld(sandbox, now)) return false
   if (lease === null || lease.machine === machine || isGivenUp(sandbox) || status === "succeeded" || status === "failed") return true
-  const last = workSince === null ? lease.until : DateTime.max(lease.until, workSince)
-  return DateTime.isLessThanOrEqualTo(DateTime.addDuration(last, lost), now)
+  const last = workSince === null ? lease.until : Instant.max(lease.until, workSince)
+  return Instant.isLessThanOrEqualTo(Instant.addDuration(last, lost), now)
 }
 
 const longestFirst = (a: Leasable, b: Leasable) =>
-  (a.workSince === null || b.workSince === null ? 0 : DateTime.Order(a.workSince, b.workSince)) ||
-  DateTime.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+  (a.workSince === null || b.workSince === null ? 0 : Instant.Order(a.workSince, b.workSince)) ||
+  Instant.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /**
  * What a worker is given. Grants take turns: a sandbox comes behind as many as workers hold at work of its grant, and behind those

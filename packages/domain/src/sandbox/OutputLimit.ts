@@ -3,7 +3,7 @@
  * themselves, so that no driver and no worker can go around it. Whoever goes beyond ends the turn as `failed`, reason
  * {@link OUTPUT_LIMIT}; what a part has too much is cut off, with a mark.
  */
-import { cut, utf8Length } from "../Text.ts"
+import { cut, utf8Length } from "../Utf8.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"

@@ -2,8 +2,9 @@
 import type * as DateTime from "effect/DateTime"
 import { type Approval, approvalOf } from "./Approval.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
-import { partOf, type SandboxEvent, toWire } from "./SandboxEvent.ts"
+import { partOf, type SandboxEvent } from "./SandboxEvent.ts"
 import type { LogEntry, Message } from "./SandboxStore.ts"
+import { toWire } from "./schema/SandboxEvent.ts"
 
 /** An entry of the log, and which part it is of; entries of one part replace each other. `null`: it stands for itself. */
 export interface RecordedEntry extends LogEntry {

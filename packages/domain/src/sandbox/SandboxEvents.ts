@@ -16,8 +16,9 @@ import type { SandboxId } from "../SandboxId.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Counter } from "../Text.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
-import { fromWire, type SandboxStatus } from "./SandboxEvent.ts"
+import type { SandboxStatus } from "./SandboxEvent.ts"
 import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
+import { fromWire } from "./schema/SandboxEvent.ts"
 
 /** The cursor lies beyond the newest event. */
 export class CursorAhead extends Schema.TaggedError<CursorAhead>()("CursorAhead", {}) {

@@ -27,7 +27,6 @@ import { type RepoNotAccessible, SourceHost } from "../source/SourceHost.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Counter } from "../Text.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
-import { ApprovalDecision, ApprovalId } from "./Approval.ts"
 import { type Checkpoint, type CheckpointNotFound, Checkpoints } from "./Checkpoints.ts"
 import {
   type ApprovalNotFound,
@@ -36,10 +35,8 @@ import {
   type CommandResult,
   decideApproval,
   interrupt,
-  MessageId,
   type MessageNotFound,
   type MessageNotWaiting,
-  Prompt,
   type QueueFull,
   restore,
   type SandboxNotRunning,
@@ -51,12 +48,15 @@ import {
 } from "./Command.ts"
 import { count, countCreation, declare } from "./Counting.ts"
 import { asCreation, CreateSandbox, ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
-import { fingerprint, type IdempotencyConflict, IdempotencyKey, type KeyedRequest } from "./Idempotency.ts"
+import { fingerprint, type IdempotencyConflict, type KeyedRequest } from "./Idempotency.ts"
 import { isSettled, type Origin, type Sandbox } from "./Sandbox.ts"
-import { SandboxStatus } from "./SandboxEvent.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
+import { ApprovalDecision, ApprovalId } from "./schema/Approval.ts"
+import { MessageId, Prompt } from "./schema/Command.ts"
+import { IdempotencyKey } from "./schema/Idempotency.ts"
+import { SandboxStatus } from "./schema/SandboxEvent.ts"
+import { WhenBusy } from "./schema/Waiting.ts"
 import { Setups, type SetupStatus, statusOf } from "./Setups.ts"
-import { WhenBusy } from "./Waiting.ts"
 
 const readCreation = reader(CreateSandbox, "request")
 const readFork = reader(ForkSandbox, "request")

@@ -1,17 +1,18 @@
 /** Which of a sandbox's repositories a request is about. */
+import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
-import { type RepoName, sameRepo } from "../source/RepoRef.ts"
+import { sameRepo } from "../source/Naming.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import type { Sandbox } from "./Sandbox.ts"
 
 /** The sandbox has several repositories and the request names none. */
-export class RepoRequired extends Schema.TaggedError<RepoRequired>()("RepoRequired", {}) {
+export class RepoRequired extends Data.TaggedError("RepoRequired") {
   override get message() {
     return "The sandbox has several repositories: name one with repo."
   }
 }
 /** The repository is not one of the sandbox's. */
-export class RepoNotFound extends Schema.TaggedError<RepoNotFound>()("RepoNotFound", {}) {
+export class RepoNotFound extends Data.TaggedError("RepoNotFound") {
   override get message() {
     return "The sandbox has no such repository."
   }

@@ -1,14 +1,9 @@
 /** What a sandbox wants of people, in one word: what lists and the overview go by. Pure functions. */
-import * as Schema from "effect/Schema"
 import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
+import type { Standing } from "./schema/Standing.ts"
 import { isActive } from "./Turn.ts"
 
-/**
- * `asking`: a tool call waits for a person. `working`: it boots, its agent works, or something else is done for it. `ready`: there is
- * something to review. `failed`: it failed, or its last turn did. `resting`: it waits for a prompt. `over`: nothing comes of it any more.
- */
-export const Standing = Schema.Literals(["asking", "failed", "ready", "queued", "working", "resting", "over"])
-export type Standing = typeof Standing.Type
+export type { Standing } from "./schema/Standing.ts"
 
 const isOpen = ({ state }: Publication) => state === "open"
 const isClosed = ({ state }: Publication) => state === "closed"

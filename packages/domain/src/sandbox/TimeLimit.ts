@@ -1,7 +1,8 @@
 /** What time does to a sandbox (docs/decisions.md 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
+import * as Instant from "../Instant.ts"
 import type { Limits } from "./Policy.ts"
 import { evolveAll, isUnderWay, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
@@ -9,7 +10,7 @@ import { endTurn, type IllegalTransition, live, moveTo, resolveApprovals } from 
 import { isActive } from "./Turn.ts"
 
 /** When a limit that began at `start` comes due. */
-export const after = (start: DateTime.Utc, limit: Duration.Duration) => DateTime.addDuration(start, limit)
+export const after = (start: DateTime.Utc, limit: Duration.Duration) => Instant.addDuration(start, limit)
 
 /** What the setups of a sandbox's repositories may take together, and what a boot may take longer for all runs of them. */
 export const MAX_SETUP = Duration.hours(1)
@@ -63,7 +64,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
 /** When `Expire` has something to do next; `null`: never, as long as nothing changes. Stored with the state. */
 export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | null =>
   deadlines(sandbox, limits).reduce<DateTime.Utc | null>(
-    (first, { at }) => first === null || DateTime.isLessThan(at, first) ? at : first,
+    (first, { at }) => first === null || Instant.isLessThan(at, first) ? at : first,
     null
   )
 
@@ -77,7 +78,7 @@ export const expire = (
   let current = sandbox
   // One limit may end what another would have: look again after each.
   for (;;) {
-    const due = deadlines(current, limits).find(({ at }) => DateTime.isLessThanOrEqualTo(at, now))
+    const due = deadlines(current, limits).find(({ at }) => Instant.isLessThanOrEqualTo(at, now))
     if (due === undefined) return Result.succeed(events)
     const decided = due.expire(current)
     if (Result.isFailure(decided)) return Result.fail(decided.failure)

@@ -2,8 +2,8 @@
  * The sandbox state machine (docs/decisions.md 2.1): every legal change of status as data, and the events of each change, built
  * in one place.
  */
+import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import type { Sandbox } from "./Sandbox.ts"
 import type {
   ApprovalResolver,
@@ -50,10 +50,7 @@ export const transitions = {
 export type TransitionCause = keyof typeof transitions
 
 /** The command is not legal in the present state. Retrying it unchanged cannot succeed. */
-export class IllegalTransition extends Schema.TaggedError<IllegalTransition>()("IllegalTransition", {
-  command: Schema.String,
-  state: Schema.String
-}) {
+export class IllegalTransition extends Data.TaggedError("IllegalTransition")<{ readonly command: string; readonly state: string }> {
   override get message() {
     return `${this.command} is not possible while ${this.state}`
   }

@@ -7,10 +7,10 @@ import * as HashMap from "effect/HashMap"
 import * as Option from "effect/Option"
 import type { Uuid } from "../Ids.ts"
 import { addUsage, isSameSpent, type Spent } from "../models/Usage.ts"
-import { type AgentEvent, finishes, type TurnEnd } from "./AgentRuntime.ts"
+import type { AgentEvent, TurnEnd } from "./AgentRuntime.ts"
 import { type Initiator, partId, type SandboxEventOf } from "./SandboxEvent.ts"
 import type { SystemCommand } from "./SystemCommand.ts"
-import type { TurnOutcome } from "./Turn.ts"
+import { finishes, type TurnOutcome } from "./Turn.ts"
 
 type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
 type ToolUpdate = Omit<SandboxEventOf<"tool.updated">["data"], "part_id" | "message_id" | "call_id">

@@ -2,30 +2,13 @@
  * Messages that wait while a turn is active (docs/decisions.md 18): for their own turn, or, where they steer, for the agent to take
  * them into the one that runs. Whoever waits first gets the next turn.
  */
-import * as Schema from "effect/Schema"
 import type { QueuedMessage, SandboxEventOf } from "./SandboxEvent.ts"
+import type { WaitingMessage, WaitingText } from "./schema/Waiting.ts"
+
+export type { WaitingMessage, WaitingText, WhenBusy } from "./schema/Waiting.ts"
 
 /** How many wait at most in one sandbox: a person can still tell what they asked for. */
 export const MAX_WAITING = 10
-
-/** What becomes of a message while a turn is active: refused, the next turn, or handed to the agent at once. */
-export const WhenBusy = Schema.Literals(["reject", "queue", "steer"])
-export type WhenBusy = typeof WhenBusy.Type
-
-/** A message that waits. */
-export const WaitingMessage = Schema.Struct({
-  /** Also of the turn that it gets, unless an agent takes it into another one. */
-  id: Schema.String,
-  /** User who sent it. */
-  authorId: Schema.String,
-  /** The agent of the active turn is to have it at once, if it can take it in time. */
-  steers: Schema.Boolean
-})
-export type WaitingMessage = typeof WaitingMessage.Type
-
-/** The text of a message that waits. */
-export const WaitingText = Schema.Struct({ id: Schema.String, text: Schema.String })
-export type WaitingText = typeof WaitingText.Type
 
 /** What a sandbox knows of them. */
 export interface Queue {

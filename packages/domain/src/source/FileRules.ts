@@ -1,18 +1,11 @@
 /** Which paths of a working tree the files API serves. Decided on the normalised path, before the disk is touched. */
+import * as Data from "effect/Data"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 
 /** The path leaves the repository, is absolute, or cannot be a path. Retrying does not help. */
-export class InvalidPath extends Schema.TaggedError<InvalidPath>()("InvalidPath", {}) {
+export class InvalidPath extends Data.TaggedError("InvalidPath") {
   override get message() {
     return "The path must be relative to the repository and stay inside it."
-  }
-}
-
-/** The name is protected, or what is there is no plain file with one name (link, device, FIFO, hard link). */
-export class FileProtected extends Schema.TaggedError<FileProtected>()("FileProtected", {}) {
-  override get message() {
-    return "This file is protected and cannot be read."
   }
 }
 

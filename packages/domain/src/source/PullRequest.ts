@@ -3,7 +3,8 @@ import * as Schema from "effect/Schema"
 import { SandboxId } from "../SandboxId.ts"
 import { Counter } from "../Text.ts"
 import { timestamp } from "../Timestamp.ts"
-import { type RepoName } from "./RepoRef.ts"
+import { BRANCHES } from "./Naming.ts"
+import type { RepoName } from "./RepoRef.ts"
 
 /** A pull request as the host has it (docs/interface.md 2.5). */
 export const PullRequest = Schema.Struct({
@@ -138,11 +139,6 @@ export type PullRequestStatus = typeof PullRequestStatus.Type
 
 /** Of a pull request nothing runs on. */
 export const noChecks: Checks = { label: "No checks", runs: [], checkRuns: [], state: "idle" }
-
-const BRANCHES = "slipway/"
-
-/** The branch a sandbox publishes to: one per sandbox, the same in each of its repositories. */
-export const headRef = (sandboxId: string): string => `${BRANCHES}${sandboxId}`
 
 const isSandboxId = Schema.is(SandboxId)
 

@@ -4,7 +4,7 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import { type PullRequest, type PullRequestDetails } from "./PullRequest.ts"
+import type { PullRequest, PullRequestDetails } from "./PullRequest.ts"
 import type { RepoName } from "./RepoRef.ts"
 
 /** The host does not have the repository, or does not let this installation use it. Retrying does not help. */

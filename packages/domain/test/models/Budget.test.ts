@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterReserving, costOf, countsOf, formatUsd, isExhausted, noAccount, refusalOf, Usd } from "@slipway/domain/models/Budget"
+import { afterReserving, costOf, countsOf, formatUsd, isExhausted, noAccount, refusalOf } from "@slipway/domain/models/Budget"
+import { Usd } from "@slipway/domain/models/schema/Budget"
 import * as Schema from "effect/Schema"
 
 const prices = { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_750_000, output: 15_000_000 }

@@ -2,21 +2,18 @@ import { assert, describe, it } from "@effect/vitest"
 import {
   type Claim,
   claim,
-  Claimant,
   connectProject,
   conversionId,
   createClaim,
-  Invoice,
-  ClaimTerms,
   openPullRequest,
   payInvoice,
-  Project,
   projectFor,
   pullRequestId,
   startTask,
   type Task,
   type Touch
 } from "@slipway/domain/partner/Attribution"
+import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Approval, ApprovalId, Decision, outcomeOf } from "@slipway/domain/sandbox/Approval"
-import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/SandboxEvent"
+import { outcomeOf } from "@slipway/domain/sandbox/Approval"
+import { Approval, ApprovalId, Decision } from "@slipway/domain/sandbox/schema/Approval"
+import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt } from "@slipway/domain/testing/Histories"
 import * as Schema from "effect/Schema"
 

@@ -2,11 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import {
   ApprovalNotFound,
-  CommandResult,
   decideApproval,
   interrupt as interruption,
-  Prompt,
-  Rejection,
   restore as restoration,
   SandboxNotRunning,
   sendMessage,
@@ -14,7 +11,9 @@ import {
   TurnActive
 } from "@slipway/domain/sandbox/Command"
 import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
-import { turnId, worktreeId } from "@slipway/domain/SandboxId"
+import { CommandResult, Prompt, Rejection } from "@slipway/domain/sandbox/schema/Command"
+import { turnId } from "@slipway/domain/sandbox/Turn"
+import { worktreeId } from "@slipway/domain/SandboxId"
 import { creation, decider, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "@slipway/domain/testing/Histories"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

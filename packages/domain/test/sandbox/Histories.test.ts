@@ -1,7 +1,8 @@
 /** What holds of every sandbox, whatever is done to it and in which order. */
 import { assert, describe, it } from "@effect/vitest"
-import { isSettled, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { createdAt, type History, hostile, legal, limits, play, thorough } from "@slipway/domain/testing/Histories"

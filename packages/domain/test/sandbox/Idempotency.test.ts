@@ -1,13 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
-import {
-  canonicalJson,
-  fingerprint,
-  IdempotencyConflict,
-  IdempotencyKey,
-  resolve,
-  RETENTION_DAYS
-} from "@slipway/domain/sandbox/Idempotency"
+import { canonicalJson, fingerprint, IdempotencyConflict, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { createHash } from "node:crypto"

@@ -13,10 +13,11 @@ import {
   TURN_EVENTS
 } from "@slipway/domain/sandbox/OutputLimit"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type SandboxEvent, type SandboxEventOf, sizeOf, toWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { type SandboxEvent, type SandboxEventOf, sizeOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { createdAt, limits, reach } from "@slipway/domain/testing/Histories"
-import { utf8Length } from "@slipway/domain/Text"
+import { utf8Length } from "@slipway/domain/Utf8"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 

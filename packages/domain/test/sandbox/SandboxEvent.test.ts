@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/OutputLimit"
-import { changesRevision, fromWire, Initiator, partOf, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { changesRevision, partOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { fromWire, Initiator, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/domain/testing/Histories"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import { TurnOutcome, TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { isActive, TurnOutcome, TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
+import { isActive, turnTransitions } from "@slipway/domain/sandbox/Turn"
 import {
   type Asked,
   createdAt,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { FileProtected } from "@slipway/domain/files/WorkingTrees"
 import {
-  FileProtected,
   InvalidPath,
   isEnvironmentFile,
   isGitPath,

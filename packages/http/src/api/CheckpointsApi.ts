@@ -1,5 +1,5 @@
 /** The checkpoints of a sandbox (docs/decisions.md 16). */
-import { CheckpointRepo } from "@slipway/domain/sandbox/SandboxEvent"
+import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Counter } from "@slipway/domain/Text"
 import { timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"

@@ -6,6 +6,7 @@ import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore
 import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/ReachableTrees"
 import {
   FileNotFound as NoSuchFile,
+  FileProtected,
   FileTooLarge as FileAboveLimit,
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
@@ -44,7 +45,7 @@ import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idem
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/SandboxEvents"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/SandboxStore"
 import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/SelectRepo"
-import { FileProtected, InvalidPath as PathInvalid } from "@slipway/domain/source/FileRules"
+import { InvalidPath as PathInvalid } from "@slipway/domain/source/FileRules"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/SourceHost"
 import { StoreUnavailable as StoreDown } from "@slipway/domain/StoreUnavailable"
 import { Schema, SchemaTransformation } from "effect"
@@ -68,18 +69,21 @@ export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
 const ofKind = (status: number, code: string) =>
   Schema.toType(Refusal).check(Schema.makeFilter((e: Refusal) => e.status === status && e.code === code))
 
-/** An error with its status and code. Servers fail with it, or with the refusal that clients make of it: they are told no more. */
-const onWire = <const C extends string, S extends Schema.Codec<Error, unknown>>(status: number, code: C, error: S) =>
+const encoded = <const C extends string, E extends Error>(status: number, code: C, error: Schema.Codec<E>) =>
   envelope(code).pipe(
     Schema.decodeTo(
-      Schema.Union([ofKind(status, code), Schema.toType(error)]),
+      Schema.Union([ofKind(status, code), error]),
       SchemaTransformation.transform({
-        decode: ({ error: { message } }): Refusal | S["Type"] => new Refusal({ status, code, reason: message, headers: {} }),
-        encode: (e: Refusal | S["Type"]) => ({ error: { code, message: e.message } })
+        decode: ({ error: { message } }): Refusal | E => new Refusal({ status, code, reason: message, headers: {} }),
+        encode: (e: Refusal | E) => ({ error: { code, message: e.message } })
       })
     ),
     HttpApiSchema.status(status)
   )
+
+/** An error with its status and code. Servers fail with it, or with the refusal that clients make of it: they are told no more. */
+const onWire = <const C extends string, E extends Error>(status: number, code: C, error: abstract new(...args: never) => E) =>
+  encoded(status, code, Schema.instanceOf(error))
 
 // ---------------------------------------------------------------------------------------------------------------
 // What HTTP itself refuses, before or around a use case
@@ -87,7 +91,7 @@ const onWire = <const C extends string, S extends Schema.Codec<Error, unknown>>(
 const refusal = <const C extends string, const H extends string = never>(status: number, code: C, _headers: ReadonlyArray<H> = []) => ({
   make: (reason: string, ...[headers]: [H] extends [never] ? [] : [headers: Readonly<Record<H, string>>]) =>
     new Refusal({ status, code, reason, headers: headers ?? {} }),
-  schema: onWire(status, code, ofKind(status, code))
+  schema: encoded(status, code, ofKind(status, code))
 })
 
 export const InvalidRequest = refusal(400, "invalid_request")

@@ -2,9 +2,9 @@
  * The events of a sandbox on the wire, one schema for each type: for the OpenAPI document alone. Nobody encodes by them,
  * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
  */
-import { TokenCounts } from "@slipway/domain/models/Usage"
-import { ApprovalRequest, QueuedMessage, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { TurnState } from "@slipway/domain/sandbox/Turn"
+import { TokenCounts } from "@slipway/domain/models/schema/Usage"
+import { ApprovalRequest, QueuedMessage, SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"

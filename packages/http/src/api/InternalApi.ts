@@ -2,7 +2,7 @@
  * What the operator's own systems tell of (docs/decisions.md 11.1), and the webhooks of a grant. Not part of the public
  * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
-import { Claimant, Invoice, ClaimTerms, Project } from "@slipway/domain/partner/Attribution"
+import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

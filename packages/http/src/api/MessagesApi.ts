@@ -1,6 +1,6 @@
 /** The conversation of a sandbox (docs/decisions.md 8). */
-import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/Command"
-import { WhenBusy } from "@slipway/domain/sandbox/Waiting"
+import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/schema/Command"
+import { WhenBusy } from "@slipway/domain/sandbox/schema/Waiting"
 import { timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

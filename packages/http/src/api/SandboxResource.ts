@@ -1,8 +1,8 @@
 /** A sandbox as the interface shows it (2.1): every field always there, nothing else. */
 import { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
-import { Usage } from "@slipway/domain/models/Usage"
+import { Usage } from "@slipway/domain/models/schema/Usage"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { SandboxId, worktreeId } from "@slipway/domain/SandboxId"
 import { RepoRef } from "@slipway/domain/source/RepoRef"

@@ -1,9 +1,9 @@
 /** Sandboxes and the commands on them (docs/interface.md 4.1 to 4.6). */
-import { ApprovalDecision as Decision, ApprovalId } from "@slipway/domain/sandbox/Approval"
-import { CommandResult } from "@slipway/domain/sandbox/Command"
 import { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/CreateSandbox"
-import { IdempotencyKey } from "@slipway/domain/sandbox/Idempotency"
-import { SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import { ApprovalDecision as Decision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
+import { CommandResult } from "@slipway/domain/sandbox/schema/Command"
+import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
+import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SetupStatus } from "@slipway/domain/sandbox/Setups"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters, Counter } from "@slipway/domain/Text"

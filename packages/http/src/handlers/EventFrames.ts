@@ -1,7 +1,7 @@
 /** Events as Server-Sent Events (docs/decisions.md 5). Durable ones go out as the log keeps them, byte by byte. */
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { ApprovalRequest } from "@slipway/domain/sandbox/SandboxEvent"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { queuedOf } from "@slipway/domain/sandbox/Waiting"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Schema } from "effect"

@@ -1,6 +1,7 @@
 /** Translates what the operator's systems tell of into facts for the store. */
-import { type Claim, Invoice, Project, type Recorded } from "@slipway/domain/partner/Attribution"
+import type { Claim, Recorded } from "@slipway/domain/partner/Attribution"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { ClaimResource, InternalApi } from "../api/InternalApi.ts"

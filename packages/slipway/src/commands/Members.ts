@@ -1,7 +1,8 @@
 /** `slipway members`: who belongs to an organization. */
 import { Members } from "@slipway/domain/access/Members"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { type Member, Role } from "@slipway/domain/access/User"
+import { Role } from "@slipway/domain/access/schema/User"
+import type { Member } from "@slipway/domain/access/User"
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { administration, json } from "./Administration.ts"

@@ -1,5 +1,5 @@
 /** `slipway webhooks`: where grants are told of the events of their feeds. */
-import { AnyUuid } from "@slipway/domain/partner/Attribution"
+import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"

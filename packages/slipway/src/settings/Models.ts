@@ -1,5 +1,5 @@
 /** Which models there are, and what they may cost. */
-import { Usd } from "@slipway/domain/models/Budget"
+import { Usd } from "@slipway/domain/models/schema/Budget"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
-import { fromWire } from "@slipway/domain/sandbox/SandboxEvent"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Conversation } from "@slipway/http/internal/pages/sandboxes/Conversation"
 import { Effect } from "effect"
 import { connect, createServer, type Socket } from "node:net"

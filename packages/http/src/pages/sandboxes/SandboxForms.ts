@@ -1,9 +1,11 @@
 /** What the forms of a sandbox's page do: as the public API does it, answered by the page again. */
 import { principalOf } from "@slipway/domain/access/Session"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { ApprovalDecision, ApprovalId, outcomeOf } from "@slipway/domain/sandbox/Approval"
-import { type CommandResult, MAX_PROMPT } from "@slipway/domain/sandbox/Command"
+import { outcomeOf } from "@slipway/domain/sandbox/Approval"
+import type { CommandResult } from "@slipway/domain/sandbox/Command"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
+import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
 import { textOf } from "@slipway/domain/sandbox/Waiting"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"

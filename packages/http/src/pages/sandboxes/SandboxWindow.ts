@@ -1,9 +1,10 @@
 /** The part of a sandbox's log that one page shows: the events before one of them, as many as a page has room for. */
 import type { Principal } from "@slipway/domain/access/Principal"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { fromWire, type RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
 import { bytesOf, type LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Effect } from "effect"
 import * as Turns from "../Turns.ts"
 import * as Conversation from "./Conversation.ts"

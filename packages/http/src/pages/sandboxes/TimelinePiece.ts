@@ -1,8 +1,9 @@
 /** The run of a sandbox as a picture drawn to scale, with a table that says the same, and what each turn cost. */
 import type { Principal } from "@slipway/domain/access/Principal"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { fromWire, type SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { DateTime, Effect } from "effect"
 import { columnHeads, html, type Html } from "../Html.ts"
 import { moment } from "../Moments.ts"

@@ -1,7 +1,7 @@
 /** `/secrets`: where owners set and remove the secrets of repositories (docs/decisions.md 17). Values go in and are never shown. */
 import { Secrets } from "@slipway/domain/environment/Secrets"
 import { type SecretRecord, SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
-import { sameRepo } from "@slipway/domain/source/RepoRef"
+import { sameRepo } from "@slipway/domain/source/Naming"
 import { Effect, Redacted } from "effect"
 import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../Html.ts"

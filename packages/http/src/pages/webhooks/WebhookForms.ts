@@ -1,5 +1,5 @@
 /** What the forms of an endpoint's page do, and the questions before what cannot be undone. */
-import { AnyUuid } from "@slipway/domain/partner/Attribution"
+import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { SIGNS_ALONG } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Duration, Effect, Schema } from "effect"

@@ -1,8 +1,8 @@
 /** `/webhooks/:endpointId`: how an endpoint stands, and every attempt to deliver an event to it. */
 import { principalOf } from "@slipway/domain/access/Session"
-import { AnyUuid } from "@slipway/domain/partner/Attribution"
 import type { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/Partners"
+import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import type { Endpoint } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { type Attempt, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"

@@ -1,0 +1,36 @@
+/** How long a text is in UTF-8, and where it may be cut. */
+
+/** Bytes of the text in UTF-8. A lone surrogate counts as what it is replaced with. */
+export const utf8Length = (value: string): number => {
+  let bytes = value.length
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i)
+    if (unit < 0x80) continue
+    if (unit < 0x800) bytes += 1
+    else if (unit < 0xd800 || unit > 0xdbff || (value.charCodeAt(i + 1) & 0xfc00) !== 0xdc00) bytes += 2
+    else {
+      // Four bytes for a pair of two units.
+      bytes += 2
+      i++
+    }
+  }
+  return bytes
+}
+
+/**
+ * The text when it has at most `maximum` bytes in UTF-8; otherwise its beginning with `mark` at the end, `maximum` bytes at
+ * most together. Never cuts a character in two.
+ */
+export const cut = (value: string, maximum: number, mark: string): string => {
+  // No unit takes more than three bytes.
+  if (value.length * 3 <= maximum || utf8Length(value) <= maximum) return value
+  let left = maximum - utf8Length(mark)
+  let end = 0
+  for (const character of value) {
+    left -= utf8Length(character)
+    if (left < 0) break
+    end += character.length
+  }
+  // Joined and cut again, so that it is a string of its own: a slice would keep all of the long one in memory (V8).
+  return (` ${value.slice(0, end)}${mark}`).slice(1)
+}

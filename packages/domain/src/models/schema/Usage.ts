@@ -1,0 +1,22 @@
+/** What a sandbox has used, as it is stored and sent. */
+import * as Schema from "effect/Schema"
+import { Counter } from "../../Text.ts"
+
+/** Totals since the sandbox was created. */
+export const Usage = Schema.Struct({
+  llmRequestCount: Counter.annotateKey({ description: "Calls to a model." }),
+  costMicroUsd: Counter.annotateKey({ description: "Millionths of a US dollar, by the price table of the service." }),
+  creditsChargedMicros: Counter.annotateKey({ description: "Millionths of a credit." })
+}).annotate({ identifier: "Usage" })
+export type Usage = typeof Usage.Type
+
+/**
+ * The tokens that the cost is of: as the provider named them, or for an answer that was cut off as they were estimated. Not part of
+ * {@link Usage}, whose members the interface fixes.
+ */
+export const TokenCounts = Schema.Struct({
+  input: Counter.annotateKey({ description: "Tokens that models were given." }),
+  cachedInput: Counter.annotateKey({ description: "Those of `input` that a provider had in its cache." }),
+  output: Counter.annotateKey({ description: "Tokens that models answered with, reasoning included." })
+})
+export type TokenCounts = typeof TokenCounts.Type

@@ -1,0 +1,61 @@
+/** What partners and the operator tell, as it is sent and stored. */
+import * as DateTime from "effect/DateTime"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { RepoName } from "../../source/RepoRef.ts"
+import { text } from "../../Text.ts"
+import { CreditAmount, Uuid as UuidSchema } from "../PartnerEvent.ts"
+
+/** Any UUID. Lower case in memory, so that one that was written otherwise is the same one. */
+export const AnyUuid = UuidSchema.pipe(Schema.decode(SchemaTransformation.toLowerCase()))
+
+const isAsWritten = Schema.makeFilter(
+  (text: string) => /^(?:19[7-9]|[2-9])/u.test(text) && Option.exists(DateTime.make(text), (at) => DateTime.formatIso(at) === text),
+  { expected: "an instant from 1970 on, such as 2026-11-21T02:41:00.123Z", toJsonSchema: () => [{ format: "date-time" }, true] }
+)
+/** From 1970 to 9999, only as we write it: UTC and exactly three fraction digits. `DateTime.Utc` in memory. */
+const Instant = Schema.String.check(isAsWritten).pipe(
+  Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
+)
+
+/** The user who works with the sandboxes, as our keys name it. */
+const RecipientId = text(1, 200)
+const OrganizationId = AnyUuid
+
+/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions.md 11.1). */
+export const ClaimTerms = Schema.Struct({
+  claimId: AnyUuid,
+  grantId: AnyUuid,
+  leadId: text(1, 200),
+  variant: text(1, 200),
+  /** Credits, at least 1. */
+  creditAmount: CreditAmount
+})
+export type ClaimTerms = typeof ClaimTerms.Type
+
+/** For whom a claim is claimed. */
+export const Claimant = Schema.Struct({ recipientId: RecipientId, organizationId: OrganizationId })
+export type Claimant = typeof Claimant.Type
+
+/** A repository somebody connected to an organization. */
+export const Project = Schema.Struct({
+  projectId: text(1, 200),
+  recipientId: RecipientId,
+  organizationId: OrganizationId,
+  repo: RepoName,
+  connectedAt: Instant
+})
+export type Project = typeof Project.Type
+
+/** A paid invoice. `amountMinor` in the currency's smallest unit; 0 for one that credits covered. */
+export const Invoice = Schema.Struct({
+  invoiceId: text(1, 200),
+  organizationId: OrganizationId,
+  kind: Schema.Literals(["subscription_initial", "subscription_renewal", "other"]),
+  amountMinor: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+  /** ISO 4217, upper case. */
+  currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u)),
+  paidAt: Instant
+})
+export type Invoice = typeof Invoice.Type

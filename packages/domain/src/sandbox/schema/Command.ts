@@ -1,0 +1,34 @@
+/** What people's commands bring and what they are told, as it is sent. */
+import * as Schema from "effect/Schema"
+import { Counter, text } from "../../Text.ts"
+
+/** Characters of a prompt at most. */
+export const MAX_PROMPT = 60_000
+
+/** 1 to 60000 characters. */
+export const Prompt = text(1, MAX_PROMPT)
+
+/** Names a message of a sandbox: 1 to 300 characters. */
+export const MessageId = text(1, 300)
+
+/** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
+export const Rejection = Schema.Literals([
+  "sandbox_terminal",
+  "no_active_turn",
+  "approval_expired",
+  "approval_already_resolved",
+  "turn_active",
+  "restore_active"
+])
+export type Rejection = typeof Rejection.Type
+
+/** What the caller of a command is told (docs/interface.md 2.4). `rejection` is there iff the outcome is `rejected`. */
+export const CommandResult = Schema.Struct({
+  commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
+  revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),
+  outcome: Schema.Literals(["applied", "duplicate", "rejected"]).annotateKey({
+    description: "`applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now."
+  }),
+  rejection: Schema.optionalKey(Rejection).annotateKey({ description: "Why, where the outcome is `rejected`; else left out." })
+}).annotate({ identifier: "CommandResult" })
+export type CommandResult = typeof CommandResult.Type

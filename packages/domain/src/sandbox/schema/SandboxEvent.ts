@@ -1,0 +1,314 @@
+/**
+ * The events of a sandbox's log (docs/decisions.md 5), as they are stored and sent. Field case is that of the wire. Event types and
+ * `data` fields may be added, never removed.
+ */
+import type * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
+import { SandboxId } from "../../SandboxId.ts"
+import { ActionState } from "../../source/PullRequest.ts"
+import { RepoName } from "../../source/RepoRef.ts"
+import { Counter } from "../../Text.ts"
+import { Timestamp, timestamp } from "../../Timestamp.ts"
+import { Finish } from "../AgentRuntime.ts"
+import { Detail, Preview, ToolKind } from "./ToolCall.ts"
+import { TurnOutcome, TurnState } from "./Turn.ts"
+
+/** Where a sandbox is in its life (docs/interface.md 3); `Transition.ts` has the legal steps. */
+export const SandboxStatus = Schema.Literals([
+  "queued",
+  "creating",
+  "running",
+  "succeeded",
+  "failed",
+  "terminating",
+  "terminated"
+])
+export type SandboxStatus = typeof SandboxStatus.Type
+
+/** Who caused a change: a person's command, a time limit, the agent or its host, or the service itself. */
+export const Initiator = Schema.Literals(["user", "policy", "provider", "system"])
+export type Initiator = typeof Initiator.Type
+
+/** Why it got there (docs/decisions.md 2.1). */
+export const StatusReason = Schema.Literals([
+  "queue_timeout",
+  "boot_timeout",
+  "boot_failed",
+  "clone_failed",
+  "repo_not_accessible",
+  "idle_timeout",
+  "last_turn_failed",
+  "agent_lost",
+  "host_lost",
+  "terminated",
+  "max_lifetime",
+  "grant_revoked",
+  "release_failed"
+])
+export type StatusReason = typeof StatusReason.Type
+
+/** What an agent asks to be allowed. */
+export const ApprovalRequest = Schema.Struct({
+  approval_id: Schema.String.annotateKey({ description: "Names the request; equals the tool call's `call_id`." }),
+  tool: Schema.String.annotateKey({ description: "What the agent wants to do, for display." }),
+  kind: Schema.optionalKey(ToolKind).annotateKey({ description: "What it is about, where the runtime tells." }),
+  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  preview: Schema.optionalKey(Preview).annotateKey({
+    description: "What will happen if it is approved; left out where the operator wants it so."
+  }),
+  expires_at: timestamp("Counts as denied from then on.")
+})
+export type ApprovalRequest = typeof ApprovalRequest.Type
+
+/** How an approval ended. */
+export const ApprovalOutcome = Schema.Literals(["approved", "denied"])
+export type ApprovalOutcome = typeof ApprovalOutcome.Type
+
+/** `user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more. */
+export const ApprovalResolver = Schema.Literals(["user", "policy", "timeout", "interrupt", "terminate", "turn_end"])
+export type ApprovalResolver = typeof ApprovalResolver.Type
+
+/** What an approval covers beside its own tool call: `turn`, all of the same kind that its turn still asks for. */
+export const ApprovalScope = Schema.Literals(["turn"])
+export type ApprovalScope = typeof ApprovalScope.Type
+
+/** Why a publication did not go through. */
+export const PublicationTrouble = Schema.Struct({
+  code: Schema.String.annotateKey({ description: "The one its caller gets." }),
+  message: Schema.String.annotateKey({ description: "For people." }),
+  retry_after: Schema.optionalKey(Counter).annotateKey({ description: "Seconds the source host asked us to wait." })
+})
+
+/**
+ * Why a message that waited gets no turn. `command`: somebody took it back; `sandbox_ended`; the others ended the turn before it, and
+ * would have ended its own.
+ */
+export const CancelReason = Schema.Literals(["command", "sandbox_ended", "output_limit", "budget_exceeded", "no_credits"])
+export type CancelReason = typeof CancelReason.Type
+
+/** Why the trees of a sandbox were made again from a checkpoint. */
+export const RestoreCause = Schema.Literals(["machine_lost", "machine_drained", "command", "fork"])
+export type RestoreCause = typeof RestoreCause.Type
+
+/** A repository's tree as a checkpoint has it. */
+export const CheckpointRepo = Schema.Struct({
+  repo: RepoName.annotateKey({ description: "`owner/name`." }),
+  sha: Schema.String.annotateKey({ description: "The commit of the tree as it was. No branch of the repository has it." })
+})
+export type CheckpointRepo = typeof CheckpointRepo.Type
+
+const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
+
+/** A message that waits, as it is told. */
+export const QueuedMessage = Schema.Struct({
+  message_id: Schema.String.annotateKey({ description: "Names the message; equals the id of the turn that it gets." }),
+  position: Counter.annotateKey({ description: "Counts from 1: how many turns it is until its own, if no agent takes it before." }),
+  text: Schema.String.annotateKey({ description: "The message." }),
+  author: Author.annotateKey({ description: "Who sent it." }),
+  steers: Schema.Boolean.annotateKey({ description: "Whether the agent of the active turn is to have it at once." })
+})
+export type QueuedMessage = typeof QueuedMessage.Type
+
+const durable = <const T extends string, const F extends Schema.Struct.Fields>(type: T, data: F) =>
+  Schema.Struct({
+    type: Schema.Literal(type).annotateKey({ description: "What happened." }),
+    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn it happened in; left out outside of one." }),
+    data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
+  })
+
+/** Every durable event, as deciders make it: the envelope is added when it is recorded. */
+export const SandboxEvent = Schema.Union([
+  durable("sandbox.status", {
+    status: SandboxStatus.annotateKey({ description: "The new status." }),
+    previous: Schema.NullOr(SandboxStatus).annotateKey({ description: "The one before; `null` when the sandbox was accepted." }),
+    reason: Schema.NullOr(StatusReason).annotateKey({ description: "Why, where there is more to say than the status." }),
+    initiator: Initiator.annotateKey({ description: "Who caused it." })
+  }),
+  durable("sandbox.boot", {
+    stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
+      description: "What of the boot is done. `setup` comes later too, where trees were made again."
+    }),
+    ms: Counter.annotateKey({ description: "How long the stage took, milliseconds." }),
+    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." }),
+    cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
+      description: "With `setup`: whether what it fills was there already; `none` where nothing is cached."
+    }),
+    ignored: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "With `setup`: keys of the repository's file that do not count here."
+    }),
+    egress_refused: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "With `setup`: what the repository would like to reach and the operator does not allow, as `name:port`."
+    }),
+    image_refused: Schema.optionalKey(Schema.String).annotateKey({
+      description: "With `setup`: the image that the repository asks for, where the sandbox has another one."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status."
+    })
+  }),
+  durable("setup.started", {
+    limit_ms: Counter.annotateKey({
+      description: "What the setups of all repositories may take together, milliseconds. `sandbox.boot` with `setup` tells how each ended."
+    })
+  }),
+  durable("sandbox.forked", {
+    sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose trees it starts with." }),
+    checkpoint: Counter.annotateKey({ description: "The checkpoint of that sandbox." })
+  }),
+  durable("sandbox.checkpoint", {
+    checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out where it could not be taken." }),
+    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The newest turn that had ended." }),
+    bytes: Schema.optionalKey(Counter).annotateKey({ description: "How much is stored of it." }),
+    ms: Schema.optionalKey(Counter).annotateKey({ description: "How long it took, milliseconds." }),
+    repos: Schema.optionalKey(Schema.Array(CheckpointRepo)).annotateKey({ description: "The tree of each repository." }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why it could not be taken, for people. The sandbox works on; a machine that goes away takes the changes since with it."
+    })
+  }),
+  durable("sandbox.restoring", {
+    checkpoint: Counter.annotateKey({ description: "The checkpoint that somebody wants back." })
+  }),
+  durable("sandbox.restored", {
+    checkpoint: Schema.optionalKey(Counter).annotateKey({
+      description: "The checkpoint that trees and conversation are from; left out where none could be restored."
+    }),
+    cause: RestoreCause.annotateKey({ description: "Why." }),
+    lost_turn: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn whose changes are gone with its machine." }),
+    damaged: Schema.optionalKey(Schema.Array(Counter)).annotateKey({
+      description: "Checkpoints that were tried first and could not be read, the newest first."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why nothing was restored, for people. Trees and conversation are as they were before it was asked for."
+    })
+  }),
+  durable("sandbox.error", {
+    code: Schema.String.annotateKey({ description: "For programs; codes may be added." }),
+    message: Schema.String.annotateKey({ description: "For people." }),
+    retryable: Schema.Boolean.annotateKey({ description: "Whether another try may succeed." })
+  }),
+  durable("turn.started", {
+    prompt_id: Schema.String.annotateKey({ description: "Names the prompt; equals the id of the turn." }),
+    text: Schema.String.annotateKey({ description: "The prompt." }),
+    files: Schema.Array(Schema.Never).annotateKey({ description: "Reserved: always empty." }),
+    author: Author.annotateKey({ description: "Who sent the prompt." })
+  }),
+  durable("turn.updated", {
+    state: TurnState.annotateKey({ description: "The new state." }),
+    previous: Schema.NullOr(TurnState).annotateKey({ description: "The one before; `null` when the turn is new." }),
+    text: Schema.optionalKey(Schema.String).annotateKey({ description: "With `pending`: the prompt." }),
+    author: Schema.optionalKey(Author).annotateKey({ description: "With `pending`: who sent the prompt." }),
+    reason: Schema.optionalKey(Schema.Literal("interrupt")).annotateKey({
+      description: "Set when a command asked for the turn's end and the agent is still to answer."
+    }),
+    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who caused it." })
+  }),
+  durable("turn.completed", {
+    state: TurnOutcome.annotateKey({ description: "How the turn ended." }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why, where there is more to say; a word or a sentence for people."
+    }),
+    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who ended it, unless it was the agent." })
+  }),
+  durable("message.updated", {
+    part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
+    message_id: Schema.String.annotateKey({ description: "The message that the part belongs to." }),
+    kind: Schema.Literals(["text", "reasoning"]).annotateKey({ description: "`reasoning` is what the model thinks, `text` what it says." }),
+    text: Schema.String.annotateKey({ description: "All of the part so far." })
+  }),
+  durable("message.queued", QueuedMessage.fields),
+  durable("message.steered", {
+    message_id: Schema.String.annotateKey({ description: "The message. It gets no turn of its own." }),
+    text: Schema.String.annotateKey({ description: "The message." }),
+    author: Author.annotateKey({ description: "Who sent it." })
+  }),
+  durable("message.cancelled", {
+    message_id: Schema.String.annotateKey({ description: "The message. It gets no turn." }),
+    reason: CancelReason.annotateKey({ description: "Why; reasons may be added." })
+  }),
+  // Earlier messages of a turn are whole when its next part begins.
+  durable("message.completed", {
+    message_id: Schema.String.annotateKey({ description: "The last message of the turn." }),
+    finish: Finish.annotateKey({ description: "Why the model stopped." })
+  }),
+  durable("tool.updated", {
+    part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
+    message_id: Schema.String.annotateKey({ description: "Groups the tool calls of a turn." }),
+    call_id: Schema.String.annotateKey({ description: "Names the call." }),
+    tool: Schema.String.annotateKey({ description: "What the agent does, for display." }),
+    status: Schema.Literals(["pending", "running", "completed", "error"]).annotateKey({ description: "Where the call is." }),
+    error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it failed, for people." }),
+    detail: Schema.optionalKey(Detail).annotateKey({ description: "What it does and did; left out where the operator wants it so." })
+  }),
+  durable("approval.requested", ApprovalRequest.fields),
+  durable("approval.resolved", {
+    approval_id: Schema.String.annotateKey({ description: "The request that is resolved." }),
+    outcome: ApprovalOutcome.annotateKey({ description: "Whether the agent may do it." }),
+    by: ApprovalResolver.annotateKey({
+      description:
+        "`user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more."
+    }),
+    scope: Schema.optionalKey(ApprovalScope).annotateKey({
+      description:
+        "`turn`: until the turn ends, `policy` approves what else is asked for of the same `kind`. Left out: nothing else is approved."
+    }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why the person denied it, where they said so. The agent is told."
+    })
+  }),
+  durable("pull_request.updated", {
+    repo: Schema.String.annotateKey({ description: "`owner/name`." }),
+    action_state: ActionState.annotateKey({ description: "How publishing stands." }),
+    number: Schema.optionalKey(Counter).annotateKey({ description: "Its number in the repository." }),
+    url: Schema.optionalKey(Schema.String).annotateKey({ description: "Its page, for people." }),
+    state: Schema.optionalKey(Schema.Literals(["open", "closed"])).annotateKey({
+      description: "`closed` with `merged: true` is a merged one."
+    }),
+    draft: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it is a draft." }),
+    merged: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it was merged." }),
+    head_ref: Schema.optionalKey(Schema.String).annotateKey({ description: "The branch that was pushed." }),
+    head_sha: Schema.optionalKey(Schema.String).annotateKey({ description: "The commit that was pushed." }),
+    error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
+  }),
+  durable("usage.updated", {
+    usage: Usage.annotateKey({ description: "Totals of the sandbox." }),
+    tokens: Schema.optionalKey(TokenCounts).annotateKey({
+      description: "Totals of the sandbox in tokens; left out where nobody counts them."
+    })
+  })
+]).annotate({ identifier: "SandboxEvent" })
+export type SandboxEvent = typeof SandboxEvent.Type
+/** An event as the log keeps it. `seq` starts at 1 and rises by one within the sandbox; the wire calls it `id`. */
+export interface RecordedEvent {
+  readonly seq: number
+  readonly at: DateTime.Utc
+  readonly event: SandboxEvent
+}
+
+const Envelope = Schema.Struct({
+  object: Schema.Literal("sandbox.event"),
+  version: Schema.Literal("v1"),
+  id: Schema.String,
+  ts: Timestamp,
+  sandbox_id: SandboxId
+})
+/** An event as every reader gets it. */
+export type WireEvent = typeof Envelope.Encoded & typeof SandboxEvent.Encoded
+const encodeEnvelope = Schema.encodeSync(Envelope)
+const encodeEvent = Schema.encodeSync(SandboxEvent)
+const decodeEnvelope = Schema.decodeUnknownSync(Envelope)
+const decodeEvent = Schema.decodeUnknownSync(SandboxEvent)
+
+/** The event's JSON on the wire. Encoded once, when it is recorded: the log and every reader share these bytes. */
+export const toWire = (sandboxId: SandboxId, { at, event, seq }: RecordedEvent): string => {
+  const head = encodeEnvelope({ object: "sandbox.event", version: "v1", id: String(seq), ts: at, sandbox_id: sandboxId })
+  const { data, turn_id, type } = encodeEvent(event)
+  return JSON.stringify({ ...head, type, data, ...(turn_id === undefined ? {} : { turn_id }) })
+}
+
+/** Reads back what {@link toWire} wrote. Throws on anything else: the log is ours, so that is a defect. */
+export const fromWire = (wire: string): RecordedEvent => {
+  const json: unknown = JSON.parse(wire)
+  const { id, ts } = decodeEnvelope(json)
+  return { seq: Number(id), at: ts, event: decodeEvent(json) }
+}

@@ -1,0 +1,28 @@
+/** What people are shown of a tool call, as it is stored and sent. */
+import * as Schema from "effect/Schema"
+
+/** What a tool call is about, where the runtime tells. */
+export const ToolKind = Schema.Literals(["edit", "command", "network", "other"])
+export type ToolKind = typeof ToolKind.Type
+
+/** What will happen if the call is allowed; at most {@link PREVIEW_BYTES} together. */
+export const Preview = Schema.Struct({
+  command: Schema.optionalKey(Schema.String).annotateKey({
+    description: "The whole command with its line feeds, or of a tool that runs none its arguments. Never cut."
+  }),
+  diff: Schema.optionalKey(Schema.String).annotateKey({
+    description: "The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room."
+  }),
+  url: Schema.optionalKey(Schema.String).annotateKey({ description: "What will be asked for over the network. Never cut." })
+})
+export type Preview = typeof Preview.Type
+
+/** What a call did so far: of the command at most {@link PREVIEW_BYTES}, of the output {@link OUTPUT_BYTES}. */
+export const Detail = Schema.Struct({
+  command: Schema.optionalKey(Schema.String).annotateKey({ description: "The command; cut, with a mark, above 64 KiB." }),
+  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  output: Schema.optionalKey(Schema.String).annotateKey({
+    description: "The end of what it wrote, at most 8 KiB, with a mark where something came before."
+  })
+})
+export type Detail = typeof Detail.Type
