@@ -1,0 +1,94 @@
+/** What importing the rules brings along: a program that decides and folds need not pay for schemas and a runtime it does not use. */
+import { assert, describe, it } from "@effect/vitest"
+import { execFile } from "node:child_process"
+import { promisify } from "node:util"
+
+const rules = [
+  "Counters",
+  "Instant",
+  "Utf8",
+  "Visible",
+  "access/DeviceLogin",
+  "access/Identity",
+  "access/KeyState",
+  "access/Minting",
+  "access/Session",
+  "access/User",
+  "environment/CacheKey",
+  "environment/CachePath",
+  "environment/Destination",
+  "models/Budget",
+  "models/Credits",
+  "models/Steering",
+  "models/Usage",
+  "partner/Attribution",
+  "publishing/Publication",
+  "sandbox/Approval",
+  "sandbox/Command",
+  "sandbox/Idempotency",
+  "sandbox/Leasing",
+  "sandbox/OutputLimit",
+  "sandbox/Policy",
+  "sandbox/Sandbox",
+  "sandbox/SandboxEvent",
+  "sandbox/SelectRepo",
+  "sandbox/Standing",
+  "sandbox/SystemCommand",
+  "sandbox/TimeLimit",
+  "sandbox/ToolCall",
+  "sandbox/Transition",
+  "sandbox/Turn",
+  "sandbox/TurnJournal",
+  "sandbox/Waiting",
+  "source/FileRules",
+  "source/Naming"
+]
+
+/** What makes a module of effect a large one: the barrel, schemas, the runtime of Effects. Every other large module loads one of these. */
+const LARGE = "/effect/dist/(?:index|Schema|internal/effect)\\.js$"
+
+/** In a process of its own: prints the ways by which imports of the modules lead to a large one. */
+const script = `
+import { registerHooks } from "node:module"
+const importer = new Map()
+registerHooks({
+  resolve(specifier, context, next) {
+    const resolved = next(specifier, context)
+    if (!importer.has(resolved.url)) importer.set(resolved.url, context.parentURL)
+    return resolved
+  }
+})
+const [large, ...modules] = process.argv.slice(1)
+for (const module of modules) await import("@slipway/domain/" + module)
+const name = (url) => url.replace(/^.*\\/(?:domain\\/src|effect\\/dist)\\//u, "")
+const wayTo = (url) => {
+  const from = importer.get(url)
+  return importer.has(from) ? [...wayTo(from), name(url)] : [name(url)]
+}
+const found = [...importer.keys()].filter((url) => new RegExp(large, "u").test(url))
+process.stdout.write(JSON.stringify(found.map((url) => wayTo(url).join(" > "))))
+`
+
+const waysToLarge = async (modules: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["--input-type=module", "--eval", script, "--", LARGE, ...modules],
+    { cwd: import.meta.dirname }
+  )
+  return JSON.parse(stdout)
+}
+
+describe("importing the rules", () => {
+  it("loads neither schemas nor the runtime of Effects, nor all of effect", async () => {
+    assert.deepStrictEqual(
+      await waysToLarge(rules),
+      [],
+      "import shapes by type (`import type`) from schema/, reckon with instants by Instant.ts, and make errors of rules with Data"
+    )
+  })
+
+  it("is told from importing shapes", async () => {
+    const ways = await waysToLarge(["sandbox/schema/Turn"])
+    assert.include(ways, "sandbox/schema/Turn.ts > Schema.js")
+  })
+})
