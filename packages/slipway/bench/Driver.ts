@@ -103,11 +103,8 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   const at = new Date().toISOString()
   const judged = measured.map((row) => ({ row, judgement: judge(row, keep ? undefined : kept?.[row.id]) }))
   failures.push(...judged.flatMap(({ judgement }) => judgement.failures))
-  process.stdout.write(
-    `${machine()}, ${at.slice(0, 10)}, ${number((performance.now() - began) / 1000)} s, ${
-      isShort ? "quick rounds" : "medians of rounds in turns"
-    }\n\n`
-  )
+  const rounds = isShort ? "quick rounds" : "full rounds"
+  process.stdout.write(`${machine()}, ${at.slice(0, 10)}, ${rounds}, ${((performance.now() - began) / 1000).toFixed(0)} s\n\n`)
   process.stdout.write(`${table(measured, kept, wanted.filter((row) => isShort && !row.quick))}\n`)
   if (json !== null) {
     const rows = judged.map(({ judgement, row }) => ({

@@ -55,11 +55,8 @@ export const judge = (measurement: Measurement, kept: Kept | undefined): Judgeme
   // Samples that are no numbers are neither below nor above anything.
   if (!Number.isFinite(own) || ratio !== null && !Number.isFinite(ratio)) failures.push(`${id}: nothing was measured`)
   if (ratio !== null && kept !== undefined && ratio < kept.ratio - kept.noise) {
-    failures.push(
-      `${id}: the ratio fell to ${figure(ratio)}, kept is ${figure(kept.ratio)} with a noise of ${
-        figure(kept.noise)
-      } (${kept.day}, ${kept.machine})`
-    )
+    const since = `${figure(kept.ratio)} less a noise of ${figure(kept.noise)} (${kept.day}, ${kept.machine})`
+    failures.push(`${id}: the ratio fell to ${figure(ratio)}, below what was kept: ${since}`)
   }
   if (reach.most !== undefined && own > reach.most) failures.push(`${id}: ${figure(own)} ${unit}, at most ${reach.most}`)
   if (reach.least !== undefined && own < reach.least) failures.push(`${id}: ${figure(own)} ${unit}, at least ${reach.least}`)

@@ -12,6 +12,8 @@ export const deviation = (values: ReadonlyArray<number>): number => {
   return median(values.map((value) => Math.abs(value - middle)))
 }
 
-/** Three digits that say something. */
+/** Three digits that say something, of integers all. */
 export const number = (value: number): string =>
-  Number.isNaN(value) ? "" : value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0).replace(/\B(?=(?:\d{3})+$)/gu, ",")
+  Number.isNaN(value)
+    ? ""
+    : value.toFixed(Number.isInteger(value) || value >= 100 ? 0 : value < 10 ? 2 : 1).replace(/\B(?=(?:\d{3})+$)/gu, ",")

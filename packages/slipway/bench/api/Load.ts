@@ -155,7 +155,7 @@ class Reader {
   readonly opened: Promise<void>
   readonly #socket: Socket
   /** The end of the chunk before, in which an event may begin. */
-  #rest: Buffer = Buffer.alloc(0)
+  #rest = Buffer.alloc(0)
   #head = ""
   #isOpen = false
   #closed = false
@@ -171,10 +171,10 @@ class Reader {
     this.#socket.on("data", (chunk) => {
       const at = Protocol.now()
       if (!this.#isOpen) this.#open(chunk, resolve)
-      const bytes = Buffer.concat([this.#rest, chunk])
-      let found = bytes.indexOf(ID)
-      for (; found >= 0; found = bytes.indexOf(ID, found + ID.length)) this.arrivals.push(at)
-      this.#rest = bytes.subarray(-(ID.length - 1))
+      const seam = Buffer.concat([this.#rest, chunk.subarray(0, ID.length - 1)])
+      if (seam.includes(ID)) this.arrivals.push(at)
+      for (let found = chunk.indexOf(ID); found >= 0; found = chunk.indexOf(ID, found + ID.length)) this.arrivals.push(at)
+      this.#rest = (chunk.length < ID.length ? seam : chunk).subarray(-(ID.length - 1))
       if (this.#awaited !== null && this.arrivals.length >= this.#awaited.events) this.#awaited.resolve()
     })
     this.#socket.once("error", reject)

@@ -26,8 +26,8 @@ export const appendOnce = async (server: Server, sandboxId: string, events: numb
 export const beginTurn = (ours: Server, sandboxId: string) => append(ours, sandboxId, 1, 0)
 
 const appending = async ({ ours, raw }: Sides, sandboxId: string, { quick }: Options): Promise<Measurement> => {
-  const events = quick ? 300 : 1000
-  for (const server of [ours, raw]) await appendOnce(server, sandboxId, 300)
+  const events = quick ? 200 : 1000
+  for (const server of [ours, raw]) await appendOnce(server, sandboxId, quick ? 100 : 500)
   const [a = [], b = []] = await takeTurns([ours, raw].map((server) => () => appendOnce(server, sandboxId, events)))
   return {
     id: "append",
@@ -119,7 +119,7 @@ const fanOut = async ({ loader, ours, raw }: Sides, sandboxId: string, { quick }
     const sent = readers * events
     return { perSecond: sent / (last - began) * 1e9, cpu: cpu / sent, loaded: loaded / sent }
   }
-  for (const server of [ours, raw]) await once(5)(server)
+  for (const server of [ours, raw]) await once(quick ? 3 : 10)(server)
   const [a = [], b = []] = await takeTurns([ours, raw].map((server) => () => once(quick ? 10 : 50)(server)))
   return {
     id: "fan-out",
