@@ -2,7 +2,7 @@
 import type { Measurement } from "../Measurement.ts"
 import type { Options } from "../Rows.ts"
 import { type Size, serverOptionsOf, withMaterial } from "./Material.ts"
-import { begin, both, load, type Server, side, takeTurns, withServers } from "./Servers.ts"
+import { begin, both, load, profiled, type Server, side, takeTurns, withServers } from "./Servers.ts"
 import { appendOnce, beginTurn } from "./Streams.ts"
 
 const SMALL: Size = { tenants: 8, sandboxes: 5, copies: 1000 }
@@ -12,7 +12,7 @@ export const measure = (options: Options): Promise<ReadonlyArray<Measurement>> =
   withMaterial(SMALL, (small) =>
     withMaterial(LARGE, (large) =>
       withServers([
-        begin("slipway", "SlipwayServer.ts", serverOptionsOf(large.url, large.dataDir)),
+        begin("slipway", "SlipwayServer.ts", serverOptionsOf(large.url, large.dataDir), profiled(options.profile)),
         begin("small", "SlipwayServer.ts", serverOptionsOf(small.url, small.dataDir)),
         begin("load", "Load.ts", null),
         begin("load", "Load.ts", null)

@@ -25,8 +25,11 @@ import pg from "pg"
 import { number } from "../Statistics.ts"
 import * as Protocol from "./Protocol.ts"
 
-/** Requests are spread over this many keys, so that each has as many acceptances to remember as a busy key of the default limit. */
-const KEYS = 1000
+/**
+ * Requests are spread over so many keys, so that each has as many acceptances to remember as a busy key of the default limit. A user
+ * may have 50 of them.
+ */
+const KEYS_OF_TENANT = 40
 const REQUESTS_PER_MINUTE = 1000
 const REQUESTS_PER_TENANT = 100_000
 const LIMITED = "limited"
@@ -77,7 +80,7 @@ const seed = Effect.fnUntraced(function*({ copies, sandboxes: own, tenants }: Si
     )
   const limited = yield* keys(LIMITED, LIMITED_KEYS)
   const mintAll = (count: number) => Effect.forEach(Array.from({ length: count }), () => Effect.map(mint(ids, "live"), Redacted.value))
-  const minted = yield* keys("bench", KEYS)
+  const minted = yield* keys("bench", tenants * KEYS_OF_TENANT)
   const sandboxes = yield* Effect.forEach(
     Array.from({ length: tenants * own }),
     Effect.fnUntraced(function*(_, i) {
@@ -171,17 +174,17 @@ const COPY_EVENTS = `
   FROM generate_series($2::bigint, $3::bigint) n
   JOIN sandbox_events e ON e.sandbox_id = ($1::text[])[1 + n % array_length($1::text[], 1)]`
 
-/** Copies what the store wrote, tenant by tenant in turns, as rows of many tenants lie among each other. */
-const copy = async (url: string, templates: ReadonlyArray<string>, copies: number, say: (line: string) => void) => {
+/** Copies what the store wrote, tenant by tenant in turns, as rows of many tenants lie among each other. Answers those from the `first`. */
+const copy = async (url: string, templates: ReadonlyArray<string>, copies: number, first: number, say: (line: string) => void) => {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   // Looking up each event's sandbox would take longer than writing it. All are looked up at once in the end.
   const reference = "sandbox_events_sandbox_id_fkey"
   await client.query(`ALTER TABLE sandbox_events DROP CONSTRAINT ${reference}`)
-  for (let first = 1; first <= copies; first += COPIES_AT_ONCE) {
-    const last = Math.min(copies, first + COPIES_AT_ONCE - 1)
-    await client.query(COPY_SANDBOXES, [templates, first, last])
-    await client.query(COPY_EVENTS, [templates, first, last])
+  for (let next = 1; next <= copies; next += COPIES_AT_ONCE) {
+    const last = Math.min(copies, next + COPIES_AT_ONCE - 1)
+    await client.query(COPY_SANDBOXES, [templates, next, last])
+    await client.query(COPY_EVENTS, [templates, next, last])
     say(`${number(last)} of ${number(copies)} sandboxes, ${number(last * EVENTS_OF_COPY)} events`)
   }
   await client.query(`ALTER TABLE sandbox_events ADD CONSTRAINT ${reference} FOREIGN KEY (sandbox_id) REFERENCES sandboxes`)
@@ -190,7 +193,7 @@ const copy = async (url: string, templates: ReadonlyArray<string>, copies: numbe
   say(`${number(Number(size?.bytes) / 1024 ** 2)} MB`)
   const { rows } = await client.query<{ readonly id: string }>(
     `SELECT ${ID_OF_COPY} AS id FROM generate_series($1::bigint, $2::bigint) n ORDER BY n`,
-    [Math.max(1, copies - KEYS), copies]
+    [first, copies]
   )
   await client.end()
   return rows.map(({ id }) => id)
@@ -234,20 +237,11 @@ const fill = Effect.fnUntraced(function*(dataDir: string, size: Size, say: (line
   if (size.copies === 0) return seeded
   const { material } = seeded
   const templates = material.sandboxIds.slice(0, size.tenants)
-  const copies = yield* Effect.promise(() => copy(urlOf(connection), templates, size.copies, say))
-  // The n-th copy is of tenant n modulo their number.
-  const first = Math.max(1, size.copies - KEYS)
-  return {
-    ...seeded,
-    material: {
-      ...material,
-      sandboxIds: copies,
-      reads: material.keys.flatMap((key, i) => {
-        const id = copies[(i - first % size.tenants + size.tenants) % size.tenants + size.tenants * Math.floor(i / size.tenants)]
-        return id === undefined ? [] : [[id, key] as const]
-      })
-    }
-  }
+  // As many of the newest as there are keys, beginning with one of the first tenant: the n-th is of tenant n modulo their number.
+  const first = size.copies - size.copies % size.tenants - material.keys.length
+  const copies = yield* Effect.promise(() => copy(urlOf(connection), templates, size.copies, Math.max(size.tenants, first), say))
+  const reads = material.keys.flatMap((key, i) => copies[i] === undefined ? [] : [[copies[i], key] as const])
+  return { ...seeded, material: { ...material, sandboxIds: copies, reads } }
 }, Effect.scoped)
 
 /** A database with what is asked for, until `use` is through with it. */

@@ -1,4 +1,5 @@
 /** Rows of logs and of the streams that follow them, beside `node:http` and `pg` without anything between. */
+import { execFileSync } from "node:child_process"
 import { setTimeout as sleep } from "node:timers/promises"
 import type { Measurement } from "../Measurement.ts"
 import { type Options, ROUNDS } from "../Rows.ts"
@@ -161,14 +162,20 @@ const replaying = async ({ loader, ours, raw }: Sides, { copyLast }: At, sandbox
   }
 }
 
+const FIRST_STREAMS = 200
+
 /** Of servers that have done nothing else. What each further step of streams takes is a sample. */
 export const memory = async ({ loader, ours, raw }: Sides, { quick }: Options): Promise<Measurement> => {
   const step = quick ? 300 : 1000
   const open = (server: Server, readers: number) => loader.child.ask({ _tag: "Open", port: server.port, sandboxId: null, readers })
   const remembered = ({ child }: Server) => child.ask<number>({ _tag: "Memory" })
   const sides = [ours, raw]
+  // Who reads has the streams of both sides.
+  const descriptors = Number(execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }))
+  const needed = sides.length * (FIRST_STREAMS + step * ROUNDS) + 100
+  if (descriptors < needed) throw new Error(`idle streams need ${needed} descriptors, there are ${descriptors}: ulimit -n ${needed}`)
   // What the first streams bring with them is not of each: code that is compiled, pools that are filled.
-  for (const server of sides) await open(server, 200)
+  for (const server of sides) await open(server, FIRST_STREAMS)
   const before = new Map<Server, number>()
   for (const server of sides) before.set(server, await remembered(server))
   const rounds = await takeTurns(
