@@ -86,6 +86,8 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   const measured: Array<Measurement> = []
   const failures: Array<string> = []
   const began = performance.now()
+  const [busy = 0] = os.loadavg()
+  if (busy > os.cpus().length / 2) process.stderr.write(`bench: the machine is not quiet, its load is ${number(busy)}: ratios say little\n`)
   const say = (line: string) => process.stderr.write(`${((performance.now() - began) / 1000).toFixed(0).padStart(5)} s  ${line}\n`)
   for (const { load, name, rows } of asked) {
     const ids = new Set(rows.flatMap((row) => wanted.includes(row) && (row.quick || !isShort) ? [row.id] : []))
@@ -118,7 +120,11 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   if (keep && kept !== null) {
     const next = known.flatMap(({ id }) => {
       const row = measured.find((one) => one.id === id)
-      const value = row === undefined ? kept[id] : keptOf(row, at.slice(0, 10), machine()) ?? undefined
+      const measuredNow = row === undefined ? null : keptOf(row, at.slice(0, 10), machine())
+      // Nothing could fall below it.
+      const isNoise = measuredNow !== null && !(measuredNow.noise < measuredNow.ratio)
+      if (isNoise) failures.push(`${id}: its rounds are too far apart to keep a ratio of them`)
+      const value = measuredNow === null || isNoise ? kept[id] : measuredNow
       return value === undefined ? [] : [[id, value] as const]
     })
     // Rows of groups that were not asked for stay as they are; what is no row any more goes.

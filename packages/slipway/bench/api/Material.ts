@@ -16,7 +16,7 @@ import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
-import { Context, DateTime, Effect, Layer, Redacted, Result, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted, References, Result, Schema } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
 import os from "node:os"
@@ -268,4 +268,4 @@ export const withMaterial = <A>(size: Size, use: (at: At) => Promise<A>, say: (l
         copyLast: (sandboxId, seq, times) => pool.query(COPY_LAST, [sandboxId, seq, times])
       })
     )
-  }).pipe(Effect.scoped, Effect.runPromise)
+  }).pipe(Effect.scoped, Effect.provideService(References.MinimumLogLevel, "Warn"), Effect.runPromise)

@@ -130,7 +130,8 @@ export const start = async (
 ): Promise<{ child: Child; first: unknown }> => {
   const process_: ChildProcess = fork(module, [JSON.stringify(options)], {
     execArgv: [...execArgv],
-    stdio: ["ignore", "inherit", "inherit", "ipc"]
+    // Standard output has the table alone.
+    stdio: ["ignore", 2, 2, "ipc"]
   })
   const exited = new Promise<never>((_, reject) => process_.once("exit", (code) => reject(new Error(`${module} ended (${code})`))))
   exited.catch(() => {})
