@@ -1,29 +1,35 @@
-/** `npm run bench -- <what>`. */
+/** `npm run bench`. */
 import { parseArgs } from "node:util"
+import * as Driver from "./Driver.ts"
+import { groups } from "./Rows.ts"
 
-const HELP = `npm run bench -- <what> [--quick]
+const help = () =>
+  `npm run bench [-- <what>] [--quick]
 
-  api       our server beside hand-written Fastify + pg: the same statements, one durable Postgres, interleaved rounds
+Without <what>, all rows beside what they are compared with, as one table. In each of five rounds the sides take turns; what is shown are
+medians. A ratio above 1 is in favour of ours. --quick takes shorter rounds, and fails where a ratio is lower than the one that was kept
+in packages/slipway/bench/ratios.json by more than its noise, or a limit is passed. The machine should be quiet.
 
-  agents    each agent that is installed, beside its model: start, latency to the first word, memory
+rows:
+${Driver.listed()}
 
-  fleet     many sandboxes on one machine: slots, bursts, rest, checkpoints, moving to another machine
-
+what:
+${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
+  agents        each agent that is installed, beside its model: start, latency to the first word, memory
+  fleet         many sandboxes on one machine: slots, bursts, rest, checkpoints, moving to another machine
   environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
+  pages         the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
+                their bytes, their first paint in Chromium
+  traces        what traces cost, off and on (4 min): our server beside itself without a line that makes spans
 
-  pages     the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
-            their bytes, their first paint in Chromium
-
-  traces    what traces cost, off and on (4 min): our server beside itself without a line that makes spans
-
-  --before  with fleet and pages: a checkout of another version, installed, to put beside this one
-  --quick   fewer and shorter rounds: for a look, not for a verdict
-  --only    some of get, malformed, unknown, limited, list, create, streams; of the agents; or of slots, burst,
-            rest, checkpoint, moving; separated by commas
-  --data-dir  where slipway agents install put them, .slipway of this folder unless said
-  --json    with environments: absolute path of a file for all figures and every sample
-  --profile folder for a CPU profile of our server
-  --help    this text
+  --quick     fewer or shorter rounds
+  --keep      with rows: takes quick rounds and keeps their ratios, for what runs with --quick later
+  --only      ids of rows; or agents; or of fleet slots, burst, rest, checkpoint, moving; separated by commas
+  --json      with rows and environments: file for all figures and every sample
+  --profile   with rows: folder for CPU profiles of our processes
+  --before    with fleet and pages: a checkout of another version, installed, to put beside this one
+  --data-dir  with agents: where slipway agents install put them, .slipway of this folder unless said
+  --help      this text
 `
 
 const parse = () => {
@@ -32,7 +38,8 @@ const parse = () => {
       allowPositionals: true,
       options: {
         quick: { type: "boolean", default: false },
-        only: { type: "string" },
+        keep: { type: "boolean", default: false },
+        only: { type: "string", default: "" },
         profile: { type: "string" },
         "data-dir": { type: "string" },
         before: { type: "string" },
@@ -49,32 +56,32 @@ const parse = () => {
 }
 
 const given = parse()
-const what = given?.positionals.join(" ") ?? ""
 if (given === null) process.exitCode = 1
-else if (what === "api" && !given.values.help) {
-  const { only = "", profile = null, quick } = given.values
-  const { run } = await import("./api/Api.ts")
-  await run({ quick, only: only.split(",").filter((name) => name !== ""), profile })
-} else if (what === "agents" && !given.values.help) {
-  const { only = "", quick, "data-dir": dataDir = null } = given.values
-  const { run } = await import("./agents/Agents.ts")
-  await run({ quick, only: only.split(",").filter((name) => name !== ""), dataDir })
-} else if (what === "fleet" && !given.values.help) {
-  const { before = null, only = "", quick } = given.values
-  const { run } = await import("./fleet/Fleet.ts")
-  await run({ quick, only: only.split(",").filter((name) => name !== ""), before })
-} else if (what === "environments" && !given.values.help) {
-  const { json = null, quick } = given.values
-  const { run } = await import("./environments/Environments.ts")
-  await run({ quick, json })
-} else if (what === "pages" && !given.values.help) {
-  const { run } = await import("./pages/Pages.ts")
-  const { before = null, quick } = given.values
-  await run({ quick, before })
-} else if (what === "traces" && !given.values.help) {
-  const { run } = await import("./traces/Traces.ts")
-  await run({ quick: given.values.quick })
-} else {
-  process.stdout.write(HELP)
-  process.exitCode = what === "" || given.values.help ? 0 : 1
+else if (given.values.help) process.stdout.write(help())
+else {
+  const { before = null, "data-dir": dataDir = null, json = null, keep, profile = null, quick } = given.values
+  const only = given.values.only.split(",").filter((name) => name !== "")
+  const what = given.positionals.join(" ")
+  if (what === "" || groups.some(({ name }) => name === what)) {
+    const isGood = await Driver.run({ group: what === "" ? null : what, quick, only, profile, json, keep })
+    if (!isGood) process.exitCode = 1
+  } else if (what === "agents") {
+    const { run } = await import("./agents/Agents.ts")
+    await run({ quick, only, dataDir })
+  } else if (what === "fleet") {
+    const { run } = await import("./fleet/Fleet.ts")
+    await run({ quick, only, before })
+  } else if (what === "environments") {
+    const { run } = await import("./environments/Environments.ts")
+    await run({ quick, json })
+  } else if (what === "pages") {
+    const { run } = await import("./pages/Pages.ts")
+    await run({ quick, before })
+  } else if (what === "traces") {
+    const { run } = await import("./traces/Traces.ts")
+    await run({ quick })
+  } else {
+    process.stderr.write(`bench: there is no ${what}. See npm run bench -- --help.\n`)
+    process.exitCode = 1
+  }
 }

@@ -1,13 +1,14 @@
 /**
  * What Slipway is compared with: the same statements, answers and headers as somebody would write them by hand, with
- * Fastify and `pg`. It validates bodies and serializes answers by JSON schema, prepares its statements and encodes an
- * event once for all readers. It leaves out what the measured requests do not need.
+ * Fastify and `pg`. It validates bodies and serializes answers by JSON schema and prepares its statements. It leaves out
+ * what the measured requests do not need.
  */
 import fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { createHash, randomBytes } from "node:crypto"
-import type { ServerResponse } from "node:http"
 import { crc32 } from "node:zlib"
-import { Pool, type PoolClient } from "pg"
+import { Pool } from "pg"
+import * as Creation from "./Creation.ts"
+import * as Notify from "./Notify.ts"
 import * as Protocol from "./Protocol.ts"
 
 const { databaseUrl, publicUrl, requestsPerMinute, requestsPerTenant } = Protocol.options<Protocol.ServerOptions>()
@@ -28,13 +29,6 @@ const ulid = (): string => {
   let text = ""
   for (let time = Date.now(), i = 0; i < 10; i++, time = Math.floor(time / 32)) text = CROCKFORD.charAt(time % 32) + text
   for (const byte of randomBytes(16)) text += CROCKFORD.charAt(byte & 31)
-  return text
-}
-
-const ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz23456789"
-const sandboxId = (): string => {
-  let text = "c_"
-  while (text.length < 14) for (const byte of randomBytes(16)) if (byte < 238 && text.length < 14) text += ID_ALPHABET.charAt(byte % 34)
   return text
 }
 
@@ -85,44 +79,8 @@ const LIST = {
   name: "list",
   text: `SELECT ${COLUMNS} FROM sandboxes s WHERE s.grant_id = $1 ORDER BY s.created_at DESC, s.id DESC LIMIT $2`
 }
-const CREATE = {
-  name: "create",
-  text: `
-    WITH bound AS (
-      INSERT INTO idempotency_keys (grant_id, route, key, fingerprint, sandbox_id)
-      VALUES ($1, 'sandboxes', $2, $3, $4) ON CONFLICT DO NOTHING RETURNING 1
-    ), made AS (
-      INSERT INTO sandboxes (
-        id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
-        tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
-        deadline_at
-      )
-      SELECT $4, $1::uuid, $5, $6::timestamptz, $7, $8::jsonb, $9::text[], $10, $11, $12, $13, $14, $15::jsonb, $16, $17,
-        $6::timestamptz, $18::jsonb, $19::jsonb, $20::jsonb, $21::bigint, $22::bigint, $23::timestamptz
-      FROM bound RETURNING id
-    )
-    INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
-    SELECT made.id, e.seq, $6::timestamptz, e.type, e.part, e.wire
-    FROM made, jsonb_to_recordset($24::jsonb) AS e(seq bigint, type text, part text, wire text)
-    RETURNING seq`
-}
-const LOG = {
-  name: "log",
-  text: "SELECT seq, type, wire FROM sandbox_events WHERE sandbox_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
-}
-const LOCK = { name: "lock", text: `SELECT ${COLUMNS}, s.fence FROM sandboxes s WHERE s.id = $1 FOR UPDATE` }
-const APPEND = {
-  name: "append",
-  text: `
-    WITH logged AS (
-      INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
-      SELECT $1, e.seq, $2, e.type, e.part, e.wire
-      FROM jsonb_to_recordset($3::jsonb) AS e(seq bigint, type text, part text, wire text)
-    )
-    UPDATE sandboxes SET usage = $4::jsonb, last_seq = $5 WHERE id = $1`
-}
-
 interface Admission {
+  readonly organizationId: string
   readonly grantId: string
   readonly userId: string
   readonly scopes: ReadonlyArray<string>
@@ -230,21 +188,6 @@ const BODY = {
   additionalProperties: false
 }
 
-interface Body {
-  readonly repos: ReadonlyArray<{ readonly fullName: string; readonly ref?: string }>
-  readonly prompt: string
-  readonly title?: string
-  readonly toolApprovalMode?: string
-  readonly metadata?: Record<string, string>
-}
-
-const canonical = (value: unknown): string => {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`
-  if (value === null || typeof value !== "object") return JSON.stringify(value)
-  const members = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1)
-  return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonical(member)}`).join(",")}}`
-}
-
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex")
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -322,185 +265,27 @@ app.get<{ Querystring: { limit: number } }>("/api/public/v1/sandboxes", {
   }
 })
 
-const NO_USAGE = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
+const publish = Notify.by((topics) => pool.query({ name: "notify", text: "SELECT pg_notify('slipway_bench', $1)", values: [topics] }))
 
-app.post<{ Body: Body }>("/api/public/v1/sandboxes", { schema: { body: BODY, response: { 201: SANDBOX } } }, async (request, reply) => {
-  const { metadata = {}, prompt, repos, toolApprovalMode = "auto" } = request.body
-  const { grantId, userId } = by(request)
-  const key = request.headers["idempotency-key"]
-  const fingerprint = `1:${sha256(canonical({ ...request.body, metadata, toolApprovalMode }))}`
-  const id = sandboxId()
-  const createdAt = new Date()
-  const at = createdAt.toISOString()
-  const title = request.body.title ??
-    (prompt.split("\n").map((line) => line.replaceAll(/\s+/gu, " ").trim()).find((line) => line !== "") ?? "Untitled sandbox").slice(0, 120)
-  const wire = JSON.stringify({
-    object: "sandbox.event",
-    version: "v1",
-    id: "1",
-    ts: at,
-    sandbox_id: id,
-    type: "sandbox.status",
-    data: { status: "queued", previous: null, reason: null, initiator: "user" }
-  })
-  const { rows } = await pool.query({
-    ...CREATE,
-    values: [
-      grantId,
-      key,
-      fingerprint,
-      id,
-      userId,
-      at,
-      title,
-      JSON.stringify(repos),
-      repos.map(({ fullName }) => fullName.toLowerCase()),
-      prompt,
-      "offline/demo",
-      "opencode",
-      null,
-      toolApprovalMode,
-      JSON.stringify(metadata),
-      "queued",
-      "user",
-      "[]",
-      "[]",
-      JSON.stringify(NO_USAGE),
-      1,
-      1,
-      new Date(createdAt.getTime() + 3_600_000).toISOString(),
-      JSON.stringify([{ seq: 1, type: "sandbox.status", part: null, wire }])
-    ]
-  })
-  if (rows.length === 0) return refuse(reply, 409, "idempotency_conflict", "This Idempotency-Key was already used.")
-  publish(id)
-  reply.code(201).header("location", `${publicUrl}/api/public/v1/sandboxes/${id}`)
-  return toResource({
-    id,
-    createdAt,
-    title,
-    repos,
-    model: "offline/demo",
-    agentRuntime: "opencode",
-    metadata,
-    status: "queued",
-    startedAt: null,
-    completedAt: null,
-    error: null,
-    turn: null,
-    approvals: [],
-    usage: NO_USAGE,
-    lastSeq: "1"
-  })
-})
-
-// ---------------------------------------------------------------------------------------------------------------
-// Event streams: one read and one encoding for all readers of a sandbox
-
-interface Watched {
-  readonly readers: Set<ServerResponse>
-  cursor: number
-  reading: boolean
-  again: boolean
-}
-
-const watched = new Map<string, Watched>()
-
-const spread = async (id: string, all: Watched): Promise<void> => {
-  all.again = true
-  if (all.reading) return
-  all.reading = true
-  while (all.again) {
-    all.again = false
-    const { rows } = await pool.query<{ seq: string; wire: string }>({ ...LOG, values: [id, all.cursor, 100] })
-    if (rows.length === 0) continue
-    all.cursor = Number(rows.at(-1)?.seq)
-    const bytes = Buffer.from(rows.map(({ seq, wire }) => `id: ${seq}\ndata: ${wire}\n\n`).join(""))
-    for (const reader of all.readers) reader.write(bytes)
-    all.again ||= rows.length === 100
+app.post<{ Body: Creation.Body }>(
+  "/api/public/v1/sandboxes",
+  { schema: { body: BODY, response: { 201: SANDBOX } } },
+  async (request, reply) => {
+    const key = request.headers["idempotency-key"]
+    const creation = Creation.of(by(request), request.body, typeof key === "string" ? key : null)
+    const { rows } = await pool.query(creation.statement)
+    if (rows.length === 0) return refuse(reply, 409, "idempotency_conflict", "This Idempotency-Key was already used.")
+    publish(creation.row.id)
+    reply.code(201).header("location", `${publicUrl}/api/public/v1/sandboxes/${creation.row.id}`)
+    return toResource(creation.row)
   }
-  all.reading = false
-}
-
-const outbox = new Set<string>()
-/** Readers of this process at once, those of others by one NOTIFY for all that came together. */
-const publish = (id: string) => {
-  const all = watched.get(id)
-  if (all !== undefined) void spread(id, all)
-  if (outbox.size === 0) {
-    setImmediate(() => {
-      const topics = [...outbox].join(" ")
-      outbox.clear()
-      pool.query({ name: "notify", text: "SELECT pg_notify('slipway_bench', $1)", values: [topics] }).catch(() => {})
-    })
-  }
-  outbox.add(id)
-}
-
-app.get<{ Params: { id: string } }>("/api/public/v1/sandboxes/:id/events/stream", { schema: PATH }, async (request, reply) => {
-  const { id } = request.params
-  const { rows: [row] } = await pool.query<Row>({ ...FIND, values: [id, by(request).grantId] })
-  if (row === undefined) return refuse(reply, 404, "not_found", "No such sandbox.")
-  reply.hijack()
-  const response = reply.raw
-  response.writeHead(200, {
-    ...reply.getHeaders() as Record<string, string>,
-    "content-type": "text/event-stream; charset=utf-8",
-    "x-accel-buffering": "no"
-  })
-  const transient = (type: string, data: unknown) =>
-    `data: ${JSON.stringify({ object: "sandbox.event", version: "v1", ts: new Date().toISOString(), sandbox_id: id, type, data })}\n\n`
-  response.write(
-    "retry: 2000\n\n" +
-      transient("snapshot", { sandbox: toResource(row), turn: null, resume_cursor: row.lastSeq, pending_approvals: row.approvals }) +
-      transient("sandbox.status", { status: row.status })
-  )
-  const all = watched.get(id) ?? { readers: new Set(), cursor: Number(row.lastSeq), reading: false, again: false }
-  watched.set(id, all)
-  all.readers.add(response)
-  const heartbeat = setInterval(() => response.write(": hb\n\n"), 15_000)
-  response.once("close", () => {
-    clearInterval(heartbeat)
-    all.readers.delete(response)
-    if (all.readers.size === 0) watched.delete(id)
-  })
-  return reply
-})
-
-const commit = async (id: string): Promise<Protocol.Committed> => {
-  const usage = JSON.stringify({ llmRequestCount: 1, costMicroUsd: 1, creditsChargedMicros: 0 })
-  const client: PoolClient = await pool.connect()
-  try {
-    await client.query("BEGIN")
-    const { rows: [row] } = await client.query<Row>({ ...LOCK, values: [id] })
-    const seq = Number(row?.lastSeq) + 1
-    const at = new Date().toISOString()
-    const wire = JSON.stringify({
-      object: "sandbox.event",
-      version: "v1",
-      id: String(seq),
-      ts: at,
-      sandbox_id: id,
-      type: "usage.updated",
-      data: { usage: JSON.parse(usage) }
-    })
-    await client.query({ ...APPEND, values: [id, at, JSON.stringify([{ seq, type: "usage.updated", part: "usage", wire }]), usage, seq] })
-    await client.query("COMMIT")
-    const committed = { seq, at: Protocol.now() }
-    publish(id)
-    return committed
-  } finally {
-    client.release()
-  }
-}
+)
 
 const address = await app.listen({ host: "127.0.0.1", port: 0 })
 Protocol.answer(async (ask) => {
   switch (ask._tag) {
     case "Cpu":
       return Protocol.cpu()
-    case "Commit":
-      return await commit(ask.sandboxId)
     default:
       throw new Error(`a server cannot ${ask._tag}`)
   }

@@ -6,7 +6,6 @@ import { connect, type Socket } from "node:net"
 import * as Protocol from "./Protocol.ts"
 
 const SANDBOXES = "/api/public/v1/sandboxes"
-const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
 
 let material: Protocol.Material = {
   keys: [],
@@ -14,7 +13,7 @@ let material: Protocol.Material = {
   limitedKeys: [],
   sandboxIds: [],
   reads: [],
-  followed: { sandboxId: "", keys: [] }
+  followed: { sandboxIds: [], keys: [] }
 }
 let turn = 0
 const next = <A>(items: ReadonlyArray<A>): A => {
@@ -52,7 +51,7 @@ const targets: Record<Protocol.Target, { readonly status: number; request(): str
         `Idempotency-Key: ${run}-${turn}\r\n`,
         JSON.stringify({
           repos: [{ fullName: "acme/shop", ref: "main" }],
-          prompt: `${turn} ${PROMPT}`,
+          prompt: `${turn} ${Protocol.PROMPT}`,
           metadata: { ticket: `T-${turn}`, team: "payments" }
         })
       )
@@ -120,9 +119,6 @@ class Connection {
   }
 }
 
-const quantile = (sorted: Float64Array, q: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
-
 const load = async (port: number, target: Protocol.Target, connections: number, millis: number): Promise<Protocol.Loaded> => {
   const { request, status } = targets[target]
   const times: Array<number> = []
@@ -145,51 +141,64 @@ const load = async (port: number, target: Protocol.Target, connections: number, 
     connection.close()
   }))
   const took = (Protocol.now() - began) / 1e6
-  const sorted = Float64Array.from(times).sort()
-  return { requests: times.length, millis: took, p50: quantile(sorted, 0.5) / 1e6, p99: quantile(sorted, 0.99) / 1e6 }
+  return { requests: times.length, millis: took, ...Protocol.quantiles(times) }
 }
 
-/** One event stream, and when it brought which event. */
+const ID = Buffer.from("\nid: ")
+
+/**
+ * One event stream, and when it brought its events. It looks for the beginnings of events in the bytes as they come: as strings,
+ * the frames of 1,000 readers would take more of the machine than whoever writes them.
+ */
 class Reader {
-  readonly arrivals: Array<Protocol.Committed> = []
-  readonly caughtUp: Promise<void>
+  readonly arrivals: Array<number> = []
+  readonly opened: Promise<void>
   readonly #socket: Socket
-  #rest = ""
+  /** The end of the chunk before, in which an event may begin. */
+  #rest = Buffer.alloc(0)
+  #head = ""
+  #isOpen = false
   #closed = false
-  #caughtUp = () => {}
-  #awaited: { readonly seq: number; readonly resolve: () => void } | null = null
+  #awaited: { readonly events: number; readonly resolve: () => void } | null = null
 
   constructor(port: number, path: string, key: string) {
-    this.caughtUp = new Promise((resolve) => this.#caughtUp = resolve)
-    this.#socket = connect({ port, host: "127.0.0.1", noDelay: true }, () => this.#socket.write(get(path, key)))
-    this.#socket.on("data", (chunk) => this.#take(chunk))
+    const { promise, reject, resolve } = Promise.withResolvers<void>()
+    this.opened = promise
+    this.#socket = connect(
+      { port, host: "127.0.0.1", localAddress: address(), noDelay: true },
+      () => this.#socket.write(get(path, key))
+    )
+    this.#socket.on("data", (chunk) => {
+      const at = Protocol.now()
+      if (!this.#isOpen) this.#open(chunk, resolve)
+      const seam = Buffer.concat([this.#rest, chunk.subarray(0, ID.length - 1)])
+      if (seam.includes(ID)) this.arrivals.push(at)
+      for (let found = chunk.indexOf(ID); found >= 0; found = chunk.indexOf(ID, found + ID.length)) this.arrivals.push(at)
+      this.#rest = (chunk.length < ID.length ? seam : chunk).subarray(-(ID.length - 1))
+      if (this.#awaited !== null && this.arrivals.length >= this.#awaited.events) this.#awaited.resolve()
+    })
+    this.#socket.once("error", reject)
     this.#socket.once("close", () => {
-      if (!this.#closed) throw new Error(`a stream ended early, after ${JSON.stringify(this.arrivals.at(-1))}: ${this.#rest}`)
+      if (this.#closed) return
+      const error = new Error(`a stream ended early, after ${this.arrivals.length} events: ${this.#head}`)
+      if (this.#isOpen) throw error
+      reject(error)
     })
   }
 
-  #take(chunk: Buffer) {
-    const at = Protocol.now()
-    const text = this.#rest + chunk.toString("latin1")
-    const end = text.lastIndexOf("\n\n")
-    this.#rest = end < 0 ? text : text.slice(end)
-    if (end < 0) return
-    if (text.startsWith("HTTP/1.1 ") && !text.startsWith("HTTP/1.1 200")) throw new Error(text)
-    if (text.includes(`"type":"sandbox.status"`)) this.#caughtUp()
-    for (const [, id] of text.slice(0, end).matchAll(/(?:^|\n)id: (\d+)\n/gu)) this.arrivals.push({ seq: Number(id), at })
-    this.#tell()
+  /** A fresh reader has a snapshot and the status, one with a cursor the events after it. */
+  #open(chunk: Buffer, resolve: () => void) {
+    this.#head += chunk.toString("latin1")
+    if (!this.#head.startsWith("HTTP/1.1 200") && this.#head.length > 12) throw new Error(this.#head)
+    this.#isOpen = this.#head.includes(`"type":"sandbox.status"`) || this.#head.includes("\nid: ")
+    if (this.#isOpen) resolve()
   }
 
-  #tell() {
-    const { seq = 0 } = this.arrivals.at(-1) ?? {}
-    if (this.#awaited !== null && seq >= this.#awaited.seq) this.#awaited.resolve()
-  }
-
-  has(seq: number) {
-    return new Promise<void>((resolve) => {
-      this.#awaited = { seq, resolve }
-      this.#tell()
-    })
+  has(events: number) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#awaited = { events, resolve }
+    if (this.arrivals.length >= events) resolve()
+    return promise
   }
 
   close() {
@@ -198,28 +207,37 @@ class Reader {
   }
 }
 
-let readers: ReadonlyArray<Reader> = []
+let readers: Array<Reader> = []
 
-const open = async (port: number, sandboxId: string, count: number) => {
-  const opened: Array<Reader> = []
+const open = async (port: number, sandboxId: string | null, count: number) => {
   // A storm of connections is not what is measured.
   for (let i = 0; i < count; i += 50) {
-    const some = Array.from(
-      { length: Math.min(50, count - i) },
-      () => new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream`, next(material.followed.keys))
-    )
-    await Promise.all(some.map((reader) => reader.caughtUp))
-    opened.push(...some)
+    const some = Array.from({ length: Math.min(50, count - i) }, () => {
+      const [id, key] = sandboxId === null ? next(material.reads) : [sandboxId, next(material.followed.keys)] as const
+      return new Reader(port, `${SANDBOXES}/${id}/events/stream`, key)
+    })
+    await Promise.all(some.map((reader) => reader.opened))
+    readers.push(...some)
   }
-  readers = opened
 }
 
-const close = async (seq: number) => {
-  await Promise.all(readers.map((reader) => reader.has(seq)))
+const close = async (events: number, all: boolean): Promise<Protocol.Arrivals> => {
+  await Promise.all(readers.map((reader) => reader.has(events)))
   const arrivals = readers.map((reader) => reader.arrivals)
   for (const reader of readers) reader.close()
   readers = []
-  return arrivals
+  const surplus = arrivals.find(({ length }) => length !== events)
+  if (surplus !== undefined) throw new Error(`${surplus.length} events instead of ${events}`)
+  return { last: arrivals.reduce((last, times) => Math.max(last, times.at(-1) ?? 0), 0), all: all ? arrivals : [] }
+}
+
+const replay = async (port: number, sandboxId: string, since: number, events: number): Promise<number> => {
+  const began = Protocol.now()
+  const reader = new Reader(port, `${SANDBOXES}/${sandboxId}/events/stream?since=${since}`, next(material.followed.keys))
+  await reader.opened
+  await reader.has(events)
+  reader.close()
+  return ((reader.arrivals[events - 1] ?? Number.NaN) - began) / 1e6
 }
 
 Protocol.answer(async (ask) => {
@@ -232,7 +250,11 @@ Protocol.answer(async (ask) => {
     case "Open":
       return await open(ask.port, ask.sandboxId, ask.readers)
     case "Close":
-      return await close(ask.seq)
+      return await close(ask.events, ask.all)
+    case "Replay":
+      return await replay(ask.port, ask.sandboxId, ask.since, ask.events)
+    case "Cpu":
+      return Protocol.cpu()
     default:
       throw new Error(`the load cannot ${ask._tag}`)
   }

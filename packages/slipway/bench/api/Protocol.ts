@@ -22,14 +22,28 @@ export type Target = "get" | "malformed" | "unknown" | "limited" | "list" | "cre
 export type Ask =
   /** User and system time of the process so far, in µs. */
   | { readonly _tag: "Cpu" }
-  /** Appends one event to the sandbox's log; answers with its `seq` and when its transaction was committed. */
-  | { readonly _tag: "Commit"; readonly sandboxId: string }
+  /** Collects garbage and answers with the bytes of the process's memory. It must have been started with `--expose-gc`. */
+  | { readonly _tag: "Memory" }
+  /** Appends events to the sandbox's log, a transaction for each `perCommit` of them, one after the other; ours begins the turn first, by 0
+   * events. Answers {@link Appended}. */
+  | { readonly _tag: "Append"; readonly sandboxId: string; readonly commits: number; readonly perCommit: number }
+  /** Creates sandboxes without HTTP, on so many connections to the database, each with one statement at a time. */
+  | { readonly _tag: "Create"; readonly connections: number; readonly millis: number; readonly by: Creator }
   | { readonly _tag: "Material"; readonly material: Material }
   | { readonly _tag: "Load"; readonly port: number; readonly target: Target; readonly connections: number; readonly millis: number }
-  /** Opens event streams and answers when each has its status frame. */
-  | { readonly _tag: "Open"; readonly port: number; readonly sandboxId: string; readonly readers: number }
-  /** Waits until every reader has the event `seq`, closes them and tells when which event came: one list a reader. */
-  | { readonly _tag: "Close"; readonly seq: number }
+  /** Opens event streams beside those that are open, and answers when each has its first frames. Without a sandbox: of many. */
+  | { readonly _tag: "Open"; readonly port: number; readonly sandboxId: string | null; readonly readers: number }
+  /** Waits until every reader has so many events, and closes them. Answers {@link Arrivals}. */
+  | { readonly _tag: "Close"; readonly events: number; readonly all: boolean }
+  /** Reads so many events after the cursor by a stream that is opened for them. Answers how long it took, ms. */
+  | { readonly _tag: "Replay"; readonly port: number; readonly sandboxId: string; readonly since: number; readonly events: number }
+
+/** Whose the sandboxes are that are created without HTTP. */
+export interface Creator {
+  readonly grantId: string
+  readonly userId: string
+  readonly organizationId: string
+}
 
 export interface Material {
   readonly keys: ReadonlyArray<string>
@@ -39,8 +53,8 @@ export interface Material {
   readonly sandboxIds: ReadonlyArray<string>
   /** Sandboxes, each with a key that may read it. */
   readonly reads: ReadonlyArray<readonly [sandboxId: string, key: string]>
-  /** One sandbox, and keys that may read it. */
-  readonly followed: { readonly sandboxId: string; readonly keys: ReadonlyArray<string> }
+  /** Sandboxes whose logs grow, one for each use, and keys that may read them. */
+  readonly followed: { readonly sandboxIds: ReadonlyArray<string>; readonly keys: ReadonlyArray<string> }
 }
 
 export interface Loaded {
@@ -50,9 +64,19 @@ export interface Loaded {
   readonly p99: number
 }
 
-export interface Committed {
-  readonly seq: number
+export interface Appended {
+  readonly began: number
+  /** When the last transaction was committed. */
   readonly at: number
+  /** Of the last event. */
+  readonly seq: number
+}
+
+export interface Arrivals {
+  /** When the last reader had the last event. */
+  readonly last: number
+  /** If `all` was asked for: one list a reader, with an instant for each event. */
+  readonly all: ReadonlyArray<ReadonlyArray<number>>
 }
 
 /** Answers the parent's questions, one at a time. */
@@ -71,10 +95,32 @@ export const cpu = (): number => {
   return user + system
 }
 
+/** Of nanoseconds, in ms. */
+export const quantiles = (times: ReadonlyArray<number>): { readonly p50: number; readonly p99: number } => {
+  const sorted = Float64Array.from(times).sort()
+  const quantile = (q: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN) / 1e6
+  return { p50: quantile(0.5), p99: quantile(0.99) }
+}
+
+/** Bytes. Garbage goes in several steps, some of them after callbacks. */
+export const memory = async (): Promise<number> => {
+  for (let i = 0; i < 4; i++) {
+    if (globalThis.gc === undefined) throw new Error("not started with --expose-gc")
+    globalThis.gc()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  return process.memoryUsage.rss()
+}
+
 export interface Child {
   ask<A>(ask: Ask): Promise<A>
   stop(): Promise<void>
 }
+
+export const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
+/** What is appended: what an agent says in its turn, as its worker would record it. */
+export const SAID = "I have read the payment client. Retries belong around the request, not around the parsing of its answer. ".repeat(3)
+export const TURN = "bench-turn"
 
 /** Starts a process of the benchmark; `first` is what it says when it is ready. */
 export const start = async (
@@ -84,7 +130,8 @@ export const start = async (
 ): Promise<{ child: Child; first: unknown }> => {
   const process_: ChildProcess = fork(module, [JSON.stringify(options)], {
     execArgv: [...execArgv],
-    stdio: ["ignore", "inherit", "inherit", "ipc"]
+    // Standard output has the table alone.
+    stdio: ["ignore", 2, 2, "ipc"]
   })
   const exited = new Promise<never>((_, reject) => process_.once("exit", (code) => reject(new Error(`${module} ended (${code})`))))
   exited.catch(() => {})

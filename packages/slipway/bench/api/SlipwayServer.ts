@@ -1,5 +1,6 @@
 /** Ours, without a worker: only HTTP and storage are measured. */
 import * as RootSpan from "@slipway/domain/RootSpan"
+import { partId, type SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { ConfigProvider, DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
@@ -43,16 +44,36 @@ const runtime = ManagedRuntime.make(Service.layer({
   }
 }, publicUrl))
 
-const commit = Effect.fnUntraced(function*(sandboxId: string) {
+const message = `${Protocol.TURN}-message`
+const said: SandboxEvent = {
+  type: "message.updated",
+  turn_id: Protocol.TURN,
+  data: { part_id: partId.text(message), message_id: message, kind: "text", text: Protocol.SAID }
+}
+const turn: ReadonlyArray<SandboxEvent> = [
+  {
+    type: "turn.updated",
+    turn_id: Protocol.TURN,
+    data: { state: "pending", previous: null, text: Protocol.PROMPT, author: { id: "bench" } }
+  },
+  {
+    type: "turn.started",
+    turn_id: Protocol.TURN,
+    data: { prompt_id: Protocol.TURN, text: Protocol.PROMPT, files: [], author: { id: "bench" } }
+  }
+]
+
+/** Without events it begins the turn that they are of. */
+const append = Effect.fnUntraced(function*(sandboxId: string, commits: number, perCommit: number) {
   const store = yield* SandboxStore
-  const usage = { llmRequestCount: 1, costMicroUsd: 1, creditsChargedMicros: 0 }
-  const { sandbox } = yield* store.change(
-    SandboxId.make(sandboxId),
-    "policy",
-    () => Result.succeed([{ type: "usage.updated" as const, data: { usage } }]),
-    yield* DateTime.now
-  )
-  return { seq: sandbox.lastSeq, at: Protocol.now() } satisfies Protocol.Committed
+  const events = perCommit === 0 ? turn : Array.from({ length: perCommit }, () => said)
+  const began = Protocol.now()
+  let seq = 0
+  for (let i = 0; i < commits; i++) {
+    const { sandbox } = yield* store.change(SandboxId.make(sandboxId), "policy", () => Result.succeed(events), yield* DateTime.now)
+    seq = sandbox.lastSeq
+  }
+  return { began, at: Protocol.now(), seq } satisfies Protocol.Appended
 })
 
 await runtime.context()
@@ -60,8 +81,10 @@ Protocol.answer(async (ask) => {
   switch (ask._tag) {
     case "Cpu":
       return Protocol.cpu()
-    case "Commit":
-      return await runtime.runPromise(commit(ask.sandboxId))
+    case "Memory":
+      return await Protocol.memory()
+    case "Append":
+      return await runtime.runPromise(append(ask.sandboxId, ask.commits, ask.perCommit))
     default:
       throw new Error(`a server cannot ${ask._tag}`)
   }

@@ -5,8 +5,10 @@
 import { createServer, type Server as HttpServer } from "node:http"
 import path from "node:path"
 import { columns } from "../../src/commands/Output.ts"
-import * as Api from "../api/Api.ts"
+import { serverOptionsOf, USUAL, withMaterial } from "../api/Material.ts"
 import type * as Protocol from "../api/Protocol.ts"
+import { begin, load, type Server } from "../api/Servers.ts"
+import { median, number } from "../Statistics.ts"
 
 /** As the budget of an endpoint beside Fastify: below it something is to be done. */
 const REACH = 0.97
@@ -42,29 +44,29 @@ interface Result {
 
 /** Prints the table and whether our budget is reached. Ratios are of processor time, round by round: the load's own share is not in it. */
 export const run = ({ quick }: { readonly quick: boolean }): Promise<void> =>
-  Api.withMaterial(async ({ dataDir, material, url }) => {
+  withMaterial(USUAL, async ({ dataDir, material, url }) => {
     const collecting = await collector()
-    const options = Api.serverOptionsOf(url, dataDir)
+    const options = serverOptionsOf(url, dataDir)
     const hooks = path.join(import.meta.dirname, "WithoutSpans.mjs")
-    const withoutSpans = () => Api.begin("without spans", "SlipwayServer.ts", { ...options, hasSpans: false }, ["--import", hooks])
+    const withoutSpans = () => begin("without spans", "SlipwayServer.ts", { ...options, hasSpans: false }, ["--import", hooks])
     const without = [await withoutSpans(), await withoutSpans()]
     const all = [
       ...without,
-      await Api.begin(OFF, "SlipwayServer.ts", options),
-      await Api.begin("tracing on", "SlipwayServer.ts", { ...options, collector: collecting.url })
+      await begin(OFF, "SlipwayServer.ts", options),
+      await begin("tracing on", "SlipwayServer.ts", { ...options, collector: collecting.url })
     ]
-    const { child: load } = await Api.begin("load", "Load.ts", null)
-    await load.ask({ _tag: "Material", material })
+    const { child: loader } = await begin("load", "Load.ts", null)
+    await loader.ask({ _tag: "Material", material })
 
     const results: Array<Result> = []
     for (const { name, target } of targets) {
-      for (const server of all) await Api.measure(server, load, target, quick ? 700 : 1500)
-      const rounds = new Map<Api.Server, Array<Api.Round>>(all.map((server) => [server, []]))
+      for (const server of all) await load(server, loader, target, quick ? 700 : 1500)
+      const rounds = new Map<Server, Array<Awaited<ReturnType<typeof load>>>>(all.map((server) => [server, []]))
       for (let round = 0; round < (quick ? 20 : 80); round++) {
         // Who begins changes, and the order too.
         const order = all.map((_, i) => all[(i + round) % all.length]!)
         for (const server of round % 2 === 0 ? order : order.toReversed()) {
-          rounds.get(server)?.push(await Api.measure(server, load, target, 250))
+          rounds.get(server)?.push(await load(server, loader, target, 250))
         }
       }
       /** Of both without, in that round. */
@@ -76,15 +78,15 @@ export const run = ({ quick }: { readonly quick: boolean }): Promise<void> =>
           const own = rounds.get(server) ?? []
           return {
             server: server.name,
-            cpu: Api.median(own.map(({ cpu }) => cpu)),
-            perSecond: Api.median(own.map(({ perSecond }) => perSecond)),
+            cpu: median(own.map(({ cpu }) => cpu)),
+            perSecond: median(own.map(({ perSecond }) => perSecond)),
             ratios: own.map(({ cpu }, round) => base(round) / cpu).sort((a, b) => a - b)
           }
         })
       })
     }
     if (collecting.requests() === 0) throw new Error("no spans were sent")
-    for (const { child } of [...all, { child: load }]) await child.stop()
+    for (const { child } of [...all, { child: loader }]) await child.stop()
     collecting.server.close()
     collecting.server.closeAllConnections()
 
@@ -94,16 +96,16 @@ export const run = ({ quick }: { readonly quick: boolean }): Promise<void> =>
         of.map(({ cpu, perSecond, ratios, server }, i) => [
           i === 0 ? name : "",
           server,
-          Api.number(perSecond),
-          Api.number(cpu),
-          ...[Api.median(ratios), ...[0.25, 0.75].map((part) => ratios[Math.floor(ratios.length * part)] ?? Number.NaN)].map((ratio) =>
+          number(perSecond),
+          number(cpu),
+          ...[median(ratios), ...[0.25, 0.75].map((part) => ratios[Math.floor(ratios.length * part)] ?? Number.NaN)].map((ratio) =>
             ratio.toFixed(3)
           )
         ])
       )
     ]))
     const verdicts = results.map(({ name, of }) => {
-      const ratio = Api.median(of.find(({ server }) => server === OFF)?.ratios ?? [])
+      const ratio = median(of.find(({ server }) => server === OFF)?.ratios ?? [])
       return `${name}, off ${ratio.toFixed(3)} of ${REACH} ${ratio >= REACH ? "ok" : "missed"}`
     })
     process.stdout.write(`\n\nreach: ${verdicts.join("; ")}\n`)
