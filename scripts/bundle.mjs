@@ -5,7 +5,7 @@
  * Modules find what is beside them by `import.meta.url`, and the places here are as they expect them: the programs that are
  * started as processes and threads beside the modules, the offline agent at `../offline/main.js`, assets and the API's document at `../..`.
  */
-import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { pathToFileURL } from "node:url"
 import { rolldown } from "rolldown"
@@ -27,8 +27,13 @@ const programs = {
   "offline/main": "adapters/src/agents/offline/main.ts"
 }
 
+/** Of the modules, these are begun with; the second is a thread that shares most of what it needs. */
+const entries = { main: "slipway/src/main.ts", ReferenceThread: "http/src/handlers/ReferenceThread.ts" }
+
+const inPackages = (files) => Object.fromEntries(Object.entries(files).map(([name, file]) => [name, path.join(packages, file)]))
+
 /** Our modules do nothing when they are imported, but for these; packages of others say so themselves. */
-const acting = [path.join(packages, "slipway/src/main.ts"), ...Object.values(programs).map((file) => path.join(packages, file))]
+const acting = Object.values(inPackages({ ...entries, ...programs }))
 
 /** One character beyond Latin-1 would make V8 hold two bytes for each of a file. The minifier leaves those of tagged templates. */
 const ascii = {
@@ -63,21 +68,23 @@ const output = {
 /** Texts of licences of all packages that were bundled. */
 const licences = async (modules) => {
   const folders = new Set(modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/u.exec(id)?.[0] ?? []))
-  const texts = await Promise.all([...folders].sort().map(async (folder) => {
-    const { license, name, version } = JSON.parse(await readFile(path.join(folder, "package.json"), "utf8"))
-    const file = (await readdir(folder)).find((file) => /^(?:licen[cs]e|copying)(?:[.-]|$)/iu.test(file))
-    return `${name} ${version} (${license})\n\n${file === undefined ? "" : await readFile(path.join(folder, file), "utf8")}`
-  }))
+  const texts = await Promise.all(
+    [...folders].sort().map(async (folder) => {
+      const { license, name, version } = JSON.parse(await readFile(path.join(folder, "package.json"), "utf8"))
+      const file = (await readdir(folder)).find((file) => /^(?:licen[cs]e|copying)(?:[.-]|$)/iu.test(file))
+      return `${name} ${version} (${license})\n\n${file === undefined ? "" : await readFile(path.join(folder, file), "utf8")}`
+    })
+  )
   return texts.join(`\n${"-".repeat(80)}\n\n`)
 }
 
 /** Makes modules, programs and assets in `folder`, and answers what the manifest says of them. */
 export const bundle = async (folder) => {
-  const command = await rolldown({ ...options, input: { main: path.join(packages, "slipway/src/main.ts") } })
+  const command = await rolldown({ ...options, input: inPackages(entries) })
   const { output: made } = await command.write({ ...output, dir: path.join(folder, "dist/slipway") })
   await command.close()
-  for (const [name, file] of Object.entries(programs)) {
-    const program = await rolldown({ ...options, input: path.join(packages, file) })
+  for (const [name, input] of Object.entries(inPackages(programs))) {
+    const program = await rolldown({ ...options, input })
     await program.write({ ...output, file: path.join(folder, "dist", `${name}.js`), codeSplitting: false })
     await program.close()
   }
@@ -103,7 +110,6 @@ export const bundle = async (folder) => {
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   const folder = path.resolve(process.argv[2] ?? path.join(root, "dist/slipway"))
   await rm(folder, { recursive: true, force: true })
-  await mkdir(folder, { recursive: true })
   const { bin, name, version } = await manifestOf("slipway")
   const manifest = { name, version, type: "module", bin, ...await bundle(folder) }
   await writeFile(path.join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`)

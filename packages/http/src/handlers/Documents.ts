@@ -1,9 +1,10 @@
 /** What describes itself: the API in `/openapi.json`, and `/docs` for people; files of repositories in `/schemas`. */
 import { jsonSchema } from "@slipway/domain/environment/Environment"
 import { Effect } from "effect"
-import { HttpRouter, HttpServerRequest } from "effect/http"
+import { HttpRouter, type HttpServerRequest } from "effect/http"
 import type { OpenApi } from "effect/http-api"
 import { readFile } from "node:fs/promises"
+import { Worker } from "node:worker_threads"
 import { NotFound } from "../api/Errors.ts"
 import { HEADERS } from "../server/PageHeaders.ts"
 import { Routes } from "../server/Routes.ts"
@@ -27,21 +28,14 @@ const document = Effect.promise(async (): Promise<OpenApi.OpenAPISpec> =>
   JSON.parse(await readFile(new URL("../../openapi.json", import.meta.url), "utf8"))
 )
 
-/** The script of 3 MB as it comes with the library, which only hands it out within a page. */
-const library = Effect.scoped(Effect.gen(function*() {
-  const [HttpApi, HttpApiScalar] = yield* Effect.promise(() =>
-    Promise.all([import("effect/http-api/HttpApi"), import("effect/http-api/HttpApiScalar")])
-  )
-  const page = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(HttpApi.make("none"), { path: "/" }))
-  const { body } = yield* Effect.provideService(
-    page,
-    HttpServerRequest.HttpServerRequest,
-    HttpServerRequest.fromWeb(new Request("http://slipway.invalid/"))
-  )
-  const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
-  const [, script] = /<script>([\s\S]*?)<\/script>/u.exec(text) ?? []
-  return script ?? (yield* Effect.die("the reference page has no script"))
-}))
+const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.ts" : "./ReferenceThread.js", import.meta.url)
+
+/** The script of 3 MB as it comes with the library. */
+const library = Effect.callback<Uint8Array>((resume) => {
+  new Worker(thread, { env: {}, execArgv: [] })
+    .once("message", (bytes: Uint8Array) => resume(Effect.succeed(bytes)))
+    .once("error", (error) => resume(Effect.die(error)))
+})
 
 const { IMMUTABLE, REVALIDATED } = SharedReply
 const JSON_REPLY = { contentType: "application/json", cacheControl: REVALIDATED } as const
@@ -60,7 +54,7 @@ const makeReference = Effect.fnUntraced(function*(base: string) {
   const { info } = yield* document
   const start = `window.Scalar.createApiReference(document.getElementById("api-reference-container"), ` +
     `${JSON.stringify({ _integration: "html", url: `${base}/openapi.json`, withDefaultFonts: false })})`
-  const script = Buffer.from(`${yield* library}\n;${start}\n`)
+  const script = Buffer.concat([yield* library, Buffer.from(`\n;${start}\n`)])
   const name = `reference-${SharedReply.hashOf(script)}.js`
   const page = `<!doctype html>
 <html lang="en">
@@ -87,8 +81,7 @@ const makeReference = Effect.fnUntraced(function*(base: string) {
 })
 
 /**
- * By base, for all servers of the process. Made when somebody first asks: most processes are never asked, and the reference
- * alone holds 15 MB.
+ * By base, for all servers of the process. Made when somebody first asks: most processes are never asked.
  */
 const once = <A>(make: (base: string) => Effect.Effect<A>) => {
   const made = new Map<string, Promise<A>>()
