@@ -154,7 +154,7 @@ class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate",
 /** What keeps the agents of the running service in. */
 export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
 
-/** Runs the service until its scope closes. `port` is the one to listen on, not 0; `postgres` the embedded server, if it was begun before. */
+/** Runs the service until its scope closes. `port` is the one to listen on, not 0. `postgres`: see `Storage.layer`. */
 export const layer = (settings: Settings.Settings, publicUrl: string, postgres = OwnPostgres.layer(settings)) =>
   Layer.unwrap(Effect.gen(function*() {
     // Others may have one environment for all processes.
