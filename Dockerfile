@@ -7,13 +7,8 @@ FROM ${BASE} AS build
 ENV NODE_USE_SYSTEM_CA=1
 WORKDIR /src
 COPY . .
-RUN npm ci --no-audit --no-fund && npm run pack && npm prune --omit=dev --no-audit --no-fund
-# What was packed takes the place of the workspace's TypeScript.
-RUN for packed in dist/packages/*.tgz; do \
-      name=$(tar --extract --to-stdout --file "$packed" package/package.json | node -p 'JSON.parse(fs.readFileSync(0)).name') && \
-      rm -rf "node_modules/$name" && mkdir -p "node_modules/$name" && \
-      tar --extract --strip-components=1 --no-same-owner --file "$packed" --directory "node_modules/$name" || exit 1; \
-    done && chmod 755 node_modules/slipway/bin/slipway.js
+RUN npm ci --no-audit --no-fund && npm run pack && npm prune --omit=dev --no-audit --no-fund && \
+    node deploy/image/install.mjs /opt/slipway && chmod 755 /opt/slipway/node_modules/slipway/bin/slipway.js
 
 FROM ${BASE}
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap ca-certificates git tini > /dev/null && \
@@ -23,8 +18,13 @@ RUN groupadd --gid 10001 slipway && \
     useradd --uid 10001 --gid slipway --home-dir /var/lib/slipway --create-home --shell /usr/sbin/nologin slipway && \
     chmod 700 /var/lib/slipway
 COPY deploy/image/health.mjs /opt/slipway/
-COPY --from=build /src/node_modules /opt/slipway/node_modules
-RUN ln -s /opt/slipway/node_modules/slipway/bin/slipway.js /usr/local/bin/slipway
+COPY --from=build /opt/slipway/node_modules /opt/slipway/node_modules
+# V8's compiled code is kept by a first run, as the user that will read it: containers cannot write there.
+RUN ln -s /opt/slipway/node_modules/slipway/bin/slipway.js /usr/local/bin/slipway && \
+    kept=/opt/slipway/node_modules/slipway/node_modules/.cache && install -d -o slipway "$kept" && \
+    setpriv --reuid 10001 --regid 10001 --clear-groups env HOME=/tmp/first SLIPWAY_DATA_DIR=/tmp/first SLIPWAY_ISOLATION=none \
+      slipway demo > /dev/null && \
+    chown -R root:root "$kept" && chmod -R a+rX "$kept" && rm -rf /tmp/first
 
 ENV HOME=/var/lib/slipway SLIPWAY_DATA_DIR=/var/lib/slipway SLIPWAY_HOST=0.0.0.0
 WORKDIR /var/lib/slipway

@@ -4,13 +4,15 @@
  * In the workspace a package exports its TypeScript, so that nothing is built for development. npm packs a folder as it
  * is and cannot replace `exports` while it does so. Hence each package is compiled into a folder of its own, where
  * `src/X.ts` has become `src/X.js` and `src/X.d.ts`: the published manifest is the workspace's with `.js` for `.ts`, and without
- * its `private`, which keeps npm from publishing sources. Tarballs are named without a version: examples name them too.
+ * its `private`, which keeps npm from publishing sources. `slipway`, which nobody imports, is bundled instead, with all that it
+ * depends on. Tarballs are named without a version: examples name them too.
  */
 import { execFile } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { promisify } from "node:util"
+import { bundle } from "./bundle.mjs"
 
 const run = promisify(execFile)
 const root = path.resolve(import.meta.dirname, "..")
@@ -31,8 +33,8 @@ const packages = {
   worker: { manifest: { sideEffects: false } },
   client: { manifest: { sideEffects: false, engines: { node: ">=20" } } },
   conformance: { manifest: { sideEffects: false } },
-  http: { folders: ["assets"], manifest: { sideEffects: false } },
-  slipway: { folders: ["bin"], manifest: { sideEffects: ["./src/main.js", "./bin/slipway.js"] } }
+  http: { files: ["openapi.json"], folders: ["assets"], manifest: { sideEffects: false } },
+  slipway: { build: bundle, files: ["openapi.json"] }
 }
 
 /**
@@ -45,7 +47,7 @@ const exportsOf = (manifest, folders) =>
     .filter(([name, target]) => folders.includes((target ?? name).split("/")[1]))
     .map(([name, target]) => [name, target?.replace(/\.ts$/u, ".js") ?? null])
 
-const published = (name, manifest, folders, { peerDependencies = {}, peerDependenciesMeta = {}, ...more }) => ({
+const published = (name, manifest, folders, { files, peerDependencies = {}, peerDependenciesMeta = {}, ...more }) => ({
   name: manifest.name,
   version: manifest.version,
   description: manifest.description,
@@ -57,7 +59,7 @@ const published = (name, manifest, folders, { peerDependencies = {}, peerDepende
   type: "module",
   engines: { node: ">=22.19" },
   publishConfig: { access: "public", provenance: true },
-  files: [...folders, "CHANGELOG.md"],
+  files: [...folders, ...files, "CHANGELOG.md"],
   ...(manifest.bin === undefined ? {} : { bin: manifest.bin }),
   exports: { ...Object.fromEntries(exportsOf(manifest, folders)), "./package.json": "./package.json" },
   dependencies: manifest.dependencies,
@@ -76,27 +78,31 @@ const nameCompiledModules = async (folder) => {
   }
 }
 
-const pack = async (name, { docs = [], folders: plain = [], manifest: more }, staging, destination) => {
-  const source = path.join(root, "packages", name)
-  const stage = path.join(staging, name)
+const compile = async (stage, source, plain) => {
   const tsc = path.join(root, "node_modules/.bin/tsc")
   await run(tsc, ["-p", "tsconfig.build.json", "--rootDir", ".", "--outDir", stage, "--inlineSources"], { cwd: source })
   await nameCompiledModules(stage)
-  const manifest = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
-  for (const folder of plain) {
-    await cp(path.join(source, folder), path.join(stage, folder), {
+  for (const name of plain) {
+    await cp(path.join(source, name), path.join(stage, name), {
       recursive: true,
       filter: (file) => path.basename(file) !== "tsconfig.json"
     })
   }
+}
+
+const pack = async (name, { build, docs = [], files = [], folders: plain = [], manifest }, staging, destination) => {
+  const source = path.join(root, "packages", name)
+  const stage = path.join(staging, name)
+  const more = build === undefined ? await compile(stage, source, [...plain, ...files]).then(() => manifest) : await build(stage)
+  const own = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
   for (const file of docs) await cp(path.join(root, file), path.join(stage, file))
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
-  await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(name, manifest, folders, more), null, 2)}\n`)
+  await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(name, own, folders, { ...more, files }), null, 2)}\n`)
   for (const file of ["README.md", "CHANGELOG.md"]) await cp(path.join(source, file), path.join(stage, file))
   await cp(path.join(root, "LICENSE"), path.join(stage, "LICENSE"))
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", destination], { cwd: stage })
   const [{ entryCount, filename, size }] = Object.values(JSON.parse(stdout))
-  const tarball = path.join(destination, filename.replace(`-${manifest.version}.tgz`, ".tgz"))
+  const tarball = path.join(destination, filename.replace(`-${own.version}.tgz`, ".tgz"))
   await rename(path.join(destination, filename), tarball)
   process.stdout.write(`${tarball}  ${entryCount} files, ${Math.ceil(size / 1024)} KiB\n`)
 }

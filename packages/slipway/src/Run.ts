@@ -58,7 +58,8 @@ const present: CliOutput.Presenter["present"] = (event) => {
 
 /** Whatever it fails with was told already, on standard error. */
 export const run = (args: ReadonlyArray<string>) =>
-  Command.runWith(slipway, { version: manifest.version })(args).pipe(
+  slipway(args).pipe(
+    Effect.flatMap((command) => Command.runWith(command, { version: manifest.version })(args)),
     Effect.tapCause(report),
     Logs.atLeast("Warn"),
     Effect.provide(

@@ -33,6 +33,8 @@ export interface Options {
   readonly account?: string | undefined
   /** False for throw-away data of tests: a power failure may destroy it, and everything is faster. */
   readonly durable?: boolean | undefined
+  /** Completes when the server's process runs, which is some time before it answers. */
+  readonly begun?: Deferred.Deferred<void> | undefined
 }
 
 const PORT = 5432
@@ -369,6 +371,7 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
       temporaryFolder: temporary ? folder : null,
       patient
     })
+    if (options.begun !== undefined) yield* Deferred.succeed(options.begun, undefined)
     const connection = through(path.join(folder, `.s.PGSQL.${PORT}`))
     // Somebody else's server may answer at the same place, when both were started at once.
     const ours = findPostmaster(place.cluster).pipe(

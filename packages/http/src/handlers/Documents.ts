@@ -1,9 +1,10 @@
 /** What describes itself: the API in `/openapi.json`, and `/docs` for people; files of repositories in `/schemas`. */
 import { jsonSchema } from "@slipway/domain/environment/Environment"
 import { Effect } from "effect"
-import { HttpRouter, HttpServerRequest } from "effect/http"
-import { HttpApi, HttpApiScalar, OpenApi } from "effect/http-api"
-import { Api } from "../api/Api.ts"
+import { HttpRouter, type HttpServerRequest } from "effect/http"
+import type { OpenApi } from "effect/http-api"
+import { readFile } from "node:fs/promises"
+import { Worker } from "node:worker_threads"
 import { NotFound } from "../api/Errors.ts"
 import { HEADERS } from "../server/PageHeaders.ts"
 import { Routes } from "../server/Routes.ts"
@@ -22,32 +23,44 @@ const ENVIRONMENT = "/schemas/environment.json"
 
 const SCRIPT_TYPE = "text/javascript; charset=utf-8"
 
-/** The script of 3 MB as it comes with the library, which only hands it out within a page. */
-const library = Effect.scoped(Effect.gen(function*() {
-  const page = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(HttpApi.make("none"), { path: "/" }))
-  const { body } = yield* Effect.provideService(
-    page,
-    HttpServerRequest.HttpServerRequest,
-    HttpServerRequest.fromWeb(new Request("http://slipway.invalid/"))
-  )
-  const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
-  const [, script] = /<script>([\s\S]*?)<\/script>/u.exec(text) ?? []
-  return script ?? (yield* Effect.die("the reference page has no script"))
-}))
+/** What the API says of itself. From a file, which a test keeps up: making it holds up a process for a fifth of a second. */
+const document = Effect.promise(async (): Promise<OpenApi.OpenAPISpec> =>
+  JSON.parse(await readFile(new URL("../../openapi.json", import.meta.url), "utf8"))
+)
+
+const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.ts" : "./ReferenceThread.js", import.meta.url)
+
+/** The script of 3 MB as it comes with the library. */
+const library = Effect.callback<Uint8Array>((resume) => {
+  new Worker(thread, { env: {}, execArgv: [] })
+    .once("message", (bytes: Uint8Array) => resume(Effect.succeed(bytes)))
+    .once("error", (error) => resume(Effect.die(error)))
+})
+
+const { IMMUTABLE, REVALIDATED } = SharedReply
+const JSON_REPLY = { contentType: "application/json", cacheControl: REVALIDATED } as const
 
 /** `base`: the path of the service at its host. */
-const make = Effect.fnUntraced(function*(base: string) {
-  const spec = OpenApi.fromApi(Api)
+const describe = Effect.fnUntraced(function*(base: string) {
+  const spec = yield* document
   const openapi = base === "" ? spec : { ...spec, servers: [{ url: base, description: "This server" }] }
+  return {
+    openapi: yield* SharedReply.make(Buffer.from(JSON.stringify(openapi)), JSON_REPLY),
+    environment: yield* SharedReply.make(Buffer.from(JSON.stringify(jsonSchema())), JSON_REPLY)
+  }
+})
+
+const makeReference = Effect.fnUntraced(function*(base: string) {
+  const { info } = yield* document
   const start = `window.Scalar.createApiReference(document.getElementById("api-reference-container"), ` +
     `${JSON.stringify({ _integration: "html", url: `${base}/openapi.json`, withDefaultFonts: false })})`
-  const script = Buffer.from(`${yield* library}\n;${start}\n`)
+  const script = Buffer.concat([yield* library, Buffer.from(`\n;${start}\n`)])
   const name = `reference-${SharedReply.hashOf(script)}.js`
   const page = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>${spec.info.title}</title>
+<title>${info.title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 </head>
 <body>
@@ -56,14 +69,8 @@ const make = Effect.fnUntraced(function*(base: string) {
 </body>
 </html>
 `
-  const { IMMUTABLE, REVALIDATED } = SharedReply
   return {
     name,
-    openapi: yield* SharedReply.make(Buffer.from(JSON.stringify(openapi)), { contentType: "application/json", cacheControl: REVALIDATED }),
-    environment: yield* SharedReply.make(Buffer.from(JSON.stringify(jsonSchema())), {
-      contentType: "application/json",
-      cacheControl: REVALIDATED
-    }),
     page: yield* SharedReply.make(Buffer.from(page), {
       contentType: "text/html; charset=utf-8",
       cacheControl: REVALIDATED,
@@ -73,34 +80,36 @@ const make = Effect.fnUntraced(function*(base: string) {
   }
 })
 
-type Documents = Effect.Success<ReturnType<typeof make>>
-
-/** By base, for all servers of the process. */
-const made = new Map<string, Promise<Documents>>()
-const documentsOf = (base: string): Effect.Effect<Documents> =>
-  Effect.promise(() => {
-    const known = made.get(base) ?? Effect.runPromise(make(base))
-    made.set(base, known)
-    return known
-  })
+/**
+ * By base, for all servers of the process. Made when somebody first asks: most processes are never asked.
+ */
+const once = <A>(make: (base: string) => Effect.Effect<A>) => {
+  const made = new Map<string, Promise<A>>()
+  return (base: string): Effect.Effect<A> =>
+    Effect.promise(() => {
+      const known = made.get(base) ?? Effect.runPromise(make(base))
+      made.set(base, known)
+      return known
+    })
+}
+const descriptionsOf = once(describe)
+const referenceOf = once(makeReference)
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { publicUrl } = yield* Settings
-  const documents = documentsOf(basePathOf(publicUrl))
-  // It takes a fifth of a second of the event loop: when the process starts, not when somebody asks.
-  yield* Effect.forkScoped(documents)
-  const answer = (of: (documents: Documents) => Documents["page"]) => (request: HttpServerRequest.HttpServerRequest) =>
-    Effect.map(documents, (all) => of(all)(request))
+  const base = basePathOf(publicUrl)
+  const descriptions = descriptionsOf(base)
+  const reference = referenceOf(base)
   const routes = yield* Routes
   for (const path of ["/openapi.json", ENVIRONMENT, "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
-  yield* router.add("GET", "/openapi.json", answer(({ openapi }) => openapi))
-  yield* router.add("GET", ENVIRONMENT, answer(({ environment }) => environment))
-  yield* router.add("GET", "/docs", answer(({ page }) => page))
+  yield* router.add("GET", "/openapi.json", (request) => Effect.map(descriptions, ({ openapi }) => openapi(request)))
+  yield* router.add("GET", ENVIRONMENT, (request) => Effect.map(descriptions, ({ environment }) => environment(request)))
+  yield* router.add("GET", "/docs", (request) => Effect.map(reference, ({ page }) => page(request)))
   yield* router.add(
     "GET",
     "/docs/:file",
     Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
-      const { name, script } = yield* documents
+      const { name, script } = yield* reference
       if ((yield* HttpRouter.params)["file"] === name) return script(request)
       return yield* NotFound.make("There is nothing at this address.")
     })

@@ -25,7 +25,9 @@ const helpOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
     Effect.sync(() => {
       if ("helpDoc" in event) found = event.helpDoc
     })
-  yield* Command.runWith(slipway, { version: "" })([...names, "--help"]).pipe(Effect.provide(CliOutput.layerPresenter({ present })))
+  yield* Command.runWith(yield* slipway([]), { version: "" })([...names, "--help"]).pipe(
+    Effect.provide(CliOutput.layerPresenter({ present }))
+  )
   return found ?? (yield* Effect.die(`slipway ${names.join(" ")} has no help`))
 })
 
@@ -47,6 +49,6 @@ on sandboxes; it has their exit codes, and which server and key they use. In a c
 
 /** A section for each command, in the order of `slipway --help`. */
 export const helpPage: Effect.Effect<string> = Effect.map(
-  sections([], slipway),
+  Effect.flatMap(slipway([]), (command) => sections([], command)),
   (all) => `${[INTRODUCTION, ...all].join("\n\n")}\n`
 )

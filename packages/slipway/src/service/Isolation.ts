@@ -1,5 +1,6 @@
 /** What keeps agents in on this machine, chosen by a setting and by what a probe sees. */
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { PROGRAM } from "@slipway/adapters/agents/profiles/offline"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
@@ -16,7 +17,6 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { settings as known } from "../settings/Isolation.ts"
 import type { Settings } from "../settings/Settings.ts"
 
@@ -39,7 +39,7 @@ export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConn
 })
 
 /** The offline agent is a part of Slipway, so boxes must see it. */
-const offlineAgent = dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))
+const offlineAgent = dirname(PROGRAM)
 
 const hostOptions = ({ dataDir, limits, toolchains }: Settings) => ({
   directory: join(dataDir, "boxes"),

@@ -47,6 +47,7 @@ import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
 import * as Models from "./Models.ts"
 import * as Offers from "./Offers.ts"
+import * as OwnPostgres from "./OwnPostgres.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as Storage from "./Storage.ts"
@@ -153,8 +154,8 @@ class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate",
 /** What keeps the agents of the running service in. */
 export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
 
-/** Runs the service until its scope closes, with what `more` needs of it beside. `port` is the one to listen on, not 0. */
-export const layer = (settings: Settings.Settings, publicUrl: string) =>
+/** Runs the service until its scope closes. `port` is the one to listen on, not 0. `postgres`: see `Storage.layer`. */
+export const layer = (settings: Settings.Settings, publicUrl: string, postgres = OwnPostgres.layer(settings)) =>
   Layer.unwrap(Effect.gen(function*() {
     // Others may have one environment for all processes.
     if (settings.role !== "http") yield* Toolchains.check(settings)
@@ -167,13 +168,19 @@ export const layer = (settings: Settings.Settings, publicUrl: string) =>
     yield* Models.hideKeys(models)
     yield* Settings.hideSecrets
     yield* reportModels(settings, models)
-    return withModels(settings, publicUrl, models, isolation).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
+    return withModels(settings, publicUrl, models, isolation, postgres).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
   })).pipe(
     // Whoever only answers starts no programs.
     Layer.provide(settings.role === "http" ? Layer.empty : Spawner.layer)
   )
 
-const withModels = (settings: Settings.Settings, publicUrl: string, models: Models.Models, isolation: Isolation.Isolation) => {
+const withModels = (
+  settings: Settings.Settings,
+  publicUrl: string,
+  models: Models.Models,
+  isolation: Isolation.Isolation,
+  postgres: ReturnType<typeof OwnPostgres.layer>
+) => {
   const { databaseUrl, metricsAddress, role } = settings
   const workerId = randomUUID()
   const source = Source.host(settings, publicUrl)
@@ -196,7 +203,7 @@ const withModels = (settings: Settings.Settings, publicUrl: string, models: Mode
       Layer.provide(trees(settings, isolation))
     )
   return roles.pipe(
-    Layer.provideMerge(Storage.layer(settings, true)),
+    Layer.provideMerge(Storage.layer(settings, true, postgres)),
     Layer.provide([
       Source.commits(settings),
       WorkerTrouble.layer,

@@ -37,17 +37,16 @@ import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"
 import { settings as storage } from "../settings/Storage.ts"
+import * as OwnPostgres from "./OwnPostgres.ts"
 
 /** Connections to a database that is brought up to date first. */
 const migrated = (location: Database.DatabaseLocation) =>
   Database.layer(location).pipe(Layer.provideMerge(Migrations.layer.pipe(Layer.provide(Database.layerMigrating(location)))))
 
 /** `owner`: the service, which runs the embedded server; a command joins the one that runs, or runs one while it works. */
-const database = ({ dataDir, databaseUrl, postgresAccount, startup }: Settings, owner: boolean) => {
-  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
-  const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(
-    Layer.provide(owner ? EmbeddedPostgres.layer(options) : EmbeddedPostgres.layerConnectOrStart(options))
-  )
+const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeof OwnPostgres.layer>) => {
+  const { databaseUrl, startup } = settings
+  const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(Layer.provide(postgres))
   return Layer.unwrap(Effect.gen(function*() {
     if (databaseUrl === null) return embedded
     // Whoever runs a command can run it again.
@@ -77,8 +76,12 @@ const secrets = ({ databaseUrl }: Settings) =>
     yield* settle
   }))
 
-/** A migrated database and every store on it. */
-export const layer = (settings: Settings, owner: boolean) =>
+/** A migrated database and every store on it. `postgres`: the embedded server, where it was begun before. */
+export const layer = (
+  settings: Settings,
+  owner: boolean,
+  postgres = owner ? OwnPostgres.layer(settings) : OwnPostgres.layerConnectOrStart(settings)
+) =>
   Layer.mergeAll(
     owner ? secrets(settings) : Layer.empty,
     Layer.merge(Access.layer, DeviceLogins.layer).pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
@@ -118,5 +121,5 @@ export const layer = (settings: Settings, owner: boolean) =>
         shared: settings.databaseUrl !== null
       })
     )),
-    Layer.provideMerge(database(settings, owner))
+    Layer.provideMerge(database(settings, owner, postgres))
   )

