@@ -51,9 +51,14 @@ interface Page {
 export interface Service {
   readonly pid: number
   readonly url: string
-  readonly create: (prompt: string, repo?: string) => Promise<string>
+  /** Model: that of the catalogue which is the default, unless another one is said. */
+  readonly create: (prompt: string, repo?: string, model?: string) => Promise<string>
   readonly send: (id: string, prompt: string) => Promise<void>
   readonly events: (id: string) => Promise<ReadonlyArray<Told>>
+  /** Follows its stream until there is an event of that type, and answers when it came, by `performance.now`. */
+  readonly heard: (id: string, type: string) => Promise<number>
+  /** Publishes its changes as a draft pull request. */
+  readonly publish: (id: string) => Promise<void>
   readonly status: (id: string) => Promise<string>
   /** Ends the sandbox, and waits until nothing of it is left. */
   readonly terminate: (id: string) => Promise<void>
@@ -84,6 +89,26 @@ const exchange = (url: string, { body, headers }: { readonly headers: Record<str
     })
     asked.on("error", reject)
     asked.end(body)
+  })
+
+/** Until the stream has an event of `type`. Fails with the sandbox, and when the stream ends. */
+const follow = (url: string, key: string, type: string) =>
+  new Promise<number>((resolve, reject) => {
+    const asked = request(url, { headers: { authorization: `Bearer ${key}`, accept: "text/event-stream" } }, (reply) => {
+      let text = ""
+      reply.setEncoding("utf8")
+      reply.on("data", (chunk: string) => {
+        text += chunk
+        if (text.includes(`"type":"${type}"`)) resolve(performance.now())
+        else if (text.includes(`"status":"failed"`)) reject(new Error(`${url}: ${text}`))
+        else return
+        asked.destroy()
+      })
+      reply.on("error", reject)
+      reply.on("end", () => reject(new Error(`${url} ended without ${type}: ${text}`)))
+    })
+    asked.on("error", reject)
+    asked.end()
   })
 
 const urlPattern = /^Slipway +(http:\S+)/mu
@@ -174,10 +199,12 @@ export const make = (checkout: string) =>
             resolve({
               pid: child.pid ?? 0,
               url,
-              create: async (prompt, repo = "acme/shop") =>
-                ((await call("", { repos: [{ fullName: repo }], prompt })) as { readonly id: string }).id,
+              create: async (prompt, repo = "acme/shop", model) =>
+                ((await call("", { repos: [{ fullName: repo }], prompt, model })) as { readonly id: string }).id,
               send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
               status,
+              heard: (id, type) => follow(`${url}/api/public/v1/sandboxes/${id}/events/stream?since=0`, key ?? "", type),
+              publish: async (id) => void await call(`/${id}/pull-request`, {}),
               terminate: async (id) => {
                 await call(`/${id}/terminate`, {})
                 await until(`the end of ${id}`, 60, async () => (await status(id)) === "terminated" ? true : undefined)

@@ -1,0 +1,3 @@
+import { alone } from "../Alone.ts"
+import { measure } from "./Boot.ts"
+await alone(measure)
