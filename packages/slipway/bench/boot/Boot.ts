@@ -3,7 +3,7 @@
  * (`ByHand.ts` says what that leaves out). Ours is what a client sees: from sending the creation until its stream has
  * `turn.started`; theirs ends in the moment in which the prompt is sent. The repository was fetched and each agent ran before.
  *
- * Alone: `node packages/slipway/bench/boot/main.ts --quick`.
+ * Alone: `node packages/slipway/bench/processes.ts boot --quick`.
  */
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
@@ -19,22 +19,16 @@ import { fileURLToPath } from "node:url"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
+import type { Options } from "../ProcessRows.ts"
 import * as ByHand from "./ByHand.ts"
-
-export interface Options {
-  readonly quick: boolean
-  /** Ids of rows; empty: all. */
-  readonly only: ReadonlyArray<string>
-  /** Where `slipway agents install` put agents; those that are not there are left out. `null`: `.slipway` of the checkout. */
-  readonly dataDir: string | null
-  /** Is told of rows that are left out, and why. */
-  readonly skip: (id: string, reason: string) => void
-}
 
 const FILES = 200
 const REPOSITORY = { name: RepoName.make("acme/shop"), folder: "shop" }
-const KEY = "key-of-the-fake-model"
+export const KEY = "key-of-the-fake-model"
 const checkout = path.resolve(import.meta.dirname, "../../../..")
+
+/** Where `slipway agents install` put agents. */
+export const agentsFolder = () => Installed.folderIn(path.resolve(process.env["SLIPWAY_DATA_DIR"] ?? path.join(checkout, ".slipway")))
 
 const kinds = { offline: "the offline agent", codex: "codex" }
 type Kind = keyof typeof kinds
@@ -68,17 +62,18 @@ export const agentByHand = (profile: Profile, command: string, model: FakeModel.
     }, command)
 })
 
-const catalogue = (model: FakeModel.FakeModel) => ({
+/** With what both agents need that have a model. */
+export const catalogue = (model: FakeModel.FakeModel) => ({
   default: "offline/demo",
   models: [
     { id: "offline/demo", agentRuntime: "opencode", profile: "offline", efforts: [], approvals: true, offline: true },
-    {
-      id: "bench/codex",
-      agentRuntime: "codex",
+    ...[["codex", "openai-responses"], ["opencode", "openai-chat"]].map(([agentRuntime, protocol]) => ({
+      id: `bench/${agentRuntime}`,
+      agentRuntime,
       efforts: [],
       approvals: true,
       upstream: {
-        protocol: "openai-responses",
+        protocol,
         baseUrl: `${model.url}/v1`,
         model: "fake-model",
         keyVariable: "BENCH_MODEL_KEY",
@@ -86,7 +81,7 @@ const catalogue = (model: FakeModel.FakeModel) => ({
         contextTokens: 128_000,
         outputTokens: 8_192
       }
-    }
+    }))
   ]
 })
 
@@ -134,7 +129,7 @@ const measureIsolation = Effect.fnUntraced(
     const rounds = options.quick ? 5 : 15
     return yield* Effect.promise(async () => {
       await fleet.command(machine, "repos", "add", "acme/shop", repository)
-      const installed = Installed.folderIn(path.resolve(options.dataDir ?? path.join(checkout, ".slipway")))
+      const installed = agentsFolder()
       // A box shows the folder of its own service alone.
       if (wanted.includes("codex")) execFileSync("cp", ["--archive", "--link", installed, Installed.folderIn(machine)])
       writeFileSync(path.join(home, "models.json"), JSON.stringify(catalogue(model)))
@@ -163,7 +158,7 @@ const measureIsolation = Effect.fnUntraced(
         }
         // The first two of each are of a process that does something for the first time.
         for (let round = -2; round < rounds; round++) {
-          if (process.stderr.isTTY) process.stderr.write(`\r\u001b[2K${idOf(kind, isolation)} ${Math.max(round, 0)}/${rounds}`)
+          if (round === 0) options.say(`${idOf(kind, isolation)}, ${rounds} rounds`)
           const mine = async () => void samples.ours.push(await ours(service, kind))
           const place = { repository, folder: path.join(home, `by-hand/${kind}-${round}`), branch: `${kind}-${round}` }
           const scripted = async () => void samples.theirs.push(await theirs(agent, place, box))
@@ -197,7 +192,6 @@ const measureIsolation = Effect.fnUntraced(
           }
         })
       }
-      if (process.stderr.isTTY) process.stderr.write("\r\u001b[2K")
       return rows
     })
   },
@@ -211,12 +205,12 @@ export const measure = (options: Options): Promise<ReadonlyArray<Measurement>> =
       const kept: Array<Kind> = []
       for (const kind of ["offline", "codex"] as const) {
         const id = idOf(kind, isolation)
-        if (options.only.length > 0 && !options.only.includes(id)) continue
+        if (!options.only.has(id)) continue
         const profile = profiles[kind]
-        const folder = Installed.folderIn(path.resolve(options.dataDir ?? path.join(checkout, ".slipway")))
+        const folder = agentsFolder()
         const found = profile === undefined ? undefined : yield* Installed.inspect(kind, profile, folder)
         if (found?.state === "ready") kept.push(kind)
-        else options.skip(id, `${found?.reason ?? "unknown agent."} (with SLIPWAY_DATA_DIR, and --data-dir here, for another folder)`)
+        else options.skip(id, `${found?.reason ?? "unknown agent."} SLIPWAY_DATA_DIR may name another folder for both.`)
       }
       if (kept.length > 0) rows.push(...yield* measureIsolation(isolation, kept, options))
     }

@@ -59,9 +59,18 @@ export const checkOut = async (place: Place): Promise<string> => {
   return treeOf(place)
 }
 
+/** Commits all that is new in the worktree and pushes its branch. */
+export const publish = async (place: Place): Promise<void> => {
+  const git = (...args: ReadonlyArray<string>) => run("git", args, treeOf(place))
+  await git("add", "--all")
+  await git("-c", "user.name=Agent", "-c", "user.email=agent@sandbox.invalid", "commit", "--quiet", "--message", "What the agent did")
+  await git("push", "--quiet", "origin", place.branch)
+}
+
 export const remove = async (place: Place): Promise<void> => {
   await run("git", ["worktree", "remove", "--force", treeOf(place)], place.repository)
-  await run("git", ["branch", "--quiet", "-D", place.branch], place.repository)
+  // Unlike `git branch -D`, it leaves the configuration alone, which others may be about to lock.
+  await run("git", ["update-ref", "-d", `refs/heads/${place.branch}`], place.repository)
   rmSync(place.folder, { recursive: true, force: true })
 }
 

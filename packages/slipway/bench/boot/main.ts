@@ -1,3 +1,0 @@
-import { alone } from "../Alone.ts"
-import { measure } from "./Boot.ts"
-await alone(measure)
