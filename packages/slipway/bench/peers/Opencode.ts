@@ -67,6 +67,6 @@ export const start = async (launch: BoxCommand, home: string, workspace: string)
         .catch(() => [])
       return `${after.length} of ${before.length} messages`
     },
-    stop: () => program.stop("SIGTERM")
+    stop: () => program.stop("SIGKILL")
   }
 }

@@ -53,7 +53,9 @@ export const start = async (
   running.add(stop)
   const end = performance.now() + 60_000
   for (;;) {
-    if (await Wire.ask("GET", url + options.ready).then(() => true, () => false)) return { url, stop }
+    // opencode (1.18.33) may never answer what it is asked while it starts.
+    const answer = Wire.ask("GET", url + options.ready, {}, undefined, AbortSignal.timeout(2000))
+    if (await answer.then(() => true, () => false)) return { url, stop }
     if (child.exitCode !== null || performance.now() > end) {
       await stop("SIGKILL")
       throw new Error(`${command} did not answer: ${said}`)

@@ -49,7 +49,12 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
   const WORD = `"text":"hello"`
   const END = `"stopReason"`
   const sessionOf = (id: string, sessionId: string, stream: Wire.Stream): Session => {
-    const send = () => call(id, "session/prompt", { sessionId, prompt: [{ type: "text", text: PROMPT }] })
+    /** Of the request whose answer is the last that was said. */
+    let last = 0
+    const send = () => {
+      last = made + 1
+      return call(id, "session/prompt", { sessionId, prompt: [{ type: "text", text: PROMPT }] })
+    }
     return {
       id,
       prompt: async () => {
@@ -63,7 +68,6 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
       // It has no call for one: the list of its agents is what it knows of them.
       read: async () => void await Wire.ask("GET", `${server.url}/v1/acp`),
       replay: async () => {
-        const last = made
         const began = performance.now()
         const all = await Wire.stream(address(id))
         const took = (await all.next(`{"id":${last},"jsonrpc":"2.0","result"`)) - began
@@ -96,6 +100,7 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
       const text = await Wire.ask("GET", `${server.url}/v1/acp`)
       return text.includes(`"${id}"`) ? "the session" : "nothing"
     },
-    stop: () => server.stop("SIGTERM")
+    // It waits for streams that are open.
+    stop: () => server.stop("SIGKILL")
   }
 }

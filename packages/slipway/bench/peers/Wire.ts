@@ -6,9 +6,15 @@ export type Headers = Readonly<Record<string, string>>
 const agent = new Agent({ keepAlive: true })
 
 /** The body of a success; anything else is an error. */
-export const ask = (method: "GET" | "POST" | "DELETE", url: string, headers: Headers = {}, body?: object): Promise<string> =>
+export const ask = (
+  method: "GET" | "POST" | "DELETE",
+  url: string,
+  headers: Headers = {},
+  body?: object,
+  signal?: AbortSignal
+): Promise<string> =>
   new Promise((resolve, reject) => {
-    const asked = request(url, { agent, method, headers: { "content-type": "application/json", ...headers } }, (reply) => {
+    const asked = request(url, { agent, method, headers: { "content-type": "application/json", ...headers }, signal }, (reply) => {
       const chunks: Array<Buffer> = []
       reply.on("data", (chunk: Buffer) => chunks.push(chunk))
       reply.on("error", reject)
