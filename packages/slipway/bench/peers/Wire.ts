@@ -7,7 +7,7 @@ const agent = new Agent({ keepAlive: true })
 
 /** The body of a success; anything else is an error. */
 export const ask = (
-  method: "GET" | "POST" | "DELETE",
+  method: "GET" | "POST",
   url: string,
   headers: Headers = {},
   body?: object,
