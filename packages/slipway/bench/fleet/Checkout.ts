@@ -51,9 +51,15 @@ interface Page {
 export interface Service {
   readonly pid: number
   readonly url: string
-  readonly create: (prompt: string, repo?: string) => Promise<string>
+  readonly key: string
+  /** Model: that of the catalogue which is the default, unless another one is said. */
+  readonly create: (prompt: string, repo?: string, model?: string) => Promise<string>
   readonly send: (id: string, prompt: string) => Promise<void>
   readonly events: (id: string) => Promise<ReadonlyArray<Told>>
+  /** Follows its stream until there is an event of that type, and answers when it came, by `performance.now`. */
+  readonly heard: (id: string, type: string) => Promise<number>
+  /** Publishes its changes as a draft pull request, and waits for it. */
+  readonly publish: (id: string) => Promise<void>
   readonly status: (id: string) => Promise<string>
   /** Ends the sandbox, and waits until nothing of it is left. */
   readonly terminate: (id: string) => Promise<void>
@@ -84,6 +90,26 @@ const exchange = (url: string, { body, headers }: { readonly headers: Record<str
     })
     asked.on("error", reject)
     asked.end(body)
+  })
+
+/** Until the stream has said `what`. Fails with the sandbox, and when the stream ends. */
+const follow = (url: string, key: string, what: string) =>
+  new Promise<number>((resolve, reject) => {
+    const asked = request(url, { headers: { authorization: `Bearer ${key}`, accept: "text/event-stream" } }, (reply) => {
+      let text = ""
+      reply.setEncoding("utf8")
+      reply.on("data", (chunk: string) => {
+        text += chunk
+        if (text.includes(what)) resolve(performance.now())
+        else if (text.includes(`"status":"failed"`)) reject(new Error(`${url}: ${text}`))
+        else return
+        asked.destroy()
+      })
+      reply.on("error", reject)
+      reply.on("end", () => reject(new Error(`${url} ended without ${what}: ${text}`)))
+    })
+    asked.on("error", reject)
+    asked.end()
   })
 
 const urlPattern = /^Slipway +(http:\S+)/mu
@@ -168,19 +194,26 @@ export const make = (checkout: string) =>
             key ??= /sbx_live_\w+/u.exec(output)?.[0]
             if (url === undefined || !/^isolation/mu.test(output) || key === undefined) return
             const call = ask(url)
+            const stream = (id: string) => `${url}/api/public/v1/sandboxes/${id}/events/stream?since=0`
             // What was read is not asked for again: a look should cost the service as little as can be.
             const read = new Map<string, { readonly events: Array<Told>; after: string }>()
             const status = async (id: string) => ((await call(`/${id}`)) as { readonly status: string }).status
             resolve({
               pid: child.pid ?? 0,
               url,
-              create: async (prompt, repo = "acme/shop") =>
-                ((await call("", { repos: [{ fullName: repo }], prompt })) as { readonly id: string }).id,
+              key: key ?? "",
+              create: async (prompt, repo = "acme/shop", model) =>
+                ((await call("", { repos: [{ fullName: repo }], prompt, model })) as { readonly id: string }).id,
               send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
               status,
+              heard: (id, type) => follow(stream(id), key ?? "", `"type":"${type}"`),
+              publish: async (id) => {
+                await call(`/${id}/pull-request`, {})
+                await follow(stream(id), key ?? "", `"type":"pull_request.updated"`)
+              },
               terminate: async (id) => {
                 await call(`/${id}/terminate`, {})
-                await until(`the end of ${id}`, 60, async () => (await status(id)) === "terminated" ? true : undefined)
+                await follow(stream(id), key ?? "", `"status":"terminated"`)
               },
               events: async (id) => {
                 const known = read.get(id) ?? { events: [], after: "0" }
@@ -209,8 +242,29 @@ export const make = (checkout: string) =>
 /** Resident memory, KiB. */
 export const residentOf = (pid: number): number => Number(/VmRSS:\s+(\d+)/u.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0)
 
+const timesOf = (pid: number): ReadonlyArray<number> => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
+  return fields.slice(11, 15).map((hundredths) => Number(hundredths) * 10)
+}
+
 /** Processor time of the process so far, milliseconds. Linux counts it in hundredths of a second. */
 export const processorOf = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
-  return (Number(fields[11]) + Number(fields[12])) * 10
+  const [user = 0, system = 0] = timesOf(pid)
+  return user + system
+}
+
+/** The same of processes that it started and that have ended, with what those had started. */
+export const processorOfEnded = (pid: number): number => {
+  const [, , user = 0, system = 0] = timesOf(pid)
+  return user + system
+}
+
+/** The same of the process and all that descends from it, whether it still runs or not. */
+export const processorOfAll = (pid: number): number => {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter((id) => id !== "").map(Number)
+    return processorOf(pid) + processorOfEnded(pid) + children.reduce((sum, child) => sum + processorOfAll(child), 0)
+  } catch {
+    return 0 // Ended meanwhile: its parent has its time.
+  }
 }
