@@ -34,7 +34,7 @@ import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
-import { COLUMNS, decodeSandbox, LIST_COLUMNS } from "./SandboxRow.ts"
+import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -94,11 +94,11 @@ export const layer = Layer.effect(
         client`
           SELECT ${columns}, s.fence FROM sandboxes s
           WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
-          ${lock ? sql`FOR UPDATE` : sql``}`,
+          ${lock ? sql`FOR UPDATE` : sql``}`.values,
         ([row]) =>
           row === undefined
             ? Effect.fail(new SandboxNotFound())
-            : Effect.succeed({ sandbox: decodeSandbox(row), fence: Number(row["fence"]) })
+            : Effect.succeed({ sandbox: sandboxOf(row), fence: Number(row[WIDTH]) })
       )
     }
 
@@ -107,15 +107,15 @@ export const layer = Layer.effect(
       run: (asked: ReadonlyArray<{ readonly id: SandboxId; readonly grantId: string }>) =>
         Effect.map(
           reads`
-          SELECT ${columns}
+          SELECT ${columns}, k.n
           FROM unnest(${textArray(asked.map(({ id }) => id))}::text[], ${textArray(asked.map(({ grantId }) => grantId))}::uuid[])
-            AS k(id, grant_id)
-          JOIN sandboxes s ON s.id = k.id AND s.grant_id = k.grant_id`,
+            WITH ORDINALITY AS k(id, grant_id, n)
+          JOIN sandboxes s ON s.id = k.id AND s.grant_id = k.grant_id`.values,
           (rows) => {
-            const found = new Map(rows.map((row) => [row["id"], row]))
-            return asked.map(({ grantId, id }) => {
-              const row = found.get(id)
-              return row === undefined || row["grantId"] !== grantId ? Exit.fail(new SandboxNotFound()) : Exit.succeed(row)
+            const found = new Map(rows.map((row) => [Number(row[WIDTH]), row]))
+            return asked.map((_, i) => {
+              const row = found.get(i + 1)
+              return row === undefined ? Exit.fail(new SandboxNotFound()) : Exit.succeed(row)
             })
           }
         ),
@@ -491,7 +491,7 @@ export const layer = Layer.effect(
 
       replay: (grantId, keyed, forkOf) => guard(replay(grantId, keyed, forkOf)),
 
-      find: (key) => Effect.map(find(key), (row) => decodeSandbox(row)),
+      find: (key) => Effect.map(find(key), (row) => sandboxOf(row)),
 
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
         const bytes = sql`
@@ -506,8 +506,8 @@ export const layer = Layer.effect(
             ${status === null ? sql`` : sql`AND s.status = ${status}`}
             ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
           ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
-          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`
-        return rows.map((row) => decodeSandbox(row))
+          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
+        return rows.map((row) => sandboxOf(row))
       }, guard),
 
       log: (id, after, limit) =>
