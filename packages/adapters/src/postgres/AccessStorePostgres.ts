@@ -3,7 +3,7 @@ import { AccessStore, GrantNotFound, KeyNotFound, minted, type RateLimits } from
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
 import { MintRefused } from "@slipway/domain/access/Minting"
 import { Scope } from "@slipway/domain/access/Principal"
-import { DateTime, Effect, Exit, Layer, Option, Schema } from "effect"
+import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import * as Batches from "./Batches.ts"
 import { Reads } from "./Database.ts"
@@ -117,11 +117,7 @@ export const layer = Layer.effect(
 
     const admit = Batches.make({
       client: reads,
-      run: (asked: ReadonlyArray<Asked>) =>
-        Effect.map(admissions(asked), (rows) => {
-          const found = new Map(rows.map((row) => [Number(row["n"]), row]))
-          return asked.map((_, i) => Exit.succeed(found.get(i + 1) ?? null))
-        }),
+      run: (asked: ReadonlyArray<Asked>) => Effect.map(admissions(asked), (rows) => Batches.placed(asked, rows, (row) => row["n"])),
       ...BATCH
     })
 

@@ -130,3 +130,14 @@ export const make = <In, Out, E = never>({ apart, client, most, run, underWay, w
       })
     )
 }
+
+/** For each of so many requests the row that is numbered as it is, from 1, as `WITH ORDINALITY` does; `null`: there is none. */
+export const placed = <Row>(
+  requests: { readonly length: number },
+  rows: ReadonlyArray<Row>,
+  numberOf: (row: Row) => unknown
+): ReadonlyArray<Exit.Exit<Row | null>> => {
+  const outcomes: Array<Exit.Exit<Row | null>> = Array.from(requests, () => Exit.succeed(null))
+  for (const row of rows) outcomes[Number(numberOf(row)) - 1] = Exit.succeed(row)
+  return outcomes
+}

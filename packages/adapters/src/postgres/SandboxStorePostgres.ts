@@ -111,13 +111,7 @@ export const layer = Layer.effect(
           FROM unnest(${textArray(asked.map(({ id }) => id))}::text[], ${textArray(asked.map(({ grantId }) => grantId))}::uuid[])
             WITH ORDINALITY AS k(id, grant_id, n)
           JOIN sandboxes s ON s.id = k.id AND s.grant_id = k.grant_id`.values,
-          (rows) => {
-            const found = new Map(rows.map((row) => [Number(row[WIDTH]), row]))
-            return asked.map((_, i) => {
-              const row = found.get(i + 1)
-              return row === undefined ? Exit.fail(new SandboxNotFound()) : Exit.succeed(row)
-            })
-          }
+          (rows) => Batches.placed(asked, rows, (row) => row[WIDTH])
         ),
       ...READS_AT_ONCE
     })
@@ -491,7 +485,7 @@ export const layer = Layer.effect(
 
       replay: (grantId, keyed, forkOf) => guard(replay(grantId, keyed, forkOf)),
 
-      find: (key) => Effect.map(find(key), (row) => sandboxOf(row)),
+      find: (key) => Effect.flatMap(find(key), (row) => row === null ? Effect.fail(new SandboxNotFound()) : Effect.succeed(sandboxOf(row))),
 
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
         const bytes = sql`
