@@ -283,6 +283,27 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         assert.isTrue(slots.every(({ accepted, remaining }) => accepted || remaining === 0))
       }))
 
+    it.effect("of many requests at once each is told of its own key, and the unknown of none", () =>
+      Effect.gen(function*() {
+        const store = yield* AccessStore
+        const keys = yield* Effect.forEach([0, 1, 2, 3, 4], (limit) => Effect.map(freshKey(), (key) => ({ ...key, limit })))
+        const unknown = (yield* Ids).digest("nobody's")
+        const asked = Array.from({ length: 30 }, (_, i) => i % 6 === 5 ? null : keys[i % 6] ?? null)
+        const told = yield* Effect.forEach(
+          asked,
+          (key) => store.admit(key?.digest ?? unknown, { credential: key?.limit ?? 1, user: 1000, grant: 1000 }),
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual(
+          told.map((admission) => admission?.principal.credential ?? null),
+          asked.map((key) => key === null ? null : { _tag: "Key" as const, keyId: key.record.id })
+        )
+        for (const key of keys) {
+          const accepted = told.filter((admission, i) => asked[i] === key && admission?.rate.accepted === true)
+          assert.strictEqual(accepted.length, key.limit)
+        }
+      }))
+
     it.effect("tells how many are left and in how many seconds there will be more", () =>
       Effect.gen(function*() {
         const { digest } = yield* freshKey()

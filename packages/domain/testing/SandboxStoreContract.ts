@@ -97,6 +97,31 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
         assert.strictEqual((yield* Effect.flip(create(grantId, "new")))._tag, "ConcurrencyLimitExceeded")
       }))
 
+    it.effect("many at once of several grants: each has its own limit, and what is replayed takes no room", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grants = yield* Effect.forEach([0, 1, 2], () => full)
+        const open = yield* Effect.forEach([0, 1], () => Effect.flatMap(StoreFixture, ({ grant }) => grant))
+        const attempts = yield* Effect.forEach(
+          Array.from({ length: MAX_ACTIVE + 1 }, (_, i) => i).flatMap((i) => [
+            ...grants.flatMap(({ grantId }) => [{ grantId, key: `${i % MAX_ACTIVE}` }, { grantId, key: `new-${i}` }]),
+            ...open.map((grantId) => ({ grantId, key: `${i}` }))
+          ]),
+          ({ grantId, key }) => Effect.map(Effect.result(create(grantId, key)), (result) => ({ grantId, key, result })),
+          { concurrency: "unbounded" }
+        )
+        for (const { grantId, key, result } of attempts) {
+          if (open.includes(grantId)) continue
+          const told = Result.isSuccess(result) ? result.success.replayed : result.failure._tag
+          assert.strictEqual(told, key.startsWith("new") ? "ConcurrencyLimitExceeded" : true)
+        }
+        for (const grantId of open) {
+          const refused = attempts.filter((attempt) => attempt.grantId === grantId && Result.isFailure(attempt.result))
+          assert.strictEqual(refused.length, 1)
+          assert.strictEqual((yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).length, MAX_ACTIVE)
+        }
+      }))
+
     it.effect("a refused creation leaves its key free", () =>
       Effect.gen(function*() {
         const { grantId, sandboxes: [first] } = yield* full
@@ -245,6 +270,128 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.strictEqual(made.filter(({ replayed }) => !replayed).length, 1)
         assert.strictEqual(new Set(made.map(({ sandbox }) => sandbox.id)).size, 1)
         assert.strictEqual((yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).length, 1)
+      }))
+
+    it.effect("of unequal requests at once under one key one makes the sandbox: its equals replay it, the others conflict", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const outcomes = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, i) => ({ key: IdempotencyKey.make("which"), fingerprint: `1:${i % 2}` })),
+          (keyed) =>
+            Effect.flatMap(creationOf({ grantId }), (creation) =>
+              Effect.map(
+                Effect.result(store.create({ creation, keyed, organizationId: null })),
+                (result) => ({ ...keyed, result })
+              )),
+          { concurrency: "unbounded" }
+        )
+        const made = outcomes.filter(({ result }) => Result.isSuccess(result) && !result.success.replayed)
+        assert.strictEqual(made.length, 1)
+        for (const { fingerprint, result } of outcomes) {
+          const told = Result.isSuccess(result) ? "made" : result.failure._tag
+          assert.strictEqual(told, fingerprint === made[0]?.fingerprint ? "made" : "IdempotencyConflict")
+        }
+        assert.strictEqual((yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).length, 1)
+      }))
+
+    it.effect("of many requests at once each has its own outcome, and one that is refused leaves the others alone", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const known = yield* creationOf()
+        const { grantId } = known
+        const keyOfKnown = { key: IdempotencyKey.make("known"), fingerprint: "1:a" }
+        const { sandbox } = yield* store.create({ creation: known, keyed: keyOfKnown, organizationId: null })
+        const kinds = ["keyed", "unkeyed", "replayed", "IdempotencyConflict", "SandboxIdTaken", "elsewhere"] as const
+        const trace = (n: number) => `00-${n.toString(16).padStart(32, "0")}-00000000000000aa-01`
+        const outcomes = yield* Effect.forEach(
+          Array.from({ length: 48 }, (_, n) => ({ n, kind: kinds[n % kinds.length] ?? "keyed" })),
+          Effect.fnUntraced(function*({ kind, n }) {
+            const creation = yield* creationOf({
+              ...(kind === "elsewhere" ? {} : { grantId }),
+              ...(kind === "SandboxIdTaken" ? { id: known.id } : {}),
+              title: `${n}`,
+              createdAt: DateTime.add(at, { seconds: n })
+            })
+            const keyed = kind === "replayed"
+              ? keyOfKnown
+              : kind === "IdempotencyConflict"
+              ? { ...keyOfKnown, fingerprint: "1:b" }
+              : kind === "unkeyed"
+              ? null
+              : { key: IdempotencyKey.make(kind === "elsewhere" ? "known" : `own-${n}`), fingerprint: "1:a" }
+            const result = yield* Effect.result(
+              store.create({ creation, keyed, organizationId: null, trace: n % 4 === 0 ? null : trace(n) })
+            )
+            return { kind, n, creation, result }
+          }),
+          { concurrency: "unbounded" }
+        )
+        for (const { creation, kind, n, result } of outcomes) {
+          if (kind === "IdempotencyConflict" || kind === "SandboxIdTaken") {
+            assert(Result.isFailure(result))
+            assert.strictEqual(result.failure._tag, kind)
+          } else {
+            assert(Result.isSuccess(result))
+            assert.strictEqual(result.success.replayed, kind === "replayed")
+            if (kind === "replayed") assert.deepStrictEqual(result.success.sandbox, sandbox)
+            else {
+              assert.deepStrictEqual(result.success.sandbox, yield* store.find(creation))
+              assert.deepStrictEqual([result.success.sandbox.id, result.success.sandbox.title], [creation.id, `${n}`])
+              assert.deepStrictEqual((yield* eventsOf(creation.id)).map(({ at, seq }) => [seq, at]), [[1, creation.createdAt]])
+              assert.strictEqual((yield* store.traces(creation.id, null)).creation, n % 4 === 0 ? null : trace(n))
+            }
+          }
+        }
+        assert.deepStrictEqual(yield* store.find(known), sandbox)
+      }))
+
+    it.effect("whoever stops waiting for a creation takes nothing from others, and leaves no half of a sandbox", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const creations = yield* Effect.forEach(Array.from({ length: 24 }), () => creationOf({ grantId }))
+        const fibers = yield* Effect.forEach(creations, (creation, n) =>
+          Effect.forkChild(
+            store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" }, organizationId: null }),
+            { startImmediately: true }
+          ))
+        const [stopped, waiting] = [fibers.filter((_, n) => n % 3 === 0), fibers.filter((_, n) => n % 3 !== 0)]
+        yield* Effect.forEach(stopped, Fiber.interrupt, { concurrency: "unbounded" })
+        const made = yield* Effect.forEach(waiting, Fiber.join)
+        assert.deepStrictEqual(
+          made.map(({ replayed, sandbox }) => [replayed, sandbox.id]),
+          creations.filter((_, n) => n % 3 !== 0).map(({ id }) => [false, id])
+        )
+        // Asked for again, each is there under its key, once, with its log.
+        const again = yield* Effect.forEach(creations, (_, n) =>
+          Effect.flatMap(
+            creationOf({ grantId }),
+            (creation) => store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" }, organizationId: null })
+          ))
+        for (const { sandbox } of again) assert.deepStrictEqual((yield* eventsOf(sandbox.id)).map(({ seq }) => seq), [1])
+        assert.sameMembers(
+          (yield* store.list(grantId, { after: null, limit: 100, status: null, repo: null })).map(({ id }) => id),
+          again.map(({ sandbox }) => sandbox.id)
+        )
+      }))
+
+    it.effect("of many reads at once each finds its own sandbox, or none", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const made = yield* Effect.forEach(Array.from({ length: 6 }), () => make())
+        const other = yield* (yield* StoreFixture).grant
+        const keys = made.flatMap((sandbox) => [
+          { sandbox, key: keyOf(sandbox) },
+          { sandbox: null, key: { grantId: other, id: sandbox.id } },
+          { sandbox: null, key: { grantId: sandbox.grantId, id: SandboxId.make("c_222222222222") } },
+          { sandbox, key: keyOf(sandbox) }
+        ])
+        const found = yield* Effect.forEach(keys, ({ key }) => Effect.result(store.find(key)), { concurrency: "unbounded" })
+        assert.deepStrictEqual(
+          found.map((result) => Result.isSuccess(result) ? result.success : result.failure._tag),
+          keys.map(({ sandbox }) => sandbox ?? "SandboxNotFound")
+        )
       }))
 
     it.effect("lists a grant's sandboxes newest first, page by page, each once", () =>

@@ -3,10 +3,12 @@ import { sameRepo } from "@slipway/domain/source/Naming"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import type { RepositoryQuery } from "@slipway/domain/source/SourceHost"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Context, DateTime, Effect, Layer, type Option, Schema } from "effect"
+import { Context, DateTime, Effect, Exit, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { access, constants, realpath, stat } from "node:fs/promises"
 import { resolve } from "node:path"
+import * as Batches from "../postgres/Batches.ts"
+import { Reads } from "../postgres/Database.ts"
 import { guard } from "../postgres/SqlFailure.ts"
 import { textArray } from "../postgres/TextArray.ts"
 import * as LocalGit from "./LocalGit.ts"
@@ -58,6 +60,7 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
     LocalRepositories,
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
+      const reads = (yield* Reads) ?? sql
       const columns = sql.literal(`full_name AS "fullName", path`)
 
       const upsert = SqlSchema.findOne({
@@ -76,13 +79,23 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           sql`
           SELECT ${columns} FROM local_repositories WHERE lower(full_name) = lower(${fullName}) AND removed_at IS NULL`
       })
-      const selectNames = SqlSchema.findAll({
-        Request: Schema.Array(RepoName),
-        Result: Schema.Struct({ fullName: RepoName }),
-        execute: (fullNames) =>
-          sql`
-          SELECT full_name AS "fullName" FROM local_repositories
-          WHERE lower(full_name) = ANY(${textArray(fullNames.map((fullName) => fullName.toLowerCase()))}::text[]) AND removed_at IS NULL`
+      const decodeName = Schema.decodeUnknownSync(RepoName)
+      /** Which of them are known, whoever asks for which. */
+      const known = Batches.make({
+        client: reads,
+        run: (asked: ReadonlyArray<ReadonlyArray<RepoName>>) =>
+          Effect.map(
+            reads`
+            SELECT full_name AS "fullName" FROM local_repositories
+            WHERE lower(full_name) = ANY(${textArray([...new Set(asked.flat().map((fullName) => fullName.toLowerCase()))])}::text[])
+              AND removed_at IS NULL`,
+            (rows) => {
+              const names = rows.map(({ fullName }) => decodeName(fullName))
+              return asked.map(() => Exit.succeed(names))
+            }
+          ),
+        most: 32,
+        underWay: 2
       })
       const selectAll = SqlSchema.findAll({
         Request: Schema.Void,
@@ -116,8 +129,8 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           )
         ),
         missing: Effect.fn("LocalRepositories.missing")(function*(fullNames: ReadonlyArray<RepoName>) {
-          const found = yield* guard(selectNames(fullNames))
-          return fullNames.filter((fullName) => !found.some((known) => sameRepo(known.fullName, fullName)))
+          const found = yield* known(fullNames)
+          return fullNames.filter((fullName) => !found.some((one) => sameRepo(one, fullName)))
         }),
         find: Effect.fn("LocalRepositories.find")((fullName: RepoName) => guard(select(fullName))),
         remove: Effect.fn("LocalRepositories.remove")(function*(fullName: RepoName) {

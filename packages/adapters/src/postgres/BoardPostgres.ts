@@ -15,7 +15,7 @@ import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
-import { COLUMNS, decodeSandbox } from "./SandboxRow.ts"
+import { COLUMNS, sandboxOf } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -189,8 +189,8 @@ export const layer = Layer.effect(
             ) s
             WHERE ${sql.and(matches)}
             ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
-          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`
-        return rows.map((row) => decodeSandbox(row))
+          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
+        return rows.map((values) => sandboxOf(values))
       }, guard),
 
       recent: (grantId) => guard(recentRows(grantId)),

@@ -3,19 +3,17 @@ import { Hints, WORK } from "@slipway/domain/Hints"
 import { type Leased, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Duration, Effect, Layer, Schema } from "effect"
-import { SqlClient, SqlSchema } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { Renewals } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
-import { COLUMNS, SandboxRow } from "./SandboxRow.ts"
+import { COLUMNS, sandboxOf, WIDTH } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
-const LeasedRow = Schema.Struct({
-  ...SandboxRow.fields,
-  fence: Int8,
-  agentSession: Schema.NullOr(Schema.String),
-  moved: Schema.NullOr(Schema.Literals(["drained", "lost"]))
-})
+/** What a statement says of a lease after the columns of its sandbox: fence, session of the agent, why it was moved. */
+const decodeLease = Schema.decodeUnknownSync(
+  Schema.Tuple([Int8, Schema.NullOr(Schema.String), Schema.NullOr(Schema.Literals(["drained", "lost"]))])
+)
 
 export const layer = Layer.effect(
   Leases,
@@ -48,13 +46,9 @@ export const layer = Layer.effect(
           ) next ON next.id = s.id LEFT JOIN drained_machines d ON d.machine = s.machine
           WHERE s.work = ${work} AND ${isFree}
           ORDER BY next.turn, s.work_since, s.created_at, s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED`
-        const rows = yield* SqlSchema.findAll({
-          Request: Schema.Void,
-          Result: LeasedRow,
-          // As `leaseOrder` says: first of all boots those that find room, then of these and the turns. Only rows with work are read: 2 ms,
-          // and as much for the plan, with 200 of them among 100,000 at rest (2026-11-23).
-          execute: () =>
-            sql`
+        // As `leaseOrder` says: first of all boots those that find room, then of these and the turns. Only rows with work are read: 2 ms,
+        // and as much for the plan, with 200 of them among 100,000 at rest (2026-11-23).
+        const rows = yield* sql`
             WITH waiting AS (
               SELECT *, held + count(*) FILTER (WHERE free) OVER (PARTITION BY grant_id, work ORDER BY ${age}) AS turn
               FROM (
@@ -87,14 +81,12 @@ export const layer = Layer.effect(
               moved_fence = CASE WHEN taken.origin IS NOT NULL THEN s.fence + 1 END,
               lease_until = now() + make_interval(secs => ${LEASE_SECONDS})
             FROM taken WHERE s.id = taken.id
-            RETURNING ${columns}, s.fence, s.agent_session AS "agentSession", s.moved`
-        })(undefined)
-        return rows.map(({ agentSession, fence, moved, ...sandbox }): Leased => ({
-          lease: { sandboxId: sandbox.id, fence },
-          sandbox,
-          agentSession,
-          moved
-        }))
+            RETURNING ${columns}, s.fence, s.agent_session, s.moved`.values
+        return rows.map((values): Leased => {
+          const sandbox = sandboxOf(values)
+          const [fence, agentSession, moved] = decodeLease(values.slice(WIDTH))
+          return { lease: { sandboxId: sandbox.id, fence }, sandbox, agentSession, moved }
+        })
       }, guard),
 
       arrived: Effect.fn("Leases.arrived")(function*({ fence, sandboxId }) {

@@ -27,14 +27,15 @@ import { Approval } from "@slipway/domain/sandbox/schema/Approval"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { DateTime, Effect, Layer, Option, Schema, Struct } from "effect"
+import { DateTime, Effect, Exit, Layer, Option, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
+import * as Batches from "./Batches.ts"
 import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
-import { COLUMNS, decodeSandbox, LIST_COLUMNS } from "./SandboxRow.ts"
+import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -42,6 +43,13 @@ import { textArray } from "./TextArray.ts"
 const creationRoute = (forkOf: SandboxId | null) => forkOf === null ? "sandboxes" : `sandboxes/${forkOf}/fork`
 /** `route` of the keys of POST /sandboxes/{id}/messages. */
 const messagesRoute = (id: SandboxId) => `sandboxes/${id}/messages`
+
+/** Sandboxes that one statement reads, and statements at once. */
+const READS_AT_ONCE = { most: 32, underWay: 2 }
+/** Creations that one statement makes. */
+const BATCH = 64
+/** Characters of their JSON, and of one more. */
+const BATCH_CHARACTERS = 1024 * 1024
 
 const encodeColumns = Schema.encodeSync(
   Sandbox.mapFields(Struct.pick(["approvals", "publications", "setupTime", "tokens", "turn", "usage"])),
@@ -87,13 +95,27 @@ export const layer = Layer.effect(
         client`
           SELECT ${columns}, s.fence FROM sandboxes s
           WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
-          ${lock ? sql`FOR UPDATE` : sql``}`,
+          ${lock ? sql`FOR UPDATE` : sql``}`.values,
         ([row]) =>
           row === undefined
             ? Effect.fail(new SandboxNotFound())
-            : Effect.succeed({ sandbox: decodeSandbox(row), fence: Number(row["fence"]) })
+            : Effect.succeed({ sandbox: sandboxOf(row), fence: Number(row[WIDTH]) })
       )
     }
+
+    const find = Batches.make({
+      client: reads,
+      run: (asked: ReadonlyArray<{ readonly id: SandboxId; readonly grantId: string }>) =>
+        Effect.map(
+          reads`
+          SELECT ${columns}, k.n
+          FROM unnest(${textArray(asked.map(({ id }) => id))}::text[], ${textArray(asked.map(({ grantId }) => grantId))}::uuid[])
+            WITH ORDINALITY AS k(id, grant_id, n)
+          JOIN sandboxes s ON s.id = k.id AND s.grant_id = k.grant_id`.values,
+          (rows) => Batches.placed(asked, rows, (row) => row[WIDTH])
+        ),
+      ...READS_AT_ONCE
+    })
 
     /** Makes visible what the lease that records a checkpoint put of it last. */
     const keepCheckpoint = ({ id }: Sandbox, { data }: SandboxEventOf<"sandbox.checkpoint">, at: DateTime.Utc, fence: number) =>
@@ -201,75 +223,182 @@ export const layer = Layer.effect(
         fingerprint = excluded.fingerprint, sandbox_id = excluded.sandbox_id, command_id = excluded.command_id, created_at = now()
       WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
 
-    /** One statement and one fsync. `None`: the key is bound already, by a transaction that has committed. */
-    const insert = Effect.fnUntraced(function*({ creation, keyed, organizationId, trace = null }: CreationRequest) {
-      const at = iso(creation.createdAt)
-      const { entries, sandbox } = recordingOf(initial(creation), created(creation), creation.createdAt)
-      const { metadata, repos } = sandbox
-      const state = encodeState(sandbox)
-      const origin = sandbox.origin === null ? null : JSON.stringify(sandbox.origin)
+    /** What `insert` takes of a request, encoded by whoever asks. */
+    const prepare = Effect.fnUntraced(function*({ creation, keyed, organizationId, trace = null }: CreationRequest) {
+      const events = created(creation)
+      const { entries, sandbox } = recordingOf(initial(creation), events, creation.createdAt)
+      const { approvals, publications, usage } = encodeColumns(sandbox)
+      const { createdAt, ...fixed } = creation
+      const { grantId, id } = creation
       const route = creationRoute(creation.origin?.sandboxId ?? null)
-      const bound = keyed === null
-        ? sql`SELECT 1`
-        : sql`${bind({ grantId: creation.grantId, route, keyed, id: creation.id, commandId: null })} RETURNING 1`
-      const task = organizationId === null
-        ? sql`1`
-        : sql`start_task(id, ${creation.createdBy}, ${organizationId}, ${repos[0]?.fullName ?? ""}, ${at}, ${yield* ids.uuid7})`
-      const traced = trace === null
-        ? sql``
-        : sql`, traced AS (INSERT INTO traces (sandbox_id, turn_id, traceparent) SELECT made.id, '', ${trace} FROM made)`
-      const inserted = yield* sql`
-        WITH bound AS (
-          ${bound}
+      const key = keyed?.key ?? null
+      const row = JSON.stringify({
+        ...fixed,
+        at: iso(createdAt),
+        repoNames: sandbox.repos.map(({ fullName }) => fullName.toLowerCase()),
+        status: sandbox.status,
+        initiator: sandbox.initiator,
+        approvals,
+        publications,
+        usage,
+        revision: sandbox.revision,
+        lastSeq: sandbox.lastSeq,
+        logBytes: sandbox.logBytes,
+        deadlineAt: iso(nextDeadline(sandbox, limits)),
+        work: workOf(sandbox),
+        entries,
+        route,
+        key,
+        fingerprint: keyed?.fingerprint,
+        trace,
+        organizationId,
+        repo: sandbox.repos[0]?.fullName ?? "",
+        eventId: organizationId === null ? null : yield* ids.uuid7
+      })
+      return { id, grantId, route, key, row, sandbox, topics: topicsOf({ before: initial(creation), events, sandbox }) }
+    })
+    type Prepared = Effect.Success<ReturnType<typeof prepare>>
+
+    /**
+     * One statement and one fsync, for as many as there are. Ids of those that were made: a key of the others is bound already, by a
+     * transaction that has committed. What others may hold is locked in one order, so that no two wait for each other: keys by name, then
+     * where tasks are attributed, then feeds.
+     */
+    const insert = (prepared: ReadonlyArray<Prepared>) =>
+      prepared.length === 0 ? Effect.succeed(new Set<string>()) : Effect.map(
+        sql<{ readonly id: string }>`
+        WITH asked AS MATERIALIZED (
+          SELECT * FROM json_to_recordset(${`[${prepared.map(({ row }) => row).join(",")}]`}::json) AS r(
+            id text, "grantId" uuid, "createdBy" text, at timestamptz, title text, repos jsonb, "repoNames" text[], prompt text, model text,
+            "agentRuntime" text, "reasoningEffort" text, "toolApprovalMode" text, metadata jsonb, origin jsonb, status text,
+            initiator text, approvals jsonb, publications jsonb, usage jsonb, revision bigint, "lastSeq" bigint, "logBytes" bigint,
+            "deadlineAt" timestamptz, work text, entries json, route text, key text, fingerprint text, trace text, "organizationId" uuid,
+            repo text, "eventId" uuid
+          )
+        ), bound AS (
+          INSERT INTO idempotency_keys AS known (grant_id, route, key, fingerprint, sandbox_id)
+          SELECT "grantId", route, key, fingerprint, id FROM asked WHERE key IS NOT NULL ORDER BY "grantId", route, key
+          ON CONFLICT (grant_id, route, key) DO UPDATE SET
+            fingerprint = excluded.fingerprint, sandbox_id = excluded.sandbox_id, command_id = excluded.command_id, created_at = now()
+          WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})
+          RETURNING sandbox_id
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
             tool_approval_mode, metadata, origin, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
             log_bytes, deadline_at, work, work_since, work_seq
           )
-          SELECT ${creation.id}, ${creation.grantId}::uuid, ${creation.createdBy}, ${at}::timestamptz, ${creation.title},
-            ${JSON.stringify(repos)}::jsonb, ${textArray(repos.map(({ fullName }) => fullName.toLowerCase()))}::text[],
-            ${creation.prompt}, ${creation.model}, ${creation.agentRuntime}, ${creation.reasoningEffort},
-            ${creation.toolApprovalMode}, ${JSON.stringify(metadata)}::jsonb, ${origin}::jsonb, ${sandbox.status}, ${sandbox.initiator},
-            ${at}::timestamptz, ${state.approvals}::jsonb, ${state.publications}::jsonb, ${state.usage}::jsonb,
-            ${sandbox.revision}::bigint, ${sandbox.lastSeq}::bigint, ${sandbox.logBytes}::bigint,
-            ${iso(nextDeadline(sandbox, limits))}::timestamptz, ${workOf(sandbox)}, now(), ${sandbox.lastSeq}::bigint
-          FROM bound RETURNING id
+          SELECT id, "grantId", "createdBy", at, title, repos, "repoNames", prompt, model, "agentRuntime", "reasoningEffort",
+            "toolApprovalMode", metadata, origin, status, initiator, at, approvals, publications, usage, revision, "lastSeq",
+            "logBytes", "deadlineAt", work, now(), "lastSeq"
+          FROM asked WHERE key IS NULL OR id IN (SELECT sandbox_id FROM bound)
+          RETURNING id
         ), logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
-          SELECT made.id, e.seq, ${at}::timestamptz, e.type, e.part, e.wire
-          FROM made, jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        )${traced}
-        SELECT ${task} FROM made`
-      if (inserted.length > 0) yield* audit.append(securityEvents(creation.id, created(creation), creation.createdAt))
-      return inserted.length > 0 ? Option.some(sandbox) : Option.none()
+          SELECT a.id, e.seq, a.at, e.type, e.part, e.wire
+          FROM made JOIN asked a USING (id), json_to_recordset(a.entries) AS e(seq bigint, type text, part text, wire text)
+        ), traced AS (
+          INSERT INTO traces (sandbox_id, turn_id, traceparent)
+          SELECT id, '', trace FROM made JOIN asked USING (id) WHERE trace IS NOT NULL
+        ), attributed AS MATERIALIZED (
+          SELECT pg_advisory_xact_lock_shared(hashtextextended('attribution/' || "organizationId", 0))
+          FROM (SELECT DISTINCT "organizationId" FROM asked WHERE "organizationId" IS NOT NULL) o
+        )
+        SELECT id, CASE WHEN "organizationId" IS NOT NULL
+          THEN start_task(id, "createdBy", "organizationId", repo, at, "eventId") END
+        FROM (
+          SELECT a.* FROM made JOIN asked a USING (id)
+          LEFT JOIN recipient_touches t ON t.organization_id = a."organizationId" AND t.recipient_id = a."createdBy"
+          LEFT JOIN credit_claims c ON c.id = t.claim_id
+          WHERE (SELECT count(*) FROM attributed) >= 0
+          ORDER BY c.grant_id NULLS FIRST OFFSET 0
+        ) started`,
+        (rows) => new Set(rows.map(({ id }) => id))
+      )
+
+    /**
+     * Within a transaction: of these, those that the limit leaves no room for. Creations of one grant wait for each other, so each
+     * counts those before it. One whose key is bound makes nothing, and needs no room.
+     */
+    const beyond = Effect.fnUntraced(function*(prepared: ReadonlyArray<Prepared>, limit: number) {
+      // The weakest lock that excludes itself: whoever only refers to the grant does not wait.
+      yield* sql`
+        SELECT FROM grants WHERE id = ANY(${textArray(prepared.map(({ grantId }) => grantId))}::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+      const asked = JSON.stringify(prepared.map(({ grantId, id, key, route }) => ({ id, grantId, route, key })))
+      const rows = yield* sql<{ readonly id: string; readonly known: boolean; readonly active: bigint }>`
+        SELECT r.id,
+          EXISTS (
+            SELECT FROM idempotency_keys k WHERE k.grant_id = r."grantId" AND k.route = r.route AND k.key = r.key
+              AND k.created_at >= now() - make_interval(days => ${RETENTION_DAYS})
+          ) AS known,
+          (SELECT count(*) FROM (
+            SELECT FROM sandboxes s
+            WHERE s.grant_id = r."grantId" AND s.status IN ('queued', 'creating', 'running', 'terminating') LIMIT ${limit}
+          ) active) AS active
+        FROM json_to_recordset(${asked}::json) AS r(id text, "grantId" uuid, route text, key text)`
+      const found = new Map(rows.map((row) => [row.id, row]))
+      const making = new Map<string, number>()
+      return prepared.filter(({ grantId, id }) => {
+        const { active = 0n, known = false } = found.get(id) ?? {}
+        if (known) return false
+        const before = Number(active) + (making.get(grantId) ?? 0)
+        if (before >= limit) return true
+        making.set(grantId, (making.get(grantId) ?? 0) + 1)
+        return false
+      })
+    })
+
+    type Made = Exit.Exit<Sandbox | null, ConcurrencyLimitExceeded | SandboxIdTaken>
+
+    const makeWithin = Effect.fnUntraced(function*(prepared: ReadonlyArray<Prepared>) {
+      const refused = maxActive === null ? [] : yield* beyond(prepared, maxActive)
+      const made = yield* insert(prepared.filter((one) => !refused.includes(one)))
+      const topics = prepared.flatMap(({ id, topics }) => made.has(id) ? topics : [])
+      if (topics.length > 0) yield* sql.afterCommit(hints.publish([...new Set(topics)]))
+      return prepared.map((one): Made =>
+        maxActive !== null && refused.includes(one)
+          ? Exit.fail(new ConcurrencyLimitExceeded({ limit: maxActive }))
+          : Exit.succeed(made.has(one.id) ? one.sandbox : null)
+      )
+    })
+
+    /** Of each the sandbox that was made; `null`: its key is bound. */
+    const makeAll = (prepared: ReadonlyArray<Prepared>) => {
+      const made = maxActive === null ? makeWithin(prepared) : sql.withTransaction(makeWithin(prepared))
+      if (prepared.length > 1) return made
+      return Effect.catchReason(made, "SqlError", "UniqueViolation", () => Effect.succeed([Exit.fail(new SandboxIdTaken()) as Made]))
+    }
+
+    const make = Batches.make({
+      client: sql,
+      run: makeAll,
+      most: BATCH,
+      underWay: 1,
+      weight: { of: ({ row }) => row.length, most: BATCH_CHARACTERS },
+      apart: ({ grantId, key, route }) => key === null ? null : `${grantId} ${route} ${key}`
     })
 
     /**
-     * As `insert`, of what is kept: `Checkpoints.prune` waits for the row's lock, and looks for forks once it has it. What is
+     * As `make`, of what is kept: `Checkpoints.prune` waits for the row's lock, and looks for forks once it has it. What is
      * not kept any more may have been when the key was bound.
      */
-    const insertFork = <A, E>(make: Effect.Effect<A, E>, { checkpoint, sandboxId }: Origin) =>
+    const makeFork = ({ creation, keyed }: CreationRequest, prepared: Prepared, { checkpoint, sandboxId }: Origin) =>
       sql.withTransaction(Effect.gen(function*() {
         const kept = yield* sql`
           SELECT FROM checkpoints WHERE sandbox_id = ${sandboxId} AND checkpoint = ${checkpoint} FOR KEY SHARE`
-        return kept.length === 0 ? yield* new CheckpointNotFound() : yield* make
-      }))
-
-    /** As `insert`, within the limit. Creations of one grant wait for each other, so each counts those before it. */
-    const insertLimited = (request: CreationRequest, limit: number) =>
-      sql.withTransaction(Effect.gen(function*() {
-        const { grantId } = request.creation
-        // The weakest lock that excludes itself: whoever only refers to the grant does not wait.
-        yield* sql`SELECT FROM grants WHERE id = ${grantId} FOR NO KEY UPDATE`
-        const made = yield* insert(request)
-        if (Option.isNone(made)) return made
-        const active = yield* sql`
-          SELECT FROM sandboxes
-          WHERE grant_id = ${grantId} AND status IN ('queued', 'creating', 'running', 'terminating')
-          LIMIT ${limit + 1}`
-        return active.length > limit ? yield* new ConcurrencyLimitExceeded({ limit }) : made
-      }))
+        if (kept.length === 0) return yield* new CheckpointNotFound()
+        const [outcome = Exit.die("no outcome")] = yield* makeAll([prepared])
+        const made = yield* outcome
+        if (made !== null) yield* audit.append(securityEvents(creation.id, created(creation), creation.createdAt))
+        return made
+      })).pipe(
+        Effect.catchTag("CheckpointNotFound", (error) =>
+          Effect.flatMap(
+            keyed === null ? Effect.succeed(null) : replay(creation.grantId, keyed, sandboxId),
+            (known) => known === null ? Effect.fail(error) : Effect.succeed(null)
+          )),
+        guard
+      )
 
     const boundTo = SqlSchema.findOneOption({
       Request: Schema.Struct({ grantId: Schema.String, route: Schema.String, key: Schema.String }),
@@ -345,31 +474,19 @@ export const layer = Layer.effect(
       create: Effect.fn("SandboxStore.create")(function*(request) {
         const { creation, keyed } = request
         const { origin } = creation
-        const within = maxActive === null ? insert(request) : insertLimited(request, maxActive)
-        const make = origin === null ? within : insertFork(within, origin)
+        const prepared = yield* prepare(request)
         for (;;) {
-          const made = yield* make.pipe(
-            Effect.catchReason("SqlError", "UniqueViolation", () => Effect.fail(new SandboxIdTaken())),
-            Effect.catchTag("CheckpointNotFound", (error) =>
-              Effect.flatMap(
-                keyed === null ? Effect.succeed(null) : replay(creation.grantId, keyed, origin?.sandboxId ?? null),
-                (known) => known === null ? Effect.fail(error) : Effect.succeed(Option.none())
-              ))
-          )
-          if (Option.isSome(made)) {
-            yield* hints.publish(topicsOf({ before: initial(creation), events: created(creation), sandbox: made.value }))
-            return { sandbox: made.value, replayed: false }
-          }
-          const known = keyed === null ? null : yield* replay(creation.grantId, keyed, origin?.sandboxId ?? null)
+          const made = yield* origin === null ? make(prepared) : makeFork(request, prepared, origin)
+          if (made !== null) return { sandbox: made, replayed: false }
+          const known = keyed === null ? null : yield* guard(replay(creation.grantId, keyed, origin?.sandboxId ?? null))
           // The binding expired between the two statements: the key is free again.
-          if (known === null) continue
-          return { sandbox: known, replayed: true }
+          if (known !== null) return { sandbox: known, replayed: true }
         }
-      }, guard),
+      }),
 
       replay: (grantId, keyed, forkOf) => guard(replay(grantId, keyed, forkOf)),
 
-      find: (key) => guard(Effect.map(read(key, false), ({ sandbox }) => sandbox)),
+      find: (key) => Effect.flatMap(find(key), (row) => row === null ? Effect.fail(new SandboxNotFound()) : Effect.succeed(sandboxOf(row))),
 
       list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
         const bytes = sql`
@@ -384,8 +501,8 @@ export const layer = Layer.effect(
             ${status === null ? sql`` : sql`AND s.status = ${status}`}
             ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
           ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
-          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`
-        return rows.map((row) => decodeSandbox(row))
+          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
+        return rows.map((row) => sandboxOf(row))
       }, guard),
 
       log: (id, after, limit) =>

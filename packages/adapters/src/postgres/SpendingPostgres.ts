@@ -20,9 +20,14 @@ import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/mo
 import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Batches from "./Batches.ts"
 import { Reads } from "./Database.ts"
 import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
+import { textArray } from "./TextArray.ts"
+
+/** Grants that one statement looks at, and statements at once. */
+const AT_ONCE = { most: 32, underWay: 2 }
 
 const AccountColumns = { spent: Int8, reserved: Int8, wanted: Int8 }
 const GrantRow = Schema.Struct({ ...AccountColumns, own: Schema.Boolean, budget: Schema.NullOr(Int8) })
@@ -127,6 +132,22 @@ export const layer = Layer.effect(
         output_tokens = least(output_tokens + ${output}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint)
       WHERE sandbox_id = ${sandboxId}`
 
+    /** How a grant stands, and a sandbox of it; `null`: there is no such grant. */
+    const stand = Batches.make({
+      client: reads,
+      run: (asked: ReadonlyArray<{ readonly grantId: string; readonly sandboxId: string | null }>) =>
+        Effect.map(
+          reads`
+          SELECT k.n, ${grantColumns}, s.spent AS "sandboxSpent", s.wanted AS "sandboxWanted"
+          FROM unnest(${textArray(asked.map(({ grantId }) => grantId))}::uuid[],
+            ${textArray(asked.map(({ sandboxId }) => sandboxId ?? ""))}::text[]) WITH ORDINALITY AS k(grant_id, sandbox_id, n)
+          JOIN grants ON grants.id = k.grant_id LEFT JOIN grant_spending g ON g.grant_id = grants.id
+          LEFT JOIN sandbox_spending s ON s.sandbox_id = k.sandbox_id AND s.grant_id = grants.id`,
+          (rows) => Batches.placed(asked, rows, (row) => row["n"])
+        ),
+      ...AT_ONCE
+    })
+
     /** Takes what a call came to from the organization's credits, and gives back what was reserved for it. */
     const draw = Effect.fnUntraced(
       function*(purse: PurseRow, { id, sandboxId }: ModelCall, reserved: number, before: number, micros: number) {
@@ -227,12 +248,8 @@ export const layer = Layer.effect(
           const short = purse === null ? null : outOfCredits(purse, purse.credits)
           if (short !== null) return short
         }
-        const [row] = yield* reads`
-          SELECT ${grantColumns}, s.spent AS "sandboxSpent", s.wanted AS "sandboxWanted"
-          FROM grants LEFT JOIN grant_spending g ON g.grant_id = grants.id
-          LEFT JOIN sandbox_spending s ON s.sandbox_id = ${sandboxId}::text AND s.grant_id = grants.id
-          WHERE grants.id = ${grantId}`
-        const grant = row === undefined || row["own"] === null ? noGrant : decodeGrant(row)
+        const row = yield* stand({ grantId, sandboxId })
+        const grant = row === null || row["own"] === null ? noGrant : decodeGrant(row)
         const limits = limitsOf(grant, configured)
         const of = isExhausted(grant, limits.grant) ?
           "grant" as const

@@ -20,6 +20,14 @@ export const passes = (error: SqlError.SqlError): boolean => {
   return error.isRetryable || cause instanceof Error && "code" in cause && typeof cause.code === "string" && PASSING.test(cause.code)
 }
 
+/** SQLSTATE of trouble with the connection (08), resources (53), an operator (57), the system (58, XX). PostgreSQL 18, appendix A. */
+const OF_THE_SERVER = /^(?:08|5[378]|XX)/u
+
+/** Whether the server said no to what was asked, or to when: its transaction is rolled back. */
+export const wasRefused = ({ reason: { cause } }: SqlError.SqlError): boolean =>
+  cause instanceof Error && "code" in cause && typeof cause.code === "string" && /^[0-9A-Z]{5}$/u.test(cause.code) &&
+  !OF_THE_SERVER.test(cause.code)
+
 const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.some((reason) => {
     const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : null
@@ -30,7 +38,10 @@ const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
  * How long a caller waits for the store, whatever holds it up: a connection that cannot be had, a server that says nothing.
  * Longer than one statement may take.
  */
-const ANSWER_MILLIS = 9_000
+export const ANSWER_MILLIS = 9_000
+
+/** What is said then. */
+export const unanswered = () => new StoreUnavailable({ cause: new Error(`no answer within ${ANSWER_MILLIS} ms`) })
 
 /**
  * Real time: it bounds what the network does, and no rule counts on it. What was begun is interrupted in the background,
@@ -41,7 +52,7 @@ const answered = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     Effect.callback<A, E | StoreUnavailable>((resume) => {
       const fiber = Effect.runForkWith(context)(self)
       const timer = setTimeout(() => {
-        resume(Effect.fail(new StoreUnavailable({ cause: new Error(`no answer within ${ANSWER_MILLIS} ms`) })))
+        resume(Effect.fail(unanswered()))
         fiber.interruptUnsafe()
       }, ANSWER_MILLIS)
       fiber.addObserver((exit) => {

@@ -8,7 +8,7 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 import { suite as members } from "@slipway/domain/testing/MemberStoreContract"
-import { DateTime, Duration, Effect, Layer } from "effect"
+import { Context, DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 
 const Fixture = Layer.effect(
@@ -57,4 +57,62 @@ it.layer(layer)("the row of a key's rate limit", (it) => {
       const [shared] = yield* sql<{ length: number }>`SELECT cardinality(times) AS length FROM rate_windows WHERE key_id = ${grant.id}`
       assert.isAtMost(shared!.length, Math.ceil(passed / 600) + 1)
     }))
+})
+
+it.layer(layer)("admission by several processes", (it) => {
+  it.effect(
+    "requests of the same keys, users and grants in any order never wait for each other, and are counted exactly",
+    () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const ids = yield* Ids
+        const store = yield* AccessStore
+        const { organizationId } = yield* (yield* MemberStore).owner
+        const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+        const grants = yield* Effect.forEach(
+          [0, 1, 2],
+          () => Effect.flatMap(ids.uuid7, (id) => store.createGrant({ id, name: id, organizationId, createdAt }))
+        )
+        const users = yield* Effect.forEach(
+          [0, 1, 2],
+          Effect.fnUntraced(function*() {
+            const id = `user_${yield* ids.ulid}`
+            return (yield* (yield* MemberStore).addUser({ id, name: "Grace", email: null, githubLogin: null, createdAt })).id
+          })
+        )
+        const digests = yield* Effect.forEach(
+          Array.from({ length: 9 }, (_, i) => i),
+          Effect.fnUntraced(function*(i) {
+            const id = yield* ids.uuid7
+            const of = { grantId: grants[i % 3]!.grant.id, userId: users[Math.floor(i / 3)]! }
+            const record = { id, ...of, label: "", prefix: "sbx_live_", last4: "aB3d", scopes: [], createdAt, expiresAt: null }
+            yield* store.createKey(record, ids.digest(id), 100)
+            return ids.digest(id)
+          })
+        )
+        const limits = { credential: 10_000, user: 10_000, grant: 10_000 }
+        const admitAll = (store: AccessStore["Service"], shift: number) =>
+          Effect.forEach(
+            Array.from({ length: 270 }, (_, i) => digests[(i * (shift % 2 === 0 ? 4 : 5) + shift) % 9]!),
+            (digest) => store.admit(digest, limits),
+            { concurrency: 27 }
+          )
+        // The windows are there: making them is not what is looked at.
+        yield* admitAll(store, 0)
+        const processes = yield* Effect.forEach([1, 2, 3, 4], () => Layer.build(Layer.fresh(AccessStorePostgres.layer)))
+        const deadlocks = Effect.map(
+          sql<{ readonly deadlocks: bigint }>`
+          SELECT deadlocks FROM pg_stat_database WHERE datname = current_database() AND pg_stat_force_next_flush() IS NOT NULL`,
+          ([row]) => row?.deadlocks
+        )
+        const before = yield* deadlocks
+        yield* Effect.forEach(processes, (context, i) => admitAll(Context.get(context, AccessStore), i), { concurrency: "unbounded" })
+        for (const digest of digests) {
+          const admission = yield* store.admit(digest, { ...limits, grant: 1_000_000, user: 1_000_000 })
+          assert.strictEqual(admission?.rate.remaining, limits.credential - 5 * 30 - 1)
+        }
+        assert.strictEqual(yield* deadlocks, before)
+      }),
+    60_000
+  )
 })
