@@ -5,7 +5,7 @@ import os from "node:os"
 import { columns } from "../src/commands/Output.ts"
 import { judge, type Kept, keptOf } from "./Judge.ts"
 import type { Measurement } from "./Measurement.ts"
-import { type Group, groups } from "./Rows.ts"
+import { groups } from "./Rows.ts"
 import { median, number } from "./Statistics.ts"
 
 const RATIOS = new URL("ratios.json", import.meta.url)
@@ -47,7 +47,7 @@ const reachOf = ({ reach: { least, most, times }, unit }: Measurement) =>
 const table = (
   measured: ReadonlyArray<Measurement>,
   kept: Readonly<Record<string, Kept>> | null,
-  leftOut: ReadonlyArray<Group["rows"][number]>
+  leftOut: ReadonlyArray<{ readonly what: string; readonly reason: string }>
 ) =>
   columns([
     ["", "", "ours", "theirs", "", "ratio", ...kept === null ? [] : ["kept"], "reach", "", ""],
@@ -67,9 +67,7 @@ const table = (
         Object.entries(row.notes ?? {}).map(([name, value]) => `${name} ${value}`).join("; ")
       ]
     }),
-    ...leftOut.map((
-      { id, what }
-    ) => [what, "", "", "", "", "", ...kept === null ? [] : [""], "", "left out", `nothing to say in short: --only ${id}`])
+    ...leftOut.map(({ reason, what }) => [what, "", "", "", "", "", ...kept === null ? [] : [""], "", "left out", reason])
   ])
 
 /** Whether nothing fell and no limit was passed. Progress goes to standard error. */
@@ -85,6 +83,7 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   const wanted = known.filter(({ id }) => only.length === 0 || only.includes(id))
   const measured: Array<Measurement> = []
   const failures: Array<string> = []
+  const skipped = new Map<string, string>()
   const began = performance.now()
   const [busy = 0] = os.loadavg()
   if (busy > os.cpus().length / 2) process.stderr.write(`bench: the machine is not quiet, its load is ${number(busy)}: ratios say little\n`)
@@ -94,11 +93,21 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
     if (ids.size === 0) continue
     try {
       const module = await load()
-      measured.push(...await module.measure({ quick: isShort, only: ids, profile, say: (line) => say(`${name}: ${line}`) }))
+      measured.push(
+        ...await module.measure({
+          quick: isShort,
+          only: ids,
+          profile,
+          say: (line) => say(`${name}: ${line}`),
+          skip: (id, reason) => void skipped.set(id, reason)
+        })
+      )
     } catch (error) {
       failures.push(`${name}: ${error instanceof Error ? error.stack ?? error.message : String(error)}`)
     }
-    for (const id of ids) if (!measured.some((row) => row.id === id)) failures.push(`${id}: nothing was measured`)
+    for (const id of ids) {
+      if (!skipped.has(id) && !measured.some((row) => row.id === id)) failures.push(`${id}: nothing was measured`)
+    }
   }
 
   const kept = isShort ? readKept() : null
@@ -107,7 +116,11 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   failures.push(...judged.flatMap(({ judgement }) => judgement.failures))
   const rounds = isShort ? "quick rounds" : "full rounds"
   process.stdout.write(`${machine()}, ${at.slice(0, 10)}, ${rounds}, ${((performance.now() - began) / 1000).toFixed(0)} s\n\n`)
-  process.stdout.write(`${table(measured, kept, wanted.filter((row) => isShort && !row.quick))}\n`)
+  const leftOut = wanted.flatMap(({ id, quick, what }) => {
+    const reason = skipped.get(id) ?? (isShort && !quick ? `nothing to say in short: --only ${id}` : undefined)
+    return reason === undefined ? [] : [{ what, reason }]
+  })
+  process.stdout.write(`${table(measured, kept, leftOut)}\n`)
   if (json !== null) {
     const rows = judged.map(({ judgement, row }) => ({
       ...row,

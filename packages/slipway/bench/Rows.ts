@@ -11,6 +11,8 @@ export interface Options {
   readonly profile: string | null
   /** Tells on standard error how far it is: for what takes more than some seconds. */
   readonly say: (line: string) => void
+  /** A row cannot be measured here: `reason` says why, and the command that helps. It is no failure. */
+  readonly skip: (id: string, reason: string) => void
 }
 
 export interface RowsModule {
@@ -68,5 +70,65 @@ export const groups: ReadonlyArray<Group> = [
       { id: "append-large", what: "events of one turn where 10,000,000 are, beside where 10,000 are", quick: false }
     ],
     load: () => import("./api/Large.ts")
+  },
+  {
+    name: "imports",
+    rows: [
+      { id: "rules-ms", what: "import of the domain's rules as they are published, beyond bare Node: processor time", quick: true },
+      { id: "rules-mb", what: "the same: memory", quick: true },
+      { id: "rules-sources-ms", what: "the same of their sources, of which Node strips the types: processor time", quick: true },
+      { id: "rules-sources-mb", what: "the same: memory", quick: true }
+    ],
+    load: () => import("./imports/Imports.ts")
+  },
+  // Real agents come from where `slipway agents install` put them: `.slipway` of the checkout, or SLIPWAY_DATA_DIR. Peers come from where
+  // `peers/Installed.ts` says. What is not there is left out; nothing is fetched.
+  {
+    name: "boot",
+    rows: [
+      {
+        id: "boot-offline",
+        what: "creation to its turn's start, offline agent, beside worktree, spawn and handshake by a script",
+        quick: true
+      },
+      { id: "boot-codex", what: "the same, codex", quick: true },
+      { id: "boot-offline-bubblewrap", what: "the same, offline agent in a box, beside bwrap by the script", quick: true },
+      { id: "boot-codex-bubblewrap", what: "the same, codex in a box", quick: true }
+    ],
+    load: () => import("./boot/Boot.ts")
+  },
+  {
+    name: "start",
+    rows: [
+      { id: "start", what: "npm start to the first 200, beside node and pg by hand on the same embedded Postgres", quick: true },
+      { id: "start-memory", what: "memory of that process at rest", quick: true },
+      { id: "start-bundle", what: "the same of the built server, where there is one", quick: true },
+      { id: "start-bundle-memory", what: "memory of that process at rest", quick: true }
+    ],
+    load: () => import("./start/Start.ts")
+  },
+  {
+    name: "lifecycles",
+    rows: [
+      { id: "lifecycles-1", what: "create, turn with an edit, draft pull request, end: a minute, 1 client, beside a script", quick: true },
+      { id: "lifecycles-4", what: "the same, 4 clients", quick: true },
+      { id: "lifecycles-cpu", what: "processor time of all processes of one of those", quick: true }
+    ],
+    load: () => import("./lifecycles/Lifecycles.ts")
+  },
+  {
+    name: "peers",
+    rows: ["opencode", "sandbox-agent"].flatMap((peer) => [
+      { id: `${peer}-create`, what: `create a session until it is answered, beside ${peer}`, quick: false },
+      {
+        id: `${peer}-first-word`,
+        what: `create a session and prompt it, until the agent's first word on the stream, beside ${peer}`,
+        quick: false
+      },
+      { id: `${peer}-read`, what: `read a session, beside ${peer}`, quick: false },
+      { id: `${peer}-event`, what: `a prompt until the agent's first word on the stream, beside ${peer}`, quick: false },
+      { id: `${peer}-replay`, what: `all that was said in a session of 50 turns, beside ${peer}`, quick: false }
+    ]),
+    load: () => import("./peers/Peers.ts")
   }
 ]

@@ -3,7 +3,7 @@
  * (`ByHand.ts` says what that leaves out). Ours is what a client sees: from sending the creation until its stream has
  * `turn.started`; theirs ends in the moment in which the prompt is sent. The repository was fetched and each agent ran before.
  *
- * Alone: `node packages/slipway/bench/processes.ts boot --quick`.
+ * Alone: `npm run bench -- boot --quick`.
  */
 import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
@@ -19,7 +19,7 @@ import { fileURLToPath } from "node:url"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
-import type { Options } from "../ProcessRows.ts"
+import type { Options } from "../Rows.ts"
 import * as ByHand from "./ByHand.ts"
 
 const FILES = 200

@@ -18,7 +18,7 @@ import * as ByHand from "../boot/ByHand.ts"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
-import type { Options } from "../ProcessRows.ts"
+import type { Options } from "../Rows.ts"
 
 const checkout = path.resolve(import.meta.dirname, "../../../..")
 const ROUNDS = 5

@@ -16,7 +16,7 @@ import { agentByHand, agentsFolder, catalogue, KEY, median } from "../boot/Boot.
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
-import type { Options } from "../ProcessRows.ts"
+import type { Options } from "../Rows.ts"
 import * as Opencode from "./Opencode.ts"
 import type { Peer, Session } from "./Peer.ts"
 import * as Program from "./Program.ts"

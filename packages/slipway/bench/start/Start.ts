@@ -6,7 +6,7 @@
  *
  * Where `npm run bundle` left a built server in `dist/slipway`, it is measured too, by an `npm start` of its own.
  *
- * Alone: `node packages/slipway/bench/processes.ts start --quick`.
+ * Alone: `npm run bench -- start --quick`.
  */
 import { Effect } from "effect"
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
@@ -19,7 +19,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
-import type { Options } from "../ProcessRows.ts"
+import type { Options } from "../Rows.ts"
 
 const checkout = path.resolve(import.meta.dirname, "../../../..")
 const LONGEST = 60
