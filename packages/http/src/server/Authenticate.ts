@@ -135,8 +135,7 @@ export const make = Effect.gen(function*() {
   const byKey = (address: string, key: Redacted.Redacted) =>
     Effect.map(
       access.admit(key, limits),
-      (admission): Caller =>
-        admission === null ? stranger(address, invalid) : { principal: ofKey(admission), rate: admission.rate }
+      (admission): Caller => admission === null ? stranger(address, invalid) : { principal: ofKey(admission), rate: admission.rate }
     )
 
   /** Tells the audit log, and gives the refusal. */

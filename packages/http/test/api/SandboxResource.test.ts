@@ -63,5 +63,5 @@ describe("the sandbox of the interface", () => {
       JSON.stringify({ data: page.data.map(encoded), nextCursor: page.nextCursor }),
       JSON.stringify(Schema.encodeSync(SandboxPage)(page))
     )
-})
+  })
 })
