@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { format, Timestamp } from "@slipway/domain/Timestamp"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -27,5 +27,17 @@ describe("a timestamp", () => {
   it.prop("keeps every instant", [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 253402300799999 }))], ([millis]) => {
     const instant = DateTime.makeUnsafe(millis)
     assert.deepStrictEqual(decode(encode(instant)), Result.succeed(instant))
+  })
+
+  it.prop("is formatted as it is encoded, also before 1970, after 9999 and between milliseconds", [
+    Schema.Array(Schema.Finite.check(Schema.isBetween({ minimum: -8.64e15, maximum: 8.64e15 })))
+  ], ([instants]) => {
+    for (const millis of instants) {
+      // The same day twice, and one beside it.
+      for (const near of [millis, Math.trunc(millis / 2), Math.trunc(millis / 2) + 1, 0, -1, 86_399_999]) {
+        const instant = DateTime.makeUnsafe(near)
+        assert.strictEqual(format(instant), encode(instant))
+      }
+    }
   })
 })

@@ -6,7 +6,7 @@ import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { SandboxId, worktreeId } from "@slipway/domain/SandboxId"
 import { RepoRef } from "@slipway/domain/source/RepoRef"
-import { Timestamp, timestamp } from "@slipway/domain/Timestamp"
+import { format, Timestamp, timestamp } from "@slipway/domain/Timestamp"
 import { Schema } from "effect"
 
 const link = (description: string) => Schema.String.annotate({ format: "uri" }).annotateKey({ description })
@@ -63,3 +63,14 @@ export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource
     links: { self, events: `${self}/events`, messages: `${self}/messages` }
   }
 }
+
+/**
+ * As its schema encodes it, without asking it: only instants are written otherwise than they are kept. The tests hold the two
+ * together.
+ */
+export const encoded = (resource: SandboxResource): typeof SandboxResource.Encoded => ({
+  ...resource,
+  createdAt: format(resource.createdAt),
+  startedAt: resource.startedAt === null ? null : format(resource.startedAt),
+  completedAt: resource.completedAt === null ? null : format(resource.completedAt)
+})

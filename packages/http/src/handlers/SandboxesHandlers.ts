@@ -10,17 +10,17 @@ import { InvalidCursor } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
 import { MAX_LIMIT } from "../api/Parameters.ts"
 import type { SandboxPage } from "../api/SandboxesApi.ts"
-import { type SandboxResource, toResource } from "../api/SandboxResource.ts"
+import { encoded, type SandboxResource, toResource } from "../api/SandboxResource.ts"
 import * as ListCursor from "../server/ListCursor.ts"
 import { json } from "../server/Respond.ts"
 import { Settings } from "../server/Settings.ts"
 
-/**
- * Sandboxes as their schema would encode them, without asking it: instants write themselves as the interface has them. A
- * third of the time of a list went there (bench api, 2026-11-21); the tests hold the two together.
- */
-const answer = (body: SandboxResource | typeof SandboxPage.Type, status = 200, headers: Readonly<Record<string, string>> = {}) =>
-  json(JSON.stringify(body), { status, headers })
+/** Sandboxes by {@link encoded}. */
+const answer = (
+  body: typeof SandboxResource.Encoded | typeof SandboxPage.Encoded,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {}
+) => json(JSON.stringify(body), { status, headers })
 
 const keyOf = (headers: { readonly "idempotency-key"?: string }) => Option.fromUndefinedOr(headers["idempotency-key"])
 
@@ -31,8 +31,10 @@ export const layer = HttpApiBuilder.group(
     const sandboxes = yield* Sandboxes
     const { cursorKey, publicUrl } = yield* Settings
 
+    const shown = (sandbox: Sandbox) => encoded(toResource(sandbox, publicUrl))
+
     const accepted = ({ replayed, sandbox }: { readonly sandbox: Sandbox; readonly replayed: boolean }) => {
-      const resource = toResource(sandbox, publicUrl)
+      const resource = shown(sandbox)
       const location = resource.links.self
       return replayed
         ? answer(resource, 200, { location, "idempotent-replayed": "true" })
@@ -57,13 +59,13 @@ export const layer = HttpApiBuilder.group(
         )
         return answer(
           {
-            data: page.map((sandbox) => toResource(sandbox, publicUrl)),
+            data: page.map(shown),
             nextCursor: more === null ? null : ListCursor.encode(cursorKey, by.grantId, more)
-          } satisfies typeof SandboxPage.Type
+          } satisfies typeof SandboxPage.Encoded
         )
       }),
       getSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
-        return answer(toResource(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId), publicUrl))
+        return answer(shown(yield* sandboxes.get(yield* CurrentPrincipal, sandboxId)))
       }),
       getSetup: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return yield* sandboxes.setup(yield* CurrentPrincipal, sandboxId)

@@ -7,13 +7,13 @@ import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Prin
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Clock, DateTime, Effect, Option, type Redacted, Result } from "effect"
+import { Clock, DateTime, Effect, type Redacted, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
-import { Forbidden, InsufficientScope, RateLimited, type Refusal, Unauthorized } from "../api/Errors.ts"
+import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "../api/Errors.ts"
 import { limitKey } from "./ClientAddress.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
-import * as Wire from "./Wire.ts"
+import type * as Wire from "./Wire.ts"
 
 export const REALM = `Bearer realm="slipway"`
 
@@ -49,24 +49,43 @@ export const failures = (limit: number) => {
     ring.next = (ring.next + 1) % limit
     byAddress.delete(address)
     byAddress.set(address, ring)
-    // The least recently seen address comes first.
-    const [first] = byAddress.keys()
-    if (byAddress.size > MAX_ADDRESSES && first !== undefined) byAddress.delete(first)
+    if (byAddress.size > MAX_ADDRESSES) {
+      // The least recently seen address comes first.
+      const [first = ""] = byAddress.keys()
+      byAddress.delete(first)
+    }
     return 0
   }
 }
 
-/** Who makes a request, or why it is refused all the same. Both took, or asked for, a rate slot. */
-interface Caller {
+/** Who makes a request, or why it is refused. `rate`: the slot that it took or asked for; `null`: nobody is known to make it. */
+export interface Caller {
   readonly principal: Result.Result<Principal, Refusal>
-  readonly rate: RateSlot
+  readonly rate: RateSlot | null
+}
+
+/** A refusal for each number of seconds, made once: to make an error takes longer than all else that refuses. They are at most 60. */
+const bySeconds = (reason: string) => {
+  const made = new Map<number, Refusal>()
+  return (seconds: number): Refusal => {
+    const refusal = made.get(seconds) ?? RateLimited.make(reason, { "retry-after": String(seconds) })
+    made.set(seconds, refusal)
+    return refusal
+  }
+}
+
+const tooManyFailures = bySeconds("Too many keys that are not valid came from this address.")
+
+const tooManyOf = {
+  key: bySeconds("Too many requests with this key."),
+  session: bySeconds("Too many requests with this session."),
+  user: bySeconds("Too many requests of this user."),
+  grant: bySeconds("Too many requests of this grant.")
 }
 
 /** `credential`: what the request came with. */
 const tooMany = ({ limit, resetSeconds }: RateSlot, credential: "key" | "session") =>
-  RateLimited.make(`Too many requests ${limit === "credential" ? `with this ${credential}` : `of this ${limit}`}.`, {
-    "retry-after": String(resetSeconds)
-  })
+  tooManyOf[limit === "credential" ? credential : limit](resetSeconds)
 
 const ofKey = ({ memberActive, organizationSuspended, principal, rate }: Admission): Result.Result<Principal, Refusal> =>
   !rate.accepted
@@ -86,36 +105,38 @@ const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
 
 /**
- * Makes the check of one request for what needs a scope: who makes it and how its rate stands, or the refusal of one that nobody
- * is known to make.
+ * Makes the check of one request for what needs a scope: who makes it and how its rate stands. What its headers alone refuse is
+ * refused at once.
  */
 export const make = Effect.gen(function*() {
   const access = yield* Access
   const sessions = yield* Sessions
   const audit = yield* AuditLog
   const settings = yield* Settings
+  const clock = yield* Clock.Clock
   const limits = rateLimitsOf(settings)
   const base = basePathOf(settings.publicUrl)
   const fail = failures(settings.refusedKeysPerMinute)
 
-  const refuse = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, refusal: Refusal) {
-    const wait = fail(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
-    return yield* wait === 0
-      ? refusal
-      : RateLimited.make("Too many keys that are not valid came from this address.", { "retry-after": String(wait) })
-  })
+  const refuse = (address: string, refusal: Refusal): Refusal => {
+    const wait = fail(address, clock.currentTimeMillisUnsafe())
+    return wait === 0 ? refusal : tooManyFailures(wait)
+  }
+  const stranger = (address: string, refusal: Refusal): Caller => ({ principal: Result.fail(refuse(address, refusal)), rate: null })
 
-  const bySession = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, token: Redacted.Redacted) {
-    const { rate, visit } = (yield* sessions.admit(token, limits)) ?? (yield* refuse(request, ended))
-    const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
-      sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
-    return { principal: ofVisit(visit, rate, fromPage), rate }
-  })
+  const bySession = (request: HttpServerRequest.HttpServerRequest, address: string, token: Redacted.Redacted) =>
+    Effect.map(sessions.admit(token, limits), (admission): Caller => {
+      if (admission === null) return stranger(address, ended)
+      const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
+        sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
+      return { principal: ofVisit(admission.visit, admission.rate, fromPage), rate: admission.rate }
+    })
 
-  const byKey = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, key: Redacted.Redacted) {
-    const admission = (yield* access.admit(key, limits)) ?? (yield* refuse(request, invalid))
-    return { principal: ofKey(admission), rate: admission.rate }
-  })
+  const byKey = (address: string, key: Redacted.Redacted) =>
+    Effect.map(
+      access.admit(key, limits),
+      (admission): Caller => admission === null ? stranger(address, invalid) : { principal: ofKey(admission), rate: admission.rate }
+    )
 
   /** Tells the audit log, and gives the refusal. */
   const lacking = Effect.fnUntraced(function*(principal: Principal, scope: Scope) {
@@ -129,20 +150,26 @@ export const make = Effect.gen(function*() {
     })
   })
 
-  const callerOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<Caller, Refusal | StoreUnavailable> => {
-    const lines = Wire.of(request).lines("authorization")
-    const credential = fromHeader(lines[0])
+  const callerOf = (request: HttpServerRequest.HttpServerRequest, wire: Wire.Wire, address: string) => {
+    const lines = wire.lines("authorization")
     const token = lines.length === 0 ? SessionCookie.tokenOf(request, base) : null
-    if (token !== null) return bySession(request, token)
-    if (credential._tag === "None" && lines.length < 2) return Effect.fail(missing)
-    return credential._tag !== "Key" || lines.length > 1 ? refuse(request, invalid) : byKey(request, credential.key)
+    if (token !== null) return bySession(request, address, token)
+    const credential = fromHeader(lines[0])
+    if (credential._tag === "None" && lines.length < 2) return missing
+    return credential._tag !== "Key" || lines.length > 1 ? refuse(address, invalid) : byKey(address, credential.key)
   }
 
-  return Effect.fnUntraced(
-    function*(request: HttpServerRequest.HttpServerRequest, scope: Scope): Effect.fn.Return<Caller, Refusal | StoreUnavailable> {
-      const caller = yield* callerOf(request)
-      if (Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)) return caller
-      return { ...caller, principal: Result.fail(yield* lacking(caller.principal.success, scope)) }
-    }
-  )
+  return (
+    request: HttpServerRequest.HttpServerRequest,
+    wire: Wire.Wire,
+    address: string,
+    scope: Scope
+  ): Refusal | Effect.Effect<Caller, StoreUnavailable> => {
+    const asked = callerOf(request, wire, address)
+    if (asked instanceof Refusal) return asked
+    return Effect.flatMap(asked, (caller) =>
+      Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)
+        ? Effect.succeed(caller)
+        : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) })))
+  }
 })

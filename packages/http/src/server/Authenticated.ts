@@ -1,7 +1,8 @@
 /** The part of authentication that comes after routing: hands the principal on, and looks at the rest of the address. */
-import { Effect, Layer, Option } from "effect"
+import type { Principal } from "@slipway/domain/access/Principal"
+import { Context, Effect, Layer, Option } from "effect"
 import { HttpServerRequest } from "effect/http"
-import { InvalidRequest, Unauthorized } from "../api/Errors.ts"
+import { InvalidRequest, type Refusal, Unauthorized } from "../api/Errors.ts"
 import { Authenticated, CurrentPrincipal } from "../api/Middleware.ts"
 import { REALM } from "./Authenticate.ts"
 
@@ -15,14 +16,18 @@ const isWellEncoded = (target: string): boolean => {
   }
 }
 
+const unguarded = Unauthorized.make("Send an API key.", { "www-authenticate": REALM })
+const broken = InvalidRequest.make("The percent-encoding of the address is broken.")
+
+const allowed = Effect.contextWith((context: Context.Context<HttpServerRequest.HttpServerRequest>): Effect.Effect<Principal, Refusal> => {
+  // `Edge` put it there. Without it a request got here on a way that nobody guards.
+  const principal = Context.getOption(context, CurrentPrincipal)
+  if (Option.isNone(principal)) return Effect.fail(unguarded)
+  return isWellEncoded(Context.get(context, HttpServerRequest.HttpServerRequest).url)
+    ? Effect.succeed(principal.value)
+    : Effect.fail(broken)
+})
+
 export const layer = Layer.succeed(Authenticated, {
-  apiKey: (endpoint) =>
-    Effect.gen(function*() {
-      // `Edge` put it there. Without it a request got here on a way that nobody guards.
-      const principal = yield* Effect.serviceOption(CurrentPrincipal)
-      if (Option.isNone(principal)) return yield* Unauthorized.make("Send an API key.", { "www-authenticate": REALM })
-      const { url } = yield* HttpServerRequest.HttpServerRequest
-      if (!isWellEncoded(url)) return yield* InvalidRequest.make("The percent-encoding of the address is broken.")
-      return yield* Effect.provideService(endpoint, CurrentPrincipal, principal.value)
-    })
+  apiKey: (endpoint) => Effect.flatMap(allowed, (principal) => Effect.provideService(endpoint, CurrentPrincipal, principal))
 })

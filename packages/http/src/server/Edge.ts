@@ -5,11 +5,12 @@
  */
 import type { RateSlot } from "@slipway/domain/access/AccessStore"
 import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
-import { actorOf, type Scope } from "@slipway/domain/access/Principal"
+import { actorOf } from "@slipway/domain/access/Principal"
 import { Ids } from "@slipway/domain/Ids"
+import * as RootSpan from "@slipway/domain/RootSpan"
 import { BootsHere } from "@slipway/domain/sandbox/BootsHere"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Cause, Clock, Context, Effect, Option, type Types } from "effect"
+import { Cause, Clock, Context, Effect, Option, References, Result, type Types } from "effect"
 import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import {
@@ -199,68 +200,89 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const authenticate = yield* Authenticate.make
     const count = yield* RequestMetrics.make
     const spanOf = yield* RequestSpan.make
+    const isCollected = yield* RootSpan.Collected
     const clock = yield* Clock.Clock
     const myTurn = InTurn.make()
     const boots = yield* BootsHere
     const myTurnToCreate = InTurn.make(InTurn.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
 
-    return (route) =>
-      Effect.gen(function*() {
+    return (route) => {
+      const answerTo = (received: HttpServerRequest.HttpServerRequest, requestId: string) => {
         const begunAt = clock.currentTimeNanosUnsafe()
-        const received = yield* HttpServerRequest.HttpServerRequest
         const wire = Wire.of(received)
         const address = connections.clientOf(received.headers, wire)
         const request = received.modify({ url: withinBase(wire.mount + received.url, prefix), remoteAddress: Option.some(address) })
-        const requestId = `req_${yield* ids.ulid}`
         const path = pathOf(request.url)
         const place = path === null ? null : routes.at(path)
-        // Beneath `/api/` an address that cannot be read is guarded like all that are not there.
-        const scope = routes.scopeAt(path ?? request.url)
         const nothingHere = () => unrouted(request, path, place, notFoundPage)
+
+        const finished = (response: HttpServerResponse.HttpServerResponse, rate: RateSlot | null) => {
+          count({
+            method: request.method,
+            area: place?.area ?? "other",
+            status: response.status,
+            seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9
+          })
+          return finish(response, { requestId, rate, requestsPerMinute, closing: wire.version !== null && live.isShuttingDown(), base })
+        }
+        const traced = spanOf(request, place?.pattern ?? null)
+        // Nothing is asked for it, so nothing needs to know by which request. Floods of these must cost little.
+        const refused = (refusal: Refusal) => {
+          const response = finished(respond(refusal), null)
+          return isCollected ? traced(Effect.succeed(response)) : Effect.succeed(response)
+        }
+
+        const fault = malformed(request, wire)
+        if (fault !== null) {
+          // Where such a request ends is anybody's guess.
+          wire.closeAfter()
+          return refused(fault)
+        }
+        if (!connections.enter(address, wire)) return refused(tooManyUnderWay)
+        // Beneath `/api/` an address that cannot be read is guarded like all that are not there.
+        const scope = place === null ? routes.scopeAt(path ?? request.url) : place.scope
+        const asked = scope === null ? null : authenticate(request, wire, address, scope)
+        if (asked instanceof Refusal) return refused(asked)
+
         let rate: RateSlot | null = null
-
         const routed = path === null || hasEmptySegment(path) ? Effect.sync(nothingHere) : route
-
-        const authenticated = Effect.fnUntraced(function*(scope: Scope) {
-          const caller = yield* authenticate(request, scope)
+        const admitted = (caller: Authenticate.Caller): Effect.Effect<
+          HttpServerResponse.HttpServerResponse,
+          Types.unhandled,
+          Exclude<Effect.Services<typeof route>, CurrentPrincipal>
+        > => {
           rate = caller.rate
-          const principal = yield* Effect.fromResult(caller.principal)
+          if (Result.isFailure(caller.principal)) return Effect.succeed(respond(caller.principal.failure))
           // The router would take a HEAD for a GET.
-          if (request.method === "HEAD" && place?.methods.includes("HEAD") === false) return nothingHere()
-          return yield* Effect.provideContext(
+          if (request.method === "HEAD" && place?.methods.includes("HEAD") === false) return Effect.succeed(nothingHere())
+          const principal = caller.principal.success
+          return Effect.updateContext(
             routed,
-            Context.make(CurrentPrincipal, principal).pipe(Context.add(Acting, actorOf(principal)))
+            (context) => Context.add(Context.add(context, CurrentPrincipal, principal), Acting, actorOf(principal))
           )
-        })
-
-        const answered = Effect.suspend((): ReturnType<typeof authenticated> => {
-          const refusal = malformed(request, wire)
-          if (refusal !== null) {
-            // Where such a request ends is anybody's guess.
-            wire.closeAfter()
-            return Effect.succeed(respond(refusal))
-          }
-          if (!connections.enter(address, wire)) return Effect.succeed(respond(tooManyUnderWay))
-          // Nothing else asks for a principal, and the router finds nothing for a path that cannot be decoded.
-          const entered = scope === null ? routed as ReturnType<typeof authenticated> : authenticated(scope)
-          // A hundred commands at once would keep what else this process does waiting until all of them have begun.
-          return request.method === "POST" ? Effect.andThen(path === CREATIONS ? myTurnToCreate : myTurn, entered) : entered
-        })
-        const response = yield* answered.pipe(
-          Effect.provideService(HttpServerRequest.HttpServerRequest, request),
-          Effect.catchCause((cause) => answer(cause, nothingHere)),
-          Effect.annotateLogs({ requestId, address }),
-          Effect.provideService(ActingFrom, { requestId, address }),
-          spanOf(request, place?.pattern ?? null)
+        }
+        // Where no scope is needed nothing asks for a principal, and the router finds nothing for a path that cannot be decoded.
+        const entered = asked === null ? routed as ReturnType<typeof admitted> : Effect.flatMap(asked, admitted)
+        // A hundred commands at once would keep what else this process does waiting until all of them have begun.
+        const inTurn = request.method === "POST" ? Effect.andThen(path === CREATIONS ? myTurnToCreate : myTurn, entered) : entered
+        const origin = { requestId, address }
+        return Effect.catchCause(inTurn, (cause) => answer(cause, nothingHere)).pipe(
+          Effect.updateContext((context: Context.Context<never>) =>
+            context.pipe(
+              Context.add(HttpServerRequest.HttpServerRequest, request),
+              Context.add(References.CurrentLogAnnotations, { ...Context.get(context, References.CurrentLogAnnotations), ...origin }),
+              Context.add(ActingFrom, origin)
+            )
+          ),
+          traced,
+          Effect.map((response) => finished(response, rate))
         )
-        count({
-          method: request.method,
-          area: place?.area ?? "other",
-          status: response.status,
-          seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9
-        })
-        return finish(response, { requestId, rate, requestsPerMinute, closing: wire.version !== null && live.isShuttingDown(), base })
-      })
+      }
+      return Effect.flatMap(
+        ids.ulid,
+        (ulid) => Effect.flatMap(HttpServerRequest.HttpServerRequest, (received) => answerTo(received, `req_${ulid}`))
+      )
+    }
   }),
   { global: true }
 )

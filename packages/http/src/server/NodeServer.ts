@@ -42,26 +42,23 @@ const write = (socket: Socket, { code, message, status }: Refusal, requestId: st
   socket.once("finish", () => socket.destroySoon())
 }
 
-interface Exchange {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-}
-
-/** What was asked on each connection and is not answered yet, in the order of the requests. */
+/** What was asked on each connection and is not answered yet, in the order of the requests. On the way of every request. */
 const exchanges = (server: Server) => {
-  const open = new WeakMap<Socket, Set<Exchange>>()
-  server.on("request", (request, response) => {
-    const { socket } = request
-    const here = open.get(socket) ?? new Set()
-    const exchange = { request, response }
-    open.set(socket, here.add(exchange))
-    response.once("close", () => {
-      here.delete(exchange)
-      // Node closes the idle ones once, when the server is closed; this one was busy then.
-      if (!server.listening) setImmediate(() => server.closeIdleConnections())
-    })
+  const open = new WeakMap<Socket, Array<ServerResponse>>()
+  // Node closes the idle ones once, when the server is closed; those that are answered later were busy then.
+  const closeIdle = () => {
+    if (!server.listening) setImmediate(() => server.closeIdleConnections())
+  }
+  server.on("request", ({ socket }, response) => {
+    const here = open.get(socket)
+    if (here === undefined) open.set(socket, [response])
+    else {
+      while (here[0]?.closed === true) here.shift()
+      here.push(response)
+    }
+    response.on("close", closeIdle)
   })
-  return (socket: Socket): ReadonlyArray<Exchange> => [...open.get(socket) ?? []]
+  return (socket: Socket): ReadonlyArray<ServerResponse> => (open.get(socket) ?? []).filter(({ closed }) => !closed)
 }
 
 /**
@@ -69,22 +66,22 @@ const exchanges = (server: Server) => {
  * would forget a request that nobody takes.
  */
 const holdEarly = (server: Server) => {
-  const early: Array<Exchange> = []
-  const hold = (request: IncomingMessage, response: ServerResponse) => void early.push({ request, response })
+  const early: Array<ServerResponse> = []
+  const hold = (_request: IncomingMessage, response: ServerResponse) => void early.push(response)
   server.on("request", hold)
   const answered = (event: string, answer: (request: IncomingMessage, response: ServerResponse) => void) => {
     if (event !== "request") return
     server.off("request", hold).off("newListener", answered)
-    for (const { request, response } of early) answer(request, response)
+    for (const response of early) answer(response.req, response)
   }
   server.on("newListener", answered)
 }
 
 /** Runs the action when all of them are answered, or broken off: at once where there are none. */
-const after = (exchanges: ReadonlyArray<Exchange>, action: () => void) => {
-  let left = exchanges.length
+const after = (responses: ReadonlyArray<ServerResponse>, action: () => void) => {
+  let left = responses.length
   if (left === 0) return action()
-  for (const { response } of exchanges) {
+  for (const response of responses) {
     response.once("close", () => {
       if (--left === 0) action()
     })
@@ -106,10 +103,10 @@ export const make = (
     const asked = underWay(socket)
     // It is the body of the last one that cannot be read: the refusal is its answer, if it has none yet.
     const last = asked.at(-1)
-    const broken = last !== undefined && !last.request.complete ? last : null
+    const broken = last !== undefined && !last.req.complete ? last : null
     after(broken === null ? asked : asked.slice(0, -1), () => {
       if (!socket.writable) return socket.destroy()
-      if (broken === null || !broken.response.headersSent) return write(socket, refusal, newRequestId())
+      if (broken === null || !broken.headersSent) return write(socket, refusal, newRequestId())
       return after([broken], () => socket.destroy())
     })
   }

@@ -47,12 +47,15 @@ const commonStart = (paths: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray
   return end < 0 ? first : first.slice(0, end)
 }
 
-const find = (at: Place, segments: ReadonlyArray<string>, i: number): Address | null => {
-  const segment = segments[i]
-  if (segment === undefined) return at.address
+/** Of `path` what comes after `from`, the index of a slash; the end of the path where nothing does. */
+const find = (at: Place, path: string, from: number): Address | null => {
+  if (from === path.length) return at.address
+  const slash = path.indexOf("/", from + 1)
+  const end = slash < 0 ? path.length : slash
+  const segment = path.slice(from + 1, end)
   const named = at.named.get(segment)
-  const found = named === undefined ? null : find(named, segments, i + 1)
-  return found ?? (at.other === null || segment === "" ? null : find(at.other, segments, i + 1))
+  const found = named === undefined ? null : find(named, path, end)
+  return found ?? (at.other === null || segment === "" ? null : find(at.other, path, end))
 }
 
 export class Routes extends Context.Service<Routes, {
@@ -98,7 +101,7 @@ const make = (): Routes["Service"] => {
     commonStart(paths).reduce(stepInto, root).scope = Option.getOrNull(Context.getOption(group.annotations, NeededScope))
   }
 
-  const at = (path: string) => path.startsWith("/") ? find(root, segmentsOf(path), 0) : null
+  const at = (path: string) => path.startsWith("/") ? find(root, path, 0) : null
 
   const nearest = (path: string): Scope => {
     let scope: Scope | null = null

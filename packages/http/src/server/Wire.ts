@@ -108,7 +108,7 @@ class NodeWire implements Wire {
     this.#response.destroy()
   }
   onClose(listener: () => void) {
-    this.#response.once("close", listener)
+    this.#response.on("close", listener)
   }
 }
 
