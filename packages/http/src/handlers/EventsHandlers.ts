@@ -1,8 +1,9 @@
 /** Serves the event log, by page and live. */
 import { ActingFrom } from "@slipway/domain/access/AuditLog"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
-import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { Clock, Effect, Stream } from "effect"
+import { type Following, type News, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Clock, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -13,7 +14,7 @@ import { respond } from "../server/Respond.ts"
 import { heartbeat, retry } from "../server/ServerSentEvents.ts"
 import { Settings } from "../server/Settings.ts"
 import * as Wire from "../server/Wire.ts"
-import { joined, snapshotOf, transient } from "./EventFrames.ts"
+import { durable, type Piece, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000
 /** For a finished sandbox: a browser that was given no id to resume from would ask again and again. */
@@ -25,48 +26,112 @@ const headers = {
   "x-accel-buffering": "no"
 }
 
-/** The bytes of one connection. Nothing is read ahead: the next page is asked for when the socket took the one before. */
-const bytesOf = (
-  { frames, sandbox }: Following,
-  after: number | null,
-  live: LiveResponse,
-  { now, publicUrl, requestId }: { readonly now: () => Date; readonly publicUrl: string; readonly requestId: string | undefined }
-) => {
-  let cursor = after ?? sandbox.lastSeq
-  const frameBytes = (frame: Frame): ReadonlyArray<Uint8Array> => {
-    if (live.ending !== null) {
-      const data = { reason: live.ending, resume_cursor: String(cursor) }
-      return live.ending === "revoked" ? [] : [transient(sandbox.id, now(), "stream.resync", data)]
+interface About {
+  readonly after: number | null
+  readonly publicUrl: string
+  readonly now: () => Date
+}
+
+const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text, cursor: null }]
+
+/** The event stream of one connection, written as events come and as the socket takes them: it has no fiber that is woken for each. */
+class EventStream {
+  readonly #following: Following
+  readonly #live: LiveResponse
+  readonly #about: About
+  readonly #outlet: Wire.Outlet
+  /** Of the last event that was written. */
+  #cursor: number
+  #pieces: ReadonlyArray<Piece> = pieceOf(retry(RETRY_MILLIS))
+  #written = 0
+  #isFull = false
+  /** Calls whoever waits for what cannot be done at once; `null`: nobody does. */
+  #goOn: (() => void) | null = null
+
+  constructor(following: Following, live: LiveResponse, outlet: Wire.Outlet, about: About) {
+    this.#following = following
+    this.#live = live
+    this.#outlet = outlet
+    this.#about = about
+    this.#cursor = about.after ?? following.sandbox.lastSeq
+    following.onChange(() => this.#changed())
+    live.onWake(() => this.#woken())
+  }
+
+  /** Until there is nothing more to write. */
+  readonly run: Effect.Effect<void, StoreUnavailable> = Effect.gen({ self: this }, function*() {
+    for (;;) {
+      const pause = this.#write()
+      if (pause === "over") break
+      yield* pause === "unread" ? this.#following.read : this.#something
     }
-    live.wrote()
-    switch (frame._tag) {
-      case "Snapshot":
-        return [transient(sandbox.id, now(), "snapshot", snapshotOf(frame.sandbox, publicUrl))]
-      case "Status":
-        return [transient(sandbox.id, now(), "sandbox.status", { status: frame.status })]
-      case "Idle":
-        return [heartbeat]
-      case "Entries":
-        cursor = frame.entries.at(-1)?.seq ?? cursor
-        return joined(frame.entries)
+    if (this.#live.ending === "shutdown") {
+      this.#send(this.#transient("stream.resync", { reason: "shutdown", resume_cursor: String(this.#cursor) }))
+    }
+    if (this.#live.ending === null && this.#about.after === null && isSettled(this.#following.sandbox.status)) {
+      this.#send(retry(RETRY_FINISHED_MILLIS))
+    }
+  })
+
+  readonly #something = Effect.callback<void>((resume) => {
+    this.#goOn = () => {
+      this.#goOn = null
+      resume(Effect.void)
+    }
+  })
+
+  /** Writes what is at hand and what the socket takes, and says what stands in the way of more. */
+  #write(): "unread" | "waiting" | "over" {
+    for (;;) {
+      if (this.#live.ending !== null) return "over"
+      if (this.#isFull) return "waiting"
+      const piece = this.#pieces[this.#written]
+      if (piece !== undefined) {
+        this.#written++
+        this.#send(piece.text)
+        this.#cursor = piece.cursor ?? this.#cursor
+        continue
+      }
+      const next = this.#following.next()
+      if (typeof next === "string") return next
+      this.#pieces = this.#piecesOf(next)
+      this.#written = 0
     }
   }
-  const last = after === null && isSettled(sandbox.status) ? [retry(RETRY_FINISHED_MILLIS)] : []
-  return Stream.succeed(retry(RETRY_MILLIS)).pipe(
-    Stream.concat(frames.pipe(
-      Stream.takeUntil(() => live.ending !== null),
-      Stream.map(frameBytes),
-      Stream.flattenIterable,
-      // One write at a time: the next one waits until the socket drained.
-      Stream.rechunk(1)
-    )),
-    Stream.concat(Stream.fromIterable(last)),
-    // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
-    Stream.catchTag(
-      "StoreUnavailable",
-      (error) => Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
-    )
-  )
+
+  #changed() {
+    if (this.#goOn !== null && this.#write() !== "waiting") this.#goOn()
+  }
+
+  #woken() {
+    if (this.#live.ending === null && !this.#isFull) this.#send(heartbeat)
+    this.#changed()
+  }
+
+  #send(text: string | Uint8Array) {
+    this.#live.wrote()
+    if (this.#outlet.write(text)) return
+    this.#isFull = true
+    this.#outlet.onDrain(() => {
+      this.#isFull = false
+      this.#changed()
+    })
+  }
+
+  #piecesOf(news: News): ReadonlyArray<Piece> {
+    switch (news._tag) {
+      case "Snapshot":
+        return pieceOf(this.#transient("snapshot", snapshotOf(news.sandbox, this.#about.publicUrl)))
+      case "Status":
+        return pieceOf(this.#transient("sandbox.status", { status: news.status }))
+      case "Entries":
+        return durable(news)
+    }
+  }
+
+  #transient(type: string, data: unknown) {
+    return transient(this.#following.sandbox.id, this.#about.now(), type, data)
+  }
 }
 
 export const layer = HttpApiBuilder.group(
@@ -94,12 +159,18 @@ export const layer = HttpApiBuilder.group(
           const by = yield* CurrentPrincipal
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
-          const connection = yield* live.open("stream", by, Wire.of(request))
+          const wire = Wire.of(request)
+          const connection = yield* live.open("stream", by, wire)
           const following = yield* events.follow(by, sandboxId, after)
-          connection.onWake(following.wake)
           if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })
           const requestId = (yield* ActingFrom)?.requestId
-          return HttpServerResponse.stream(bytesOf(following, after, connection, { now, publicUrl, requestId }), { headers })
+          const body = wire.body((outlet) =>
+            new EventStream(following, connection, outlet, { after, now, publicUrl }).run.pipe(
+              // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
+              Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
+            )
+          )
+          return HttpServerResponse.stream(body, { headers })
         },
         Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
       )
