@@ -6,7 +6,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as RcMap from "effect/RcMap"
 import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
@@ -68,12 +68,8 @@ export type Frame =
   /** Nothing new, but the consumer asked to be woken. */
   | { readonly _tag: "Idle" }
 
-/** One reader of a sandbox's log. It holds at most {@link PAGE} events that were not taken yet. */
-export interface Following {
-  /** The sandbox when the stream was opened. */
-  readonly sandbox: Sandbox
-  /** A finished sandbox whose reader already has everything: there will be nothing to read. */
-  readonly nothingLeft: boolean
+/** A place in a sandbox's log. It holds at most {@link PAGE} events that were not taken yet, and nothing of who reads. */
+export interface Reading {
   /**
    * Takes what comes next, if it is at hand. `unread`: the log has more, which `read` gets. `waiting`: everything was taken,
    * and `onChange` tells when to ask again. `over`: the last event of a finished sandbox was taken.
@@ -86,7 +82,17 @@ export interface Following {
    * neither take long nor throw. Replaces the listener before it.
    */
   onChange(listener: () => void): void
-  /** The same as a stream, for whoever does not ask by `next`: it listens itself. */
+}
+
+/** One reader of a sandbox's log. */
+export interface Following {
+  /** The sandbox when the stream was opened. */
+  readonly sandbox: Sandbox
+  /** A finished sandbox whose reader already has everything: there will be nothing to read. */
+  readonly nothingLeft: boolean
+  /** For whoever writes to many readers: no fiber waits for each. */
+  readonly reading: Reading
+  /** The same as a stream, for everybody else: it is what listens to `reading`. */
   readonly frames: Stream.Stream<Frame, StoreUnavailable>
   /** The stream's next frame comes at once: an `Idle` one when there is nothing to read. */
   readonly wake: () => void
@@ -152,11 +158,48 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           const sandbox = yield* find(by, id, after)
           tail.knows(sandbox.lastSeq)
           const from = after === null ? sandbox.lastSeq : yield* begin(sandbox, after)
-          return new Reader(tail, bell, sandbox, from, after === null)
+          const reading = new Reader(tail, bell, sandbox, from, after === null)
+          return {
+            sandbox,
+            nothingLeft: after !== null && from === sandbox.lastSeq && isSettled(sandbox.status),
+            reading,
+            ...streamOf(reading)
+          }
         })
       })
     })
   )
+}
+
+const streamOf = (reading: Reading): Pick<Following, "frames" | "wake"> => {
+  let woken = false
+  let changed: Latch.Latch | null = null
+  const next = Effect.gen(function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
+    if (changed === null) {
+      const latch = changed = Latch.makeUnsafe(false)
+      reading.onChange(() => latch.openUnsafe())
+    }
+    for (;;) {
+      const next = reading.next()
+      if (next === "over") return undefined
+      if (next === "unread") yield* reading.read
+      else if (next !== "waiting") return [next, undefined]
+      else if (woken) {
+        woken = false
+        return [{ _tag: "Idle" }, undefined]
+      } else {
+        yield* changed.await
+        changed.closeUnsafe()
+      }
+    }
+  })
+  return {
+    frames: Stream.unfold(undefined, () => next),
+    wake: () => {
+      woken = true
+      changed?.openUnsafe()
+    }
+  }
 }
 
 /** Told that the log may have grown. */
@@ -170,9 +213,7 @@ class Bell {
   }
 }
 
-class Reader implements Following {
-  readonly sandbox: Sandbox
-  readonly nothingLeft: boolean
+class Reader implements Reading {
   readonly #tail: Tail
   readonly #bell: Bell
   #cursor: number
@@ -181,19 +222,17 @@ class Reader implements Following {
   #page = FIRST_PAGE
   #read: ReadonlyArray<LogEntry> | null = null
   #isUnread: boolean
-  #showsSnapshot: boolean
+  /** What a fresh reader is shown first. */
+  #snapshot: Sandbox | null
   #showsStatus = true
-  #isWoken = false
 
   constructor(tail: Tail, bell: Bell, sandbox: Sandbox, from: number, isFresh: boolean) {
     this.#tail = tail
     this.#bell = bell
-    this.sandbox = sandbox
     this.#cursor = from
     this.#status = sandbox.status
     this.#isUnread = from !== sandbox.lastSeq
-    this.#showsSnapshot = isFresh
-    this.nothingLeft = !isFresh && !this.#isUnread && isSettled(sandbox.status)
+    this.#snapshot = isFresh ? sandbox : null
   }
 
   onChange(listener: () => void) {
@@ -201,9 +240,10 @@ class Reader implements Following {
   }
 
   next() {
-    if (this.#showsSnapshot) {
-      this.#showsSnapshot = false
-      return { _tag: "Snapshot", sandbox: this.sandbox } as const
+    if (this.#snapshot !== null) {
+      const sandbox = this.#snapshot
+      this.#snapshot = null
+      return { _tag: "Snapshot", sandbox } as const
     }
     if (this.#read !== null) {
       const entries = this.#read
@@ -233,32 +273,6 @@ class Reader implements Following {
       for (const { wire } of entries) characters += wire.length
       this.#page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / characters)))
     })
-  }
-
-  get frames() {
-    const changed = Latch.makeUnsafe(false)
-    this.onChange(() => changed.openUnsafe())
-    const next = Effect.gen({ self: this }, function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
-      for (;;) {
-        const next = this.next()
-        if (next === "over") return undefined
-        if (next === "unread") yield* this.read
-        else if (next !== "waiting") return [next, undefined]
-        else if (this.#isWoken) {
-          this.#isWoken = false
-          return [{ _tag: "Idle" }, undefined]
-        } else {
-          yield* changed.await
-          changed.closeUnsafe()
-        }
-      }
-    })
-    return Stream.unfold(undefined, () => next)
-  }
-
-  readonly wake = () => {
-    this.#isWoken = true
-    this.#bell.listener()
   }
 
   #taken(entries: ReadonlyArray<LogEntry>, isShared: boolean): Entries {
@@ -292,14 +306,13 @@ class Tail {
   }
 
   /** Rings whenever the log may have grown, until the scope closes. */
-  readonly bell = Effect.acquireRelease(
-    Effect.sync(() => {
-      const bell = new Bell()
-      this.#bells.add(bell)
-      return bell
-    }),
-    (bell) => Effect.sync(() => this.#bells.delete(bell))
-  )
+  readonly bell = Effect.uninterruptible(Effect.gen({ self: this }, function*() {
+    const bell = new Bell()
+    this.#bells.add(bell)
+    // `acquireRelease` would keep the context of whoever asks for as long.
+    yield* Scope.addFinalizer(yield* Effect.scope, Effect.sync(() => this.#bells.delete(bell)))
+    return bell
+  }))
 
   knows(seq: number) {
     this.#head ??= seq

@@ -1,7 +1,8 @@
 /** Serves the event log, by page and live. */
 import { ActingFrom } from "@slipway/domain/access/AuditLog"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
-import { type Following, type News, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import { type News, type Reading, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Clock, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -26,18 +27,25 @@ const headers = {
   "x-accel-buffering": "no"
 }
 
+/** What an event stream needs. Nothing of the request: many streams are open for long, and most of the time nothing happens. */
 interface About {
-  readonly after: number | null
+  readonly reading: Reading
+  readonly live: LiveResponse
+  readonly sandboxId: SandboxId
+  /** Of the last event that the reader has. */
+  readonly cursor: number
+  /** What comes when everything was told; `null`: nothing. */
+  readonly last: Uint8Array | null
   readonly publicUrl: string
   readonly now: () => Date
 }
+
+const NONE: ReadonlyArray<Piece> = []
 
 const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text, cursor: null }]
 
 /** The event stream of one connection, written as events come and as the socket takes them: it has no fiber that is woken for each. */
 class EventStream {
-  readonly #following: Following
-  readonly #live: LiveResponse
   readonly #about: About
   readonly #outlet: Wire.Outlet
   /** Of the last event that was written. */
@@ -48,29 +56,26 @@ class EventStream {
   /** Calls whoever waits for what cannot be done at once; `null`: nobody does. */
   #goOn: (() => void) | null = null
 
-  constructor(following: Following, live: LiveResponse, outlet: Wire.Outlet, about: About) {
-    this.#following = following
-    this.#live = live
-    this.#outlet = outlet
+  constructor(about: About, outlet: Wire.Outlet) {
     this.#about = about
-    this.#cursor = about.after ?? following.sandbox.lastSeq
-    following.onChange(() => this.#changed())
-    live.onWake(() => this.#woken())
+    this.#outlet = outlet
+    this.#cursor = about.cursor
+    about.reading.onChange(() => this.#changed())
+    about.live.onWake(() => this.#woken())
   }
 
   /** Until there is nothing more to write. */
   readonly run: Effect.Effect<void, StoreUnavailable> = Effect.gen({ self: this }, function*() {
+    const { last, live, reading } = this.#about
     for (;;) {
       const pause = this.#write()
       if (pause === "over") break
-      yield* pause === "unread" ? this.#following.read : this.#something
+      yield* pause === "unread" ? reading.read : this.#something
     }
-    if (this.#live.ending === "shutdown") {
+    if (live.ending === "shutdown") {
       this.#send(this.#transient("stream.resync", { reason: "shutdown", resume_cursor: String(this.#cursor) }))
     }
-    if (this.#live.ending === null && this.#about.after === null && isSettled(this.#following.sandbox.status)) {
-      this.#send(retry(RETRY_FINISHED_MILLIS))
-    }
+    if (live.ending === null && last !== null) this.#send(last)
   })
 
   readonly #something = Effect.callback<void>((resume) => {
@@ -83,7 +88,7 @@ class EventStream {
   /** Writes what is at hand and what the socket takes, and says what stands in the way of more. */
   #write(): "unread" | "waiting" | "over" {
     for (;;) {
-      if (this.#live.ending !== null) return "over"
+      if (this.#about.live.ending !== null) return "over"
       if (this.#isFull) return "waiting"
       const piece = this.#pieces[this.#written]
       if (piece !== undefined) {
@@ -92,10 +97,11 @@ class EventStream {
         this.#cursor = piece.cursor ?? this.#cursor
         continue
       }
-      const next = this.#following.next()
+      this.#written = 0
+      this.#pieces = NONE
+      const next = this.#about.reading.next()
       if (typeof next === "string") return next
       this.#pieces = this.#piecesOf(next)
-      this.#written = 0
     }
   }
 
@@ -104,12 +110,12 @@ class EventStream {
   }
 
   #woken() {
-    if (this.#live.ending === null && !this.#isFull) this.#send(heartbeat)
+    if (this.#about.live.ending === null && !this.#isFull) this.#send(heartbeat)
     this.#changed()
   }
 
   #send(text: string | Uint8Array) {
-    this.#live.wrote()
+    this.#about.live.wrote()
     if (this.#outlet.write(text)) return
     this.#isFull = true
     this.#outlet.onDrain(() => {
@@ -130,7 +136,7 @@ class EventStream {
   }
 
   #transient(type: string, data: unknown) {
-    return transient(this.#following.sandbox.id, this.#about.now(), type, data)
+    return transient(this.#about.sandboxId, this.#about.now(), type, data)
   }
 }
 
@@ -161,11 +167,13 @@ export const layer = HttpApiBuilder.group(
           const after = lastEventId ?? since ?? null
           const wire = Wire.of(request)
           const connection = yield* live.open("stream", by, wire)
-          const following = yield* events.follow(by, sandboxId, after)
-          if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })
+          const { nothingLeft, reading, sandbox } = yield* events.follow(by, sandboxId, after)
+          if (nothingLeft) return HttpServerResponse.empty({ status: 204 })
           const requestId = (yield* ActingFrom)?.requestId
+          const last = after === null && isSettled(sandbox.status) ? retry(RETRY_FINISHED_MILLIS) : null
+          const about = { reading, live: connection, sandboxId, cursor: after ?? sandbox.lastSeq, last, publicUrl, now }
           const body = wire.body((outlet) =>
-            new EventStream(following, connection, outlet, { after, now, publicUrl }).run.pipe(
+            new EventStream(about, outlet).run.pipe(
               // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
               Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
             )
