@@ -319,13 +319,15 @@ class Tail {
   }
 
   /** A few readers at a time: others have a turn in between. */
-  readonly #ring = Effect.gen({ self: this }, function*() {
-    let told = 0
-    for (const bell of this.#bells) {
-      bell.ring()
-      if (++told % TOLD_AT_ONCE === 0) yield* Effect.yieldNow
-    }
-  })
+  #ring() {
+    return Effect.gen({ self: this }, function*() {
+      let told = 0
+      for (const bell of this.#bells) {
+        bell.ring()
+        if (++told % TOLD_AT_ONCE === 0) yield* Effect.yieldNow
+      }
+    })
+  }
 
   /** Reads on, page by page, and tells the readers of each. They find out by themselves when the store is in trouble. */
   readonly advance = Effect.gen({ self: this }, function*() {
@@ -341,7 +343,7 @@ class Tail {
         this.#head = entries.at(-1)?.seq ?? after
         more = mayFollow(entries, PAGE)
       }
-      yield* this.#ring
+      yield* this.#ring()
     }
   })
 

@@ -70,7 +70,7 @@ class EventStream {
     for (;;) {
       const pause = this.#write()
       if (pause === "over") break
-      yield* pause === "unread" ? reading.read : this.#something
+      yield* pause === "unread" ? reading.read : this.#something()
     }
     if (live.ending === "shutdown") {
       this.#send(this.#transient("stream.resync", { reason: "shutdown", resume_cursor: String(this.#cursor) }))
@@ -78,12 +78,16 @@ class EventStream {
     if (live.ending === null && last !== null) this.#send(last)
   })
 
-  readonly #something = Effect.callback<void>((resume) => {
-    this.#goOn = () => {
-      this.#goOn = null
-      resume(Effect.void)
-    }
-  })
+  #something() {
+    return Effect.callback<void>((resume) => {
+      this.#goOn = () => {
+        this.#goOn = null
+        resume(Effect.void)
+      }
+      // Others may have had a turn since it was last looked at.
+      this.#changed()
+    })
+  }
 
   /** Writes what is at hand and what the socket takes, and says what stands in the way of more. */
   #write(): "unread" | "waiting" | "over" {
@@ -110,7 +114,7 @@ class EventStream {
   }
 
   #woken() {
-    if (this.#about.live.ending === null && !this.#isFull) this.#send(heartbeat)
+    if (this.#goOn !== null && this.#about.live.ending === null && !this.#isFull) this.#send(heartbeat)
     this.#changed()
   }
 
