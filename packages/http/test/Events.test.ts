@@ -566,3 +566,28 @@ layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), 
       }), 60_000)
   }
 )
+
+layer(http(), { excludeTestServices: true })("a reader whose socket is full for a while", (it) => {
+  it.effect("gets every event once and in order when it reads on, and others get theirs meanwhile", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id, turn } = yield* running(key)
+      const slow = yield* openStream(streamOf(id), { key })
+      const quick = yield* openStream(streamOf(id), { key })
+      for (const reader of [slow, quick]) yield* until(reader, ({ data }) => data?.type === "sandbox.status")
+      const before = (yield* logOf(id)).length
+      slow.pause()
+      // More than its socket and ours hold, in commits that each are told at once.
+      for (let i = 0; i < 240; i++) {
+        yield* say(id, turn, ["x".repeat(64 * 1024)])
+        if (i % 40 === 39) {
+          const head = (yield* logOf(id)).length
+          yield* until(quick, (fields) => fields.id === String(head))
+        }
+      }
+      slow.resume()
+      yield* finish(id)
+      const log = (yield* logOf(id)).map(({ seq }) => seq)
+      assert.deepStrictEqual((yield* slow.rest).flatMap(seqOf), log.slice(before))
+    }), 30_000)
+})

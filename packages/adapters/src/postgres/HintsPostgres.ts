@@ -42,10 +42,10 @@ export const layer = Layer.effect(
 
     const heads = new Map<Topic, bigint>()
     yield* Effect.gen(function*() {
-      const watched = [...local.topics()]
-      const sandboxes = watched.filter((topic) => topic.startsWith("c_"))
-      for (const topic of heads.keys()) if (!watched.includes(topic)) heads.delete(topic)
-      const changed = watched.filter((topic) => topic === WORK)
+      const watched = new Set(local.topics())
+      const sandboxes = [...watched].filter((topic) => topic.startsWith("c_"))
+      for (const topic of heads.keys()) if (!watched.has(topic)) heads.delete(topic)
+      const changed = watched.has(WORK) ? [WORK] : []
       if (sandboxes.length > 0) {
         const rows = yield* pg<{ readonly id: string; readonly last_seq: bigint }>`
           SELECT id, last_seq FROM sandboxes WHERE id = ANY(${textArray(sandboxes)}::text[])`

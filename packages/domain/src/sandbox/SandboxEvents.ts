@@ -6,7 +6,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as RcMap from "effect/RcMap"
 import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
@@ -43,26 +43,59 @@ const PAGE_CHARACTERS = 256 * 1024
 /** Events of the first page, before their size is known. */
 const FIRST_PAGE = 4
 
-/** What a stream is made of, in order. */
-export type Frame =
+/** Readers that are told of new events before others have a turn: a write to a socket takes about 20 µs. */
+const TOLD_AT_ONCE = 256
+
+/** At least one event. */
+export interface Entries {
+  readonly _tag: "Entries"
+  readonly entries: ReadonlyArray<LogEntry>
+  /** All readers that have caught up are given this very array. */
+  readonly isShared: boolean
+}
+
+/** What a reader is told, in order. */
+export type News =
   /** First frame of a fresh connection: everything up to and including `sandbox.lastSeq`. */
   | { readonly _tag: "Snapshot"; readonly sandbox: Sandbox }
   /** The status as it is, once the reader has caught up. Not part of the log. */
   | { readonly _tag: "Status"; readonly status: SandboxStatus }
-  | { readonly _tag: "Entries"; readonly entries: ReadonlyArray<LogEntry> }
+  | Entries
+
+/** What a stream is made of. */
+export type Frame =
+  | News
   /** Nothing new, but the consumer asked to be woken. */
   | { readonly _tag: "Idle" }
 
-/** A live stream of one sandbox's log. */
+/** A place in a sandbox's log. It holds at most {@link PAGE} events that were not taken yet, and nothing of who reads. */
+export interface Reading {
+  /**
+   * Takes what comes next, if it is at hand. `unread`: the log has more, which `read` gets. `waiting`: everything was taken,
+   * and `onChange` tells when to ask again. `over`: the last event of a finished sandbox was taken.
+   */
+  next(): News | "unread" | "waiting" | "over"
+  /** Reads on in the log. */
+  readonly read: Effect.Effect<void, StoreUnavailable>
+  /**
+   * Calls this whenever the log may have grown, until the scope closes. Other readers are told after it returns, so it must
+   * neither take long nor throw. Replaces the listener before it.
+   */
+  onChange(listener: () => void): void
+}
+
+/** One reader of a sandbox's log. */
 export interface Following {
   /** The sandbox when the stream was opened. */
   readonly sandbox: Sandbox
   /** A finished sandbox whose reader already has everything: there will be nothing to read. */
   readonly nothingLeft: boolean
-  /** Reads at most {@link PAGE} events ahead of its consumer. Ends after the last event of a finished sandbox. */
+  /** For whoever writes to many readers: no fiber waits for each. */
+  readonly reading: Reading
+  /** The same as a stream, for everybody else: it is what listens to `reading`. */
   readonly frames: Stream.Stream<Frame, StoreUnavailable>
-  /** The next frame comes at once: an `Idle` one when there is nothing to read. */
-  wake(): void
+  /** The stream's next frame comes at once: an `Idle` one when there is nothing to read. */
+  readonly wake: () => void
 }
 
 /** The log of a sandbox, for those who may see it. */
@@ -72,7 +105,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     ReadonlyArray<LogEntry>,
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable
   >
-  /** Follows the log from `after`, or afresh with a snapshot. Hints are followed until the scope closes. */
+  /** Follows the log from `after`, or afresh with a snapshot, until the scope closes. */
   follow(by: Principal, id: SandboxId, after: number | null): Effect.Effect<
     Following,
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable,
@@ -87,7 +120,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       const tails = yield* RcMap.make({
         lookup: Effect.fnUntraced(function*(id: SandboxId) {
           const changed = yield* hints.watch(id)
-          const tail = new Tail((after) => store.log(id, after, PAGE))
+          const tail = new Tail((after, limit) => store.log(id, after, limit))
           yield* Effect.forkScoped(Effect.forever(Effect.andThen(changed, tail.advance)))
           return tail
         })
@@ -120,63 +153,17 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
         follow: Effect.fn("SandboxEvents.follow")(function*(by, id, asked) {
           const after = yield* Effect.fromResult(readCursor(asked))
           const tail = yield* RcMap.get(tails, id)
-          // Watched before it is read, so that no hint falls between the two.
-          const changed = yield* tail.watch
+          // Told before it is read, so that no hint falls between the two.
+          const bell = yield* tail.bell
           const sandbox = yield* find(by, id, after)
           tail.knows(sandbox.lastSeq)
           const from = after === null ? sandbox.lastSeq : yield* begin(sandbox, after)
-
-          let cursor = from
-          let status = sandbox.status
-          let page = FIRST_PAGE
-          let caughtUp = cursor === sandbox.lastSeq
-          let statusShown = false
-          let woken = false
-
-          const advance = (entries: ReadonlyArray<LogEntry>): Frame => {
-            let characters = 0
-            for (const entry of entries) {
-              cursor = entry.seq
-              characters += entry.wire.length
-              if (entry.type === "sandbox.status") status = statusIn(entry) ?? status
-            }
-            page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / characters)))
-            return { _tag: "Entries", entries }
-          }
-
-          const next = Effect.gen(function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
-            for (;;) {
-              while (!caughtUp) {
-                const entries = yield* store.log(id, cursor, page)
-                if (entries.length > 0) return [advance(entries), undefined]
-                caughtUp = true
-              }
-              if (!statusShown) {
-                statusShown = true
-                return [{ _tag: "Status", status }, undefined]
-              }
-              if (isSettled(status)) return undefined
-              if (woken) {
-                woken = false
-                return [{ _tag: "Idle" }, undefined]
-              }
-              yield* changed.await
-              changed.closeUnsafe()
-              const entries = tail.after(cursor)
-              if (entries === undefined) caughtUp = false
-              else if (entries.length > 0) return [advance(entries), undefined]
-            }
-          })
-
-          const rest = Stream.unfold(undefined, () => next)
+          const reading = new Reader(tail, bell, sandbox, from, after === null)
           return {
             sandbox,
             nothingLeft: after !== null && from === sandbox.lastSeq && isSettled(sandbox.status),
-            frames: after === null ? Stream.concat(Stream.succeed<Frame>({ _tag: "Snapshot", sandbox }), rest) : rest,
-            wake() {
-              woken = true
-              changed.openUnsafe()
-            }
+            reading,
+            ...streamOf(reading)
           }
         })
       })
@@ -184,57 +171,183 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
   )
 }
 
+const streamOf = (reading: Reading): Pick<Following, "frames" | "wake"> => {
+  let woken = false
+  let changed: Latch.Latch | null = null
+  const next = Effect.gen(function*(): Effect.fn.Return<readonly [Frame, void] | undefined, StoreUnavailable> {
+    if (changed === null) {
+      const latch = changed = Latch.makeUnsafe(false)
+      reading.onChange(() => latch.openUnsafe())
+    }
+    for (;;) {
+      const next = reading.next()
+      if (next === "over") return undefined
+      if (next === "unread") yield* reading.read
+      else if (next !== "waiting") return [next, undefined]
+      else if (woken) {
+        woken = false
+        return [{ _tag: "Idle" }, undefined]
+      } else {
+        yield* changed.await
+        changed.closeUnsafe()
+      }
+    }
+  })
+  return {
+    frames: Stream.unfold(undefined, () => next),
+    wake: () => {
+      woken = true
+      changed?.openUnsafe()
+    }
+  }
+}
+
+/** Told that the log may have grown. */
+class Bell {
+  /** Since it was last asked. */
+  rung = false
+  listener = () => {}
+  ring() {
+    this.rung = true
+    this.listener()
+  }
+}
+
+class Reader implements Reading {
+  readonly #tail: Tail
+  readonly #bell: Bell
+  #cursor: number
+  #status: SandboxStatus
+  /** Events of the next page. */
+  #page = FIRST_PAGE
+  #read: ReadonlyArray<LogEntry> | null = null
+  #isUnread: boolean
+  /** What a fresh reader is shown first. */
+  #snapshot: Sandbox | null
+  #showsStatus = true
+
+  constructor(tail: Tail, bell: Bell, sandbox: Sandbox, from: number, isFresh: boolean) {
+    this.#tail = tail
+    this.#bell = bell
+    this.#cursor = from
+    this.#status = sandbox.status
+    this.#isUnread = from !== sandbox.lastSeq
+    this.#snapshot = isFresh ? sandbox : null
+  }
+
+  onChange(listener: () => void) {
+    this.#bell.listener = listener
+  }
+
+  next() {
+    if (this.#snapshot !== null) {
+      const sandbox = this.#snapshot
+      this.#snapshot = null
+      return { _tag: "Snapshot", sandbox } as const
+    }
+    if (this.#read !== null) {
+      const entries = this.#read
+      this.#read = null
+      return this.#taken(entries, false)
+    }
+    if (this.#isUnread) return "unread"
+    if (this.#showsStatus) {
+      this.#showsStatus = false
+      return { _tag: "Status", status: this.#status } as const
+    }
+    if (isSettled(this.#status)) return "over"
+    if (!this.#bell.rung) return "waiting"
+    this.#bell.rung = false
+    const entries = this.#tail.after(this.#cursor)
+    if (entries !== undefined) return entries.length === 0 ? "waiting" : this.#taken(entries, true)
+    this.#isUnread = true
+    return "unread"
+  }
+
+  get read() {
+    return Effect.map(this.#tail.read(this.#cursor, this.#page), (entries) => {
+      this.#isUnread = mayFollow(entries, this.#page)
+      if (entries.length === 0) return
+      this.#read = entries
+      let characters = 0
+      for (const { wire } of entries) characters += wire.length
+      this.#page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / characters)))
+    })
+  }
+
+  #taken(entries: ReadonlyArray<LogEntry>, isShared: boolean): Entries {
+    for (const entry of entries) {
+      this.#cursor = entry.seq
+      if (entry.type === "sandbox.status") this.#status = statusIn(entry) ?? this.#status
+    }
+    return { _tag: "Entries", entries, isShared }
+  }
+}
+
 const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
   const { event } = fromWire(wire)
   return event.type === "sandbox.status" ? event.data.status : undefined
 }
 
+/** Whether the log may have had more behind the page when that was read. */
+const mayFollow = (entries: ReadonlyArray<LogEntry>, limit: number) => entries.length >= limit || mayBeCut(entries, bytesOf.entry)
+
 /** The end of one sandbox's log, read once for all its readers that have caught up. */
 class Tail {
-  readonly #readers = new Set<Latch.Latch>()
-  readonly #read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
+  readonly #bells = new Set<Bell>()
+  readonly read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
   /** The last event known of. */
   #head: number | undefined
-  /** What was read last, up to the end of the log; `undefined`: readers must look for themselves. */
+  /** What was read last; `undefined`: readers must look for themselves. */
   #page: { readonly after: number; readonly entries: ReadonlyArray<LogEntry> } | undefined
 
-  constructor(read: (after: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
-    this.#read = read
+  constructor(read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
+    this.read = read
   }
 
-  /** Opens whenever the log may have grown, until the scope closes. */
-  readonly watch = Effect.acquireRelease(
-    Effect.sync(() => {
-      const latch = Latch.makeUnsafe(false)
-      this.#readers.add(latch)
-      return latch
-    }),
-    (latch) => Effect.sync(() => this.#readers.delete(latch))
-  )
+  /** Rings whenever the log may have grown, until the scope closes. */
+  readonly bell = Effect.uninterruptible(Effect.gen({ self: this }, function*() {
+    const bell = new Bell()
+    this.#bells.add(bell)
+    // `acquireRelease` would keep the context of whoever asks for as long.
+    yield* Scope.addFinalizer(yield* Effect.scope, Effect.sync(() => this.#bells.delete(bell)))
+    return bell
+  }))
 
   knows(seq: number) {
     this.#head ??= seq
   }
 
-  readonly #toTheEnd = Effect.gen({ self: this }, function*() {
-    for (;;) {
+  /** A few readers at a time: others have a turn in between. */
+  #ring() {
+    return Effect.gen({ self: this }, function*() {
+      let told = 0
+      for (const bell of this.#bells) {
+        bell.ring()
+        if (++told % TOLD_AT_ONCE === 0) yield* Effect.yieldNow
+      }
+    })
+  }
+
+  /** Reads on, page by page, and tells the readers of each. They find out by themselves when the store is in trouble. */
+  readonly advance = Effect.gen({ self: this }, function*() {
+    for (let more = true; more;) {
       const after = this.#head
-      if (after === undefined) return undefined
-      const entries = yield* this.#read(after)
-      this.#head = entries.at(-1)?.seq ?? after
-      if (entries.length < PAGE && !mayBeCut(entries, bytesOf.entry)) return { after, entries }
+      const read = after === undefined ? undefined : yield* Effect.exit(this.read(after, PAGE))
+      if (after === undefined || read === undefined || Exit.isFailure(read)) {
+        this.#page = undefined
+        more = false
+      } else {
+        const entries = read.value
+        this.#page = { after, entries }
+        this.#head = entries.at(-1)?.seq ?? after
+        more = mayFollow(entries, PAGE)
+      }
+      yield* this.#ring()
     }
   })
 
-  /** Reads on and wakes the readers. Those find out by themselves when the store is in trouble. */
-  readonly advance = Effect.suspend(() =>
-    Effect.map(Effect.exit(this.#toTheEnd), (read) => {
-      this.#page = Exit.isSuccess(read) ? read.value : undefined
-      for (const latch of this.#readers) latch.openUnsafe()
-    })
-  )
-
-  /** What lies behind the cursor, as of the latest hint; `undefined`: not known here. */
+  /** What lies behind the cursor, as of the page that was read last; `undefined`: not known here. */
   after(cursor: number): ReadonlyArray<LogEntry> | undefined {
     const page = this.#page
     if (page === undefined || cursor < page.after) return undefined

@@ -8,11 +8,11 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import type { Principal } from "../../src/access/Principal.ts"
-import type { Hints } from "../../src/Hints.ts"
+import { Hints, type Topic } from "../../src/Hints.ts"
 import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
 import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
-import { type Following, type Frame, PAGE, SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
+import { type Following, type Frame, PAGE, type Reading, SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
 import { type LogEntry, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { SandboxId } from "../../src/SandboxId.ts"
 import { StoreUnavailable } from "../../src/StoreUnavailable.ts"
@@ -75,6 +75,31 @@ const counted = Layer.effect(
       trouble.on
         ? Effect.fail(new StoreUnavailable({ cause: "planted" }))
         : Effect.tap(store.log(id, after, limit), (entries) => Effect.sync(() => counting.push([after, limit, entries])))
+  }))
+).pipe(Layer.provide(SandboxStoreMemory.layer))
+
+/** Whether hints arrive. */
+const hearing = { on: true }
+const deafened = Layer.effect(
+  Hints,
+  Effect.map(Hints, (hints) => ({
+    ...hints,
+    publish: (topics: ReadonlyArray<Topic>) => Effect.suspend(() => hearing.on ? hints.publish(topics) : Effect.void)
+  }))
+).pipe(Layer.provide(HintsMemory.layer))
+
+/** Called when the sandbox was read, before its reader goes on. */
+const between: { run: Effect.Effect<unknown, unknown, SandboxStore> } = { run: Effect.void }
+const interrupted = Layer.effect(
+  SandboxStore,
+  Effect.map(SandboxStore, (store) => ({
+    ...store,
+    find: (query: Parameters<typeof store.find>[0]) =>
+      Effect.tap(store.find(query), () => {
+        const { run } = between
+        between.run = Effect.void
+        return Effect.orDie(Effect.provideService(run, SandboxStore, store))
+      })
   }))
 ).pipe(Layer.provide(SandboxStoreMemory.layer))
 
@@ -206,4 +231,124 @@ layer(on(counted))("a reader", (it) => {
       assert.strictEqual((yield* Effect.flip(Fiber.join(reading)))._tag, "StoreUnavailable")
       trouble.on = false
     }))
+})
+
+/** Everything that is at hand, as the events it has. */
+const takeAll = (reading: Reading) => {
+  const taken: Array<number> = []
+  for (;;) {
+    const next = reading.next()
+    if (typeof next === "string") return { taken, pause: next }
+    if (next._tag === "Entries") taken.push(...next.entries.map(({ seq }) => seq))
+  }
+}
+
+layer(on(counted))("readers that are called", (it) => {
+  it.effect("take each event once and in order, whether they take it when it comes or later, and hold nobody up", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("called"), keyed: null, organizationId: null })
+      const [quick, slow] = [yield* events.follow(by, id, null), yield* events.follow(by, id, null)]
+      const seen = { quick: takeAll(quick.reading).taken, slow: takeAll(slow.reading).taken }
+      quick.reading.onChange(() => seen.quick.push(...takeAll(quick.reading).taken))
+      let calls = 0
+      slow.reading.onChange(() => calls++)
+      const commits = 3 * PAGE
+      for (let i = 0; i < commits; i++) {
+        yield* write(id, [step(`${i}`)])
+        yield* Effect.repeat(Effect.yieldNow, { times: 20 })
+        // Only now and then does its socket take something.
+        if (i % 70 === 0) seen.slow.push(...takeAll(slow.reading).taken)
+      }
+      const all = Array.from({ length: commits }, (_, i) => i + 2)
+      assert.deepStrictEqual(seen.quick, all)
+      assert.isAbove(calls, 0)
+      for (let { pause, taken } = takeAll(slow.reading);; ({ pause, taken } = takeAll(slow.reading))) {
+        seen.slow.push(...taken)
+        if (pause !== "unread") break
+        yield* slow.reading.read
+      }
+      assert.deepStrictEqual(seen.slow, all)
+    }).pipe(Effect.scoped))
+
+  it.effect("are given the very same events of a commit, page by page, however large it is", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("same"), keyed: null, organizationId: null })
+      const given: Array<Array<ReadonlyArray<LogEntry>>> = [[], []]
+      for (const mine of given) {
+        const { reading } = yield* events.follow(by, id, null)
+        takeAll(reading)
+        reading.onChange(() => {
+          for (let next = reading.next(); next !== "waiting"; next = reading.next()) {
+            assert(typeof next !== "string" && next._tag === "Entries" && next.isShared)
+            mine.push(next.entries)
+          }
+        })
+      }
+      counting.length = 0
+      yield* write(id, Array.from({ length: 2 * PAGE + 50 }, (_, i) => step(`${i}`)))
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      assert.deepStrictEqual(given[0]?.map(({ length }) => length), [PAGE, PAGE, 50])
+      for (const [i, page] of given[0]?.entries() ?? []) assert.strictEqual(given[1]?.[i], page)
+      assert.strictEqual(counting.length, 3)
+    }).pipe(Effect.scoped))
+
+  it.effect("are not called any more when their scope is closed", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("closed"), keyed: null, organizationId: null })
+      const calls = { left: 0, there: 0 }
+      const there = yield* events.follow(by, id, null)
+      there.reading.onChange(() => calls.there++)
+      yield* Effect.scoped(Effect.map(events.follow(by, id, null), ({ reading }) => reading.onChange(() => calls.left++)))
+      yield* write(id, [step("later")])
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      assert.deepStrictEqual(calls, { left: 0, there: 1 })
+    }).pipe(Effect.scoped))
+})
+
+layer(SandboxEvents.layer.pipe(Layer.provideMerge(SandboxStoreMemory.layer), Layer.provideMerge(deafened)))("a hint that is lost", (it) => {
+  it.effect("costs nothing but time: the next one tells of everything before it, once", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("lost"), keyed: null, organizationId: null })
+      const { reading } = yield* events.follow(by, id, null)
+      const seen = takeAll(reading).taken
+      reading.onChange(() => seen.push(...takeAll(reading).taken))
+      hearing.on = false
+      yield* write(id, [step("unheard")])
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      assert.deepStrictEqual(seen, [])
+      hearing.on = true
+      // What the tick of a layer publishes.
+      yield* (yield* Hints).publish([id])
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      yield* (yield* Hints).publish([id])
+      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+      assert.deepStrictEqual(seen, [2])
+    }).pipe(Effect.scoped))
+})
+
+layer(on(interrupted))("an event that is committed while a stream is opened", (it) => {
+  it.effect("comes after the snapshot that does not have it, once", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("between"), keyed: null, organizationId: null })
+      between.run = Effect.andThen(write(id, [step("in between")]), Effect.repeat(Effect.yieldNow, { times: 50 }))
+      const { reading, sandbox } = yield* events.follow(by, id, null)
+      assert.strictEqual(sandbox.lastSeq, 1)
+      const seen: Array<number> = []
+      for (let { pause, taken } = takeAll(reading);; ({ pause, taken } = takeAll(reading))) {
+        seen.push(...taken)
+        if (pause !== "unread") break
+        yield* reading.read
+      }
+      assert.deepStrictEqual(seen, [2])
+    }).pipe(Effect.scoped))
 })

@@ -1,8 +1,10 @@
 /** Serves the event log, by page and live. */
 import { ActingFrom } from "@slipway/domain/access/AuditLog"
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
-import { type Following, type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { Clock, Effect, Stream } from "effect"
+import { type News, type Reading, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Clock, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -13,7 +15,7 @@ import { respond } from "../server/Respond.ts"
 import { heartbeat, retry } from "../server/ServerSentEvents.ts"
 import { Settings } from "../server/Settings.ts"
 import * as Wire from "../server/Wire.ts"
-import { joined, snapshotOf, transient } from "./EventFrames.ts"
+import { durable, type Piece, snapshotOf, transient } from "./EventFrames.ts"
 
 const RETRY_MILLIS = 2_000
 /** For a finished sandbox: a browser that was given no id to resume from would ask again and again. */
@@ -25,48 +27,121 @@ const headers = {
   "x-accel-buffering": "no"
 }
 
-/** The bytes of one connection. Nothing is read ahead: the next page is asked for when the socket took the one before. */
-const bytesOf = (
-  { frames, sandbox }: Following,
-  after: number | null,
-  live: LiveResponse,
-  { now, publicUrl, requestId }: { readonly now: () => Date; readonly publicUrl: string; readonly requestId: string | undefined }
-) => {
-  let cursor = after ?? sandbox.lastSeq
-  const frameBytes = (frame: Frame): ReadonlyArray<Uint8Array> => {
-    if (live.ending !== null) {
-      const data = { reason: live.ending, resume_cursor: String(cursor) }
-      return live.ending === "revoked" ? [] : [transient(sandbox.id, now(), "stream.resync", data)]
+/** What an event stream needs. Nothing of the request: many streams are open for long, and most of the time nothing happens. */
+interface About {
+  readonly reading: Reading
+  readonly live: LiveResponse
+  readonly sandboxId: SandboxId
+  /** Of the last event that the reader has. */
+  readonly cursor: number
+  /** What comes when everything was told; `null`: nothing. */
+  readonly last: Uint8Array | null
+  readonly publicUrl: string
+  readonly now: () => Date
+}
+
+const NONE: ReadonlyArray<Piece> = []
+
+const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text, cursor: null }]
+
+/** The event stream of one connection, written as events come and as the socket takes them: it has no fiber that is woken for each. */
+class EventStream {
+  readonly #about: About
+  readonly #outlet: Wire.Outlet
+  /** Of the last event that was written. */
+  #cursor: number
+  #pieces: ReadonlyArray<Piece> = pieceOf(retry(RETRY_MILLIS))
+  #written = 0
+  #isFull = false
+  /** Calls whoever waits for what cannot be done at once; `null`: nobody does. */
+  #goOn: (() => void) | null = null
+
+  constructor(about: About, outlet: Wire.Outlet) {
+    this.#about = about
+    this.#outlet = outlet
+    this.#cursor = about.cursor
+    about.reading.onChange(() => this.#changed())
+    about.live.onWake(() => this.#woken())
+  }
+
+  /** Until there is nothing more to write. */
+  readonly run: Effect.Effect<void, StoreUnavailable> = Effect.gen({ self: this }, function*() {
+    const { last, live, reading } = this.#about
+    for (;;) {
+      const pause = this.#write()
+      if (pause === "over") break
+      yield* pause === "unread" ? reading.read : this.#something()
     }
-    live.wrote()
-    switch (frame._tag) {
-      case "Snapshot":
-        return [transient(sandbox.id, now(), "snapshot", snapshotOf(frame.sandbox, publicUrl))]
-      case "Status":
-        return [transient(sandbox.id, now(), "sandbox.status", { status: frame.status })]
-      case "Idle":
-        return [heartbeat]
-      case "Entries":
-        cursor = frame.entries.at(-1)?.seq ?? cursor
-        return joined(frame.entries)
+    if (live.ending === "shutdown") {
+      this.#send(this.#transient("stream.resync", { reason: "shutdown", resume_cursor: String(this.#cursor) }))
+    }
+    if (live.ending === null && last !== null) this.#send(last)
+  })
+
+  #something() {
+    return Effect.callback<void>((resume) => {
+      this.#goOn = () => {
+        this.#goOn = null
+        resume(Effect.void)
+      }
+      // Others may have had a turn since it was last looked at.
+      this.#changed()
+    })
+  }
+
+  /** Writes what is at hand and what the socket takes, and says what stands in the way of more. */
+  #write(): "unread" | "waiting" | "over" {
+    for (;;) {
+      if (this.#about.live.ending !== null) return "over"
+      if (this.#isFull) return "waiting"
+      const piece = this.#pieces[this.#written]
+      if (piece !== undefined) {
+        this.#written++
+        this.#send(piece.text)
+        this.#cursor = piece.cursor ?? this.#cursor
+        continue
+      }
+      this.#written = 0
+      this.#pieces = NONE
+      const next = this.#about.reading.next()
+      if (typeof next === "string") return next
+      this.#pieces = this.#piecesOf(next)
     }
   }
-  const last = after === null && isSettled(sandbox.status) ? [retry(RETRY_FINISHED_MILLIS)] : []
-  return Stream.succeed(retry(RETRY_MILLIS)).pipe(
-    Stream.concat(frames.pipe(
-      Stream.takeUntil(() => live.ending !== null),
-      Stream.map(frameBytes),
-      Stream.flattenIterable,
-      // One write at a time: the next one waits until the socket drained.
-      Stream.rechunk(1)
-    )),
-    Stream.concat(Stream.fromIterable(last)),
-    // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
-    Stream.catchTag(
-      "StoreUnavailable",
-      (error) => Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
-    )
-  )
+
+  #changed() {
+    if (this.#goOn !== null && this.#write() !== "waiting") this.#goOn()
+  }
+
+  #woken() {
+    if (this.#goOn !== null && this.#about.live.ending === null && !this.#isFull) this.#send(heartbeat)
+    this.#changed()
+  }
+
+  #send(text: string | Uint8Array) {
+    this.#about.live.wrote()
+    if (this.#outlet.write(text)) return
+    this.#isFull = true
+    this.#outlet.onDrain(() => {
+      this.#isFull = false
+      this.#changed()
+    })
+  }
+
+  #piecesOf(news: News): ReadonlyArray<Piece> {
+    switch (news._tag) {
+      case "Snapshot":
+        return pieceOf(this.#transient("snapshot", snapshotOf(news.sandbox, this.#about.publicUrl)))
+      case "Status":
+        return pieceOf(this.#transient("sandbox.status", { status: news.status }))
+      case "Entries":
+        return durable(news)
+    }
+  }
+
+  #transient(type: string, data: unknown) {
+    return transient(this.#about.sandboxId, this.#about.now(), type, data)
+  }
 }
 
 export const layer = HttpApiBuilder.group(
@@ -94,12 +169,20 @@ export const layer = HttpApiBuilder.group(
           const by = yield* CurrentPrincipal
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
-          const connection = yield* live.open("stream", by, Wire.of(request))
-          const following = yield* events.follow(by, sandboxId, after)
-          connection.onWake(following.wake)
-          if (following.nothingLeft) return HttpServerResponse.empty({ status: 204 })
+          const wire = Wire.of(request)
+          const connection = yield* live.open("stream", by, wire)
+          const { nothingLeft, reading, sandbox } = yield* events.follow(by, sandboxId, after)
+          if (nothingLeft) return HttpServerResponse.empty({ status: 204 })
           const requestId = (yield* ActingFrom)?.requestId
-          return HttpServerResponse.stream(bytesOf(following, after, connection, { now, publicUrl, requestId }), { headers })
+          const last = after === null && isSettled(sandbox.status) ? retry(RETRY_FINISHED_MILLIS) : null
+          const about = { reading, live: connection, sandboxId, cursor: after ?? sandbox.lastSeq, last, publicUrl, now }
+          const body = wire.body((outlet) =>
+            new EventStream(about, outlet).run.pipe(
+              // The reader comes back and misses nothing. What is logged here is outside of what `Edge` says of the request.
+              Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("an event stream ended early", error), { requestId }))
+            )
+          )
+          return HttpServerResponse.stream(body, { headers })
         },
         Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
       )

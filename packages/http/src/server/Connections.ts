@@ -27,7 +27,7 @@ interface Progress {
 }
 
 /** Counts by name, and forgets names of which there is none. */
-class Counter {
+export class Counter {
   readonly #counts = new Map<string, number>()
   of(name: string): number {
     return this.#counts.get(name) ?? 0

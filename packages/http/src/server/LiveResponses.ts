@@ -7,8 +7,9 @@ import { AccessStore } from "@slipway/domain/access/AccessStore"
 import type { Principal } from "@slipway/domain/access/Principal"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Hints } from "@slipway/domain/Hints"
-import { Clock, Context, Duration, Effect, Latch, Layer, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Latch, Layer, Scope } from "effect"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
+import { Counter } from "./Connections.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
 import type { Wire } from "./Wire.ts"
@@ -52,6 +53,11 @@ class Open implements LiveResponse {
     this.#wire = wire
     this.#now = now
     this.wroteAt = now()
+  }
+
+  /** The name of whom it counts for. */
+  holder(holder: typeof HOLDERS[number]) {
+    return `${holder} ${holder === "key" ? this.right : holder === "user" ? this.by.userId : this.by.grantId}`
   }
 
   wrote() {
@@ -101,6 +107,8 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       const clock = yield* Clock.Clock
       const settings = yield* Settings
       const open = new Set<Open>()
+      /** Those that are open, by kind, and of each kind by holder. */
+      const counts = new Counter()
       const some = Latch.makeUnsafe(false)
       const now = () => clock.currentTimeMillisUnsafe()
       const streams = Math.min(settings.streams, Math.floor(descriptorLimit() * STREAMS_SHARE))
@@ -152,44 +160,37 @@ export class LiveResponses extends Context.Service<LiveResponses, {
 
       return LiveResponses.of({
         open: (kind, by, wire) =>
-          Effect.acquireRelease(
-            Effect.suspend(() => {
-              if (shuttingDown && kind === "stream") {
-                return Effect.fail(Unavailable.make("The service is shutting down.", { "retry-after": "1" }))
-              }
-              const right = rightOf(by)
-              const of = { key: 0, user: 0, grant: 0 }
-              let ofKind = 0
-              for (const other of open) {
-                if (other.kind !== kind) continue
-                ofKind++
-                if (other.right === right) of.key++
-                if (other.by.userId === by.userId) of.user++
-                if (other.by.grantId === by.grantId) of.grant++
-              }
-              if (kind === "stream" && ofKind >= streams) {
-                return Effect.fail(Unavailable.make("Too many streams are open.", { "retry-after": "5" }))
-              }
-              const full = HOLDERS.find((holder) => of[holder] >= caps[kind][holder])
-              if (full !== undefined) {
-                return Effect.fail(RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" }))
-              }
-              const response = new Open(kind, by, wire, now)
-              open.add(response)
-              some.openUnsafe()
-              return Effect.succeed(response)
-            }),
-            (response) =>
+          Effect.uninterruptible(Effect.gen(function*() {
+            if (shuttingDown && kind === "stream") {
+              return yield* Unavailable.make("The service is shutting down.", { "retry-after": "1" })
+            }
+            const response = new Open(kind, by, wire, now)
+            if (kind === "stream" && counts.of(kind) >= streams) {
+              return yield* Unavailable.make("Too many streams are open.", { "retry-after": "5" })
+            }
+            const full = HOLDERS.find((holder) => counts.of(`${kind} ${response.holder(holder)}`) >= caps[kind][holder])
+            if (full !== undefined) {
+              return yield* RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" })
+            }
+            const count = (by: 1 | -1) => {
+              counts.add(kind, by)
+              for (const holder of HOLDERS) counts.add(`${kind} ${response.holder(holder)}`, by)
+            }
+            open.add(response)
+            count(1)
+            some.openUnsafe()
+            // `acquireRelease` would keep the context of the request for as long.
+            yield* Scope.addFinalizer(
+              yield* Effect.scope,
               Effect.sync(() => {
                 open.delete(response)
+                count(-1)
                 if (open.size === 0) some.closeUnsafe()
               })
-          ),
-        count: (kind) => {
-          let count = 0
-          for (const response of open) if (response.kind === kind) count++
-          return count
-        },
+            )
+            return response
+          })),
+        count: (kind) => counts.of(kind),
         isShuttingDown: () => shuttingDown,
         shutDown: Effect.sync(() => {
           shuttingDown = true

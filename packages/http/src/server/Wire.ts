@@ -3,6 +3,7 @@
  * reply the reader takes. Node tells all of it. Of a web `Request` its host has read the lines and keeps the connection.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { type Cause, Effect, Queue, Stream } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { Socket } from "node:net"
@@ -15,6 +16,14 @@ export interface Reader {
   readonly taken: number
   /** Breaks the reply off. */
   cut(): void
+}
+
+/** Where the bytes of a reply go that are written as they come. */
+export interface Outlet {
+  /** Takes it in any case, text as UTF-8. `false`: as much is waiting as should; `onDrain` tells when the reader took it. */
+  write(text: string | Uint8Array): boolean
+  /** Calls this once, when the reader took what was waiting. */
+  onDrain(listener: () => void): void
 }
 
 export interface Wire {
@@ -33,6 +42,11 @@ export interface Wire {
   headBytes(): number
   /** No other request is read from this connection. */
   closeAfter(): void
+  /**
+   * The body of a reply, of what `fill` writes, until that is done. Interrupted when the reader leaves. No fiber runs for a
+   * write: who has something to say to many readers says it to each at once.
+   */
+  body(fill: (outlet: Outlet) => Effect.Effect<void>): Stream.Stream<Uint8Array>
   /** Breaks the reply off. */
   cut(): void
   /** Calls this when the reply was sent, or broken off. */
@@ -66,7 +80,7 @@ export class SocketReader implements Reader {
   }
 }
 
-class NodeWire implements Wire {
+class NodeWire implements Wire, Outlet {
   readonly #message: IncomingMessage & { readonly baseUrl?: unknown }
   readonly #response: ServerResponse
   constructor(message: IncomingMessage, response: ServerResponse) {
@@ -104,6 +118,16 @@ class NodeWire implements Wire {
   closeAfter() {
     this.#response.shouldKeepAlive = false
   }
+  /** Past the stream, which is asked for when the head is written, and which is empty. */
+  body(fill: (outlet: Outlet) => Effect.Effect<void>) {
+    return Stream.fromEffectDrain(fill(this))
+  }
+  write(text: string | Uint8Array) {
+    return this.#response.write(text)
+  }
+  onDrain(listener: () => void) {
+    this.#response.once("drain", listener)
+  }
   cut() {
     this.#response.destroy()
   }
@@ -114,6 +138,8 @@ class NodeWire implements Wire {
 
 /** What a web reply has waiting before it counts as stalled: as much as a socket of Node. */
 const WEB_BUFFER_BYTES = 64 * 1024
+
+const utf8 = new TextEncoder()
 
 /** A request as a web host hands it over. */
 export class WebWire implements Wire, Reader {
@@ -155,6 +181,32 @@ export class WebWire implements Wire, Reader {
     return bytes
   }
   closeAfter() {}
+  body(fill: (outlet: Outlet) => Effect.Effect<void>) {
+    return Stream.suspend(() => {
+      let waiting = 0
+      let drained = () => {}
+      const outlet = (queue: Queue.Queue<Uint8Array, Cause.Done>): Outlet => ({
+        write: (text) => {
+          const bytes = typeof text === "string" ? utf8.encode(text) : text
+          waiting += bytes.byteLength
+          Queue.offerUnsafe(queue, bytes)
+          return waiting < WEB_BUFFER_BYTES
+        },
+        onDrain: (listener) => {
+          drained = listener
+        }
+      })
+      return Stream.callback<Uint8Array>((queue) => Effect.andThen(fill(outlet(queue)), Queue.end(queue))).pipe(
+        Stream.rechunk(1),
+        Stream.tap((bytes) =>
+          Effect.sync(() => {
+            waiting -= bytes.byteLength
+            if (waiting === 0) drained()
+          })
+        )
+      )
+    })
+  }
   onClose(listener: () => void) {
     if (this.#closed) listener()
     else this.#listeners.push(listener)
