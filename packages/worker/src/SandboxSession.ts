@@ -81,7 +81,12 @@ const serve = Effect.fn("SandboxSession.serve")(function*(held: HeldSandbox, roo
     ...repos.map(({ fullName }) => publishing(held, box, fullName))
   ])
   // Broken off, it would only have to be taken anew.
-  if (end === "left") yield* Effect.raceFirst(taken.await, Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox))))
+  if (end === "left") {
+    yield* Effect.raceFirst(
+      taken.await,
+      Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox)))
+    )
+  }
   yield* Fiber.interrupt(saver)
   // Nothing is to be lost with a machine that is given up.
   if (end === "left" && (yield* held.view).sandbox.status === "running") yield* Checkpoint.take(held, box)

@@ -39,4 +39,5 @@ export const known = Effect.fnUntraced(function*(repository: HostRepository, tak
 })
 export type Known = Effect.Success<ReturnType<typeof known>>
 
-export const idsIn = ({ lastTree, ownTree }: Known): ReadonlyArray<string> => [lastTree, ownTree].flatMap((id) => id === undefined ? [] : [id])
+export const idsIn = ({ lastTree, ownTree }: Known): ReadonlyArray<string> =>
+  [lastTree, ownTree].flatMap((id) => id === undefined ? [] : [id])

@@ -97,8 +97,7 @@ export const push = Effect.fn("Push.push")(function*(
 
   const look = Effect.flatMap(
     knownTips(via, [headRef, ...repository.baseRef === null ? [] : [repository.baseRef]]),
-    (known) =>
-      known === undefined ? ask : Effect.succeed(new Map(Array.from(known, ([branch, tip]) => [`refs/heads/${branch}`, tip])))
+    (known) => known === undefined ? ask : Effect.succeed(new Map(Array.from(known, ([branch, tip]) => [`refs/heads/${branch}`, tip])))
   )
 
   /** Answers what kept it from arriving, if anything did. */
