@@ -52,7 +52,10 @@ const publishing = (held: HeldSandbox, box: Box, repo: RepoName) =>
     Effect.forever
   )
 
-/** Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at one. `taken`: while none is taken. */
+/**
+ * Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at a turn. `taken`: while no
+ * checkpoint is being taken.
+ */
 const saving = (held: HeldSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
   held.until((view) => !isLeaving(view) && view.sandbox.owesCheckpoint && !isAtWork(view.sandbox)).pipe(
     // A time limit ends a turn before its agent hears of it.
