@@ -11,7 +11,7 @@ import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/Turn"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
-import { Duration, Effect, Option, Schedule, Schema } from "effect"
+import { Duration, Effect, Fiber, Option, Schedule, Schema, type Scope, Semaphore } from "effect"
 import * as Agent from "./Agent.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
 import * as Checkpoint from "./Checkpoint.ts"
@@ -140,10 +140,31 @@ export const withRoom = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R
 const isFull = (error: unknown): boolean => error instanceof TreesUnavailable && error.retryable
 
 /**
+ * The sandbox for its boot, which waits for the store where it has to: what it has done is noted, and written in that order with
+ * whatever is written next, or by itself meanwhile. A note that cannot be written fails what is written next.
+ */
+const noting = (held: HeldSandbox, scope: Scope.Scope) => {
+  const turn = Semaphore.makeUnsafe(1)
+  const due: Array<SystemCommand> = []
+  const write = (commands: ReadonlyArray<SystemCommand>) =>
+    turn.withPermits(1)(Effect.suspend(() => held.write([...due.splice(0), ...commands])))
+  const writeDue = turn.withPermits(1)(Effect.suspend(() => due.length === 0 ? Effect.void : held.write(due.splice(0))))
+  const note = (command: SystemCommand) =>
+    Effect.suspend(() => {
+      due.push(command)
+      // Not a child of the step that ends with it.
+      return Effect.forkIn(Effect.ignore(writeDue), scope)
+    })
+  return { booting: { ...held, write } satisfies HeldSandbox, note }
+}
+
+/**
  * Boots it and starts its first turn, or records why it could not. `null`: there is nothing to run. `elsewhere`: another worker
  * is to boot it, this one breaks every boot. A boot that a lost worker began starts again; every step finds what is already there.
  */
-export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox, breaker: BootBreaker) {
+export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSandbox, breaker: BootBreaker) {
+  const scope = yield* Effect.scope
+  const { booting: held, note } = noting(underLease, scope)
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const ids = yield* Ids
@@ -151,21 +172,24 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(held: HeldSandbox, b
   const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, repo?: string) =>
     Effect.flatMap(
       Effect.timed(patiently(whole(name, self)).pipe(Effect.withSpan(STAGES[name]))),
-      ([took, result]) => Effect.as(held.write([report(name, took, repo)]), result)
+      ([took, result]) => Effect.as(note(report(name, took, repo)), result)
     )
 
   const steps = Effect.gen(function*() {
-    const { origin, owesCheckpoint, repos } = yield* held.write([{ _tag: "StartBoot" }])
+    const { sandbox: { origin, owesCheckpoint, repos } } = yield* held.view
+    // The first that is written, whatever becomes of the steps beside it.
+    const starting = yield* Effect.forkIn(held.write([{ _tag: "StartBoot" }]), scope, { startImmediately: true })
     const provision = stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
     const clones = Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
       concurrency: "unbounded",
       discard: true
     })
+    if (origin !== null) yield* Fiber.join(starting)
     if (origin !== null && !(owesCheckpoint && (yield* trees.has(held.id)))) {
       // Before the box: trees that are restored are given to a box when it is made.
       yield* stage("clone", withRoom(Checkpoint.restore(held, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId })))
     }
-    const [box] = yield* Effect.all([provision, origin === null ? clones : Effect.void], { concurrency: 2 })
+    const [box] = yield* Effect.all([provision, origin === null ? clones : Effect.void, Fiber.join(starting)], { concurrency: 3 })
     // Agents read the trees when they start, so they start last.
     const conversation = origin === null ? [] : yield* conversationOf(held)
     const prepared = yield* patiently(whole("setup", SetUp.setUp(held, box, { isFresh: origin === null, conversation }))).pipe(

@@ -105,6 +105,8 @@ const titles = { user: "The person", assistant: "You" }
 
 /** As Markdown; `null`: nothing was said. The prompt that the agent gets next is left out. */
 export const tell = Effect.fn("Conversation.tell")(function*(sandbox: Sandbox) {
+  // It has just begun.
+  if (sandbox.turn === null && sandbox.origin === null) return null
   const pending = isActive(sandbox.turn) ? sandbox.turn.id : null
   const messages = [...(yield* before(sandbox)), ...(yield* newest(sandbox.id, null, ({ turnId }) => turnId === pending))]
   let characters = 0

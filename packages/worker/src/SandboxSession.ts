@@ -11,7 +11,7 @@ import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { live as liveStatuses } from "@slipway/domain/sandbox/Transition"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { Effect, Exit, Latch, Option, Schedule, Scope } from "effect"
+import { Effect, Exit, Fiber, Latch, Option, Schedule, Scope } from "effect"
 import * as AgentHistory from "./AgentHistory.ts"
 import { arrive } from "./Arrival.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
@@ -52,26 +52,45 @@ const publishing = (held: HeldSandbox, box: Box, repo: RepoName) =>
     Effect.forever
   )
 
-/** Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at one. */
-const saving = (held: HeldSandbox, box: Box, still: Latch.Latch) =>
+/**
+ * Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at a turn. `taken`: while no
+ * checkpoint is being taken.
+ */
+const saving = (held: HeldSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
   held.until((view) => !isLeaving(view) && view.sandbox.owesCheckpoint && !isAtWork(view.sandbox)).pipe(
     // A time limit ends a turn before its agent hears of it.
     Effect.andThen(still.await),
-    Effect.andThen(Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(({ sandbox }) => isAtWork(sandbox))))),
+    Effect.andThen(taken.close),
+    Effect.andThen(
+      Effect.ensuring(
+        Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(({ sandbox }) => isAtWork(sandbox)))),
+        taken.open
+      )
+    ),
     Effect.forever
   )
 
+const isOver = ({ status }: Sandbox) => status !== "running" && status !== "terminating"
 const isNeeded = (view: View) => isLeaving(view) || workOf(view.sandbox) !== null
 
 /** From where an earlier worker or a boot left it until there is nothing to do, or nothing is to be begun any more. */
 const serve = Effect.fn("SandboxSession.serve")(function*(held: HeldSandbox, room: Room, box: Box, start: Start) {
   const { sandbox: { repos } } = yield* held.view
-  const still = Latch.makeUnsafe(true)
+  const [still, taken] = [Latch.makeUnsafe(true), Latch.makeUnsafe(true)]
+  const saver = yield* Effect.forkChild(saving(held, box, still, taken))
   const end = yield* Effect.raceAllFirst([
     keepAgent(held, box, { room, start, still }),
-    saving(held, box, still),
+    Fiber.join(saver),
     ...repos.map(({ fullName }) => publishing(held, box, fullName))
   ])
+  // Broken off, it would only have to be taken anew.
+  if (end === "left") {
+    yield* Effect.raceFirst(
+      taken.await,
+      Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox)))
+    )
+  }
+  yield* Fiber.interrupt(saver)
   // Nothing is to be lost with a machine that is given up.
   if (end === "left" && (yield* held.view).sandbox.status === "running") yield* Checkpoint.take(held, box)
   // What was in its way may have passed, and nobody waits for it now.

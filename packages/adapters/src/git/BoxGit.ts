@@ -19,9 +19,11 @@ import { inPieces } from "./InPieces.ts"
  * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `
-what=$1; ulimit -t "$2"; place=$(mktemp -d "\${3:-$TMPDIR}/git-XXXXXXXX") || exit 1; tree=$4; base=$5
+what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5
 shift 5
 objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
+# One that was killed left them, or nobody did.
+umask 077; mkdir "$place" "$objects" 2> /dev/null || { rm -rf "$place" "$objects"; mkdir "$place" "$objects" || exit 1; }
 trap 'rm -rf "$place" "$objects"' EXIT
 export HOME=/nonexistent GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$place/index"
 set -e
@@ -49,7 +51,6 @@ if [ "$what" = changes ]; then
   exit
 fi
 
-mkdir -m 0700 "$objects" 2> "$place/left" || { rm -rf "$objects"; mkdir -m 0700 "$objects"; }
 export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$objects"
 read -r known
 git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
@@ -66,6 +67,7 @@ if [ -s "$place/chosen" ] && ! git update-index --add --remove --replace -z --st
 fi
 made=$(git write-tree)
 echo "$made"
+case " $known " in *" $made "*) exit ;; esac
 { echo "$made"; printf '^%s^{tree}\\n' "$base" $known; } | git pack-objects --revs --stdout --quiet --window=0
 `
 

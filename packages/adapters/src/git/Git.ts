@@ -3,6 +3,7 @@
  * credential helper, pager or editor of this machine or of a repository takes part.
  */
 import { type Duration, Effect, Redacted, Schema } from "effect"
+import { getPriority, setPriority } from "node:os"
 import { type Child, killGroup, Spawn } from "../node/spawner/Spawn.ts"
 
 /** A git process that did not end well. What it means is known to whoever asked for it. */
@@ -100,9 +101,12 @@ export const CONFIG = [
 
 /** Seconds of a processor, and KiB of address space: indexes of packs are mapped into it, some of them large. */
 const LIMITS = "ulimit -t 60; ulimit -v 1572864"
-const LIMITED = `${LIMITS}; exec nice -n 10 git "$@"`
+const LIMITED = `${LIMITS}; exec git "$@"`
 /** In blocks of 512 bytes. */
-const LIMITED_FILE = `ulimit -c 0; ulimit -f "$1"; shift; exec nice -n 10 git "$@"`
+const LIMITED_FILE = `ulimit -c 0; ulimit -f "$1"; shift; exec git "$@"`
+/** How far behind other work. It is set from here: `nice` would be one more program to start for each. */
+const BEHIND = 10
+const LEAST_PRIORITY = 19
 const LIMITED_CONFIG = ["core.packedGitWindowSize=32m", "core.packedGitLimit=256m", "core.bigFileThreshold=16m"]
 
 /** As the C library says it. */
@@ -111,6 +115,14 @@ const FILE_TOO_LARGE = /File too large/u
 const GLOBAL_ARGUMENTS = ["--no-pager", ...CONFIG.flatMap((entry) => ["-c", entry])]
 
 const MAXIMUM_STDERR = 4_000
+
+const putBehind = ({ pid }: Child): void => {
+  try {
+    setPriority(pid, Math.min(LEAST_PRIORITY, getPriority() + BEHIND))
+  } catch {
+    // It has ended.
+  }
+}
 
 const inherited = (): Record<string, string> =>
   Object.fromEntries(INHERITED.flatMap((name) => {
@@ -171,6 +183,7 @@ export const git = (
       const attend = (started: Child) => {
         child = started
         if (isStopped) kill()
+        if (isLimited || outputFile !== undefined) putBehind(started)
         child.stdout?.on("data", (chunk: Buffer) => {
           size += chunk.length
           if (size > maximumBytes) kill()

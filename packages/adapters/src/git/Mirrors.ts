@@ -27,7 +27,7 @@ import * as KeyedLock from "../node/KeyedLock.ts"
 import { type OptionName, OptionNames } from "../options/OptionNames.ts"
 import { git, type GitFailed, type GitOptions, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
-import { explain, type Explanation, transport, type Transport, unsupported } from "./Remotes.ts"
+import { explain, type Explanation, knownTips, transport, type Transport, unsupported } from "./Remotes.ts"
 
 export interface Limits {
   /** Time of one download. */
@@ -336,6 +336,8 @@ export const limitPassed = Effect.map(OptionNames, (nameOf) => (problem: string,
 
 /** A branch goes before a tag of the same name. An annotated tag stands for its commit. */
 const resolve = Effect.fnUntraced(function*(via: Transport, name: string) {
+  const known = (yield* knownTips(via, [name]))?.get(name)
+  if (known !== undefined) return { sha: known, branch: name }
   const advertised = (patterns: ReadonlyArray<string>) =>
     git(["ls-remote", "--heads", "--tags", ...via.fetchArguments, "--end-of-options", via.url, ...patterns], via.options)
   const [branch, tag] = [`refs/heads/${name}`, `refs/tags/${name}`]

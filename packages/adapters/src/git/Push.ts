@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
-import { explain, type Explanation, transport, unsupported } from "./Remotes.ts"
+import { explain, type Explanation, knownTips, transport, unsupported } from "./Remotes.ts"
 
 const TIMEOUT = "2 minutes"
 
@@ -81,7 +81,7 @@ export const push = Effect.fn("Push.push")(function*(
   const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
 
   const base = repository.baseRef === null ? [] : [`refs/heads/${repository.baseRef}`]
-  const look = Effect.map(
+  const ask = Effect.map(
     run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref, ...base], {
       ...via.options,
       timeout: TIMEOUT
@@ -93,6 +93,11 @@ export const push = Effect.fn("Push.push")(function*(
           return [name, tip]
         })
       )
+  )
+
+  const look = Effect.flatMap(
+    knownTips(via, [headRef, ...repository.baseRef === null ? [] : [repository.baseRef]]),
+    (known) => known === undefined ? ask : Effect.succeed(new Map(Array.from(known, ([branch, tip]) => [`refs/heads/${branch}`, tip])))
   )
 
   /** Answers what kept it from arriving, if anything did. */

@@ -1,6 +1,8 @@
 /** What a git process needs to talk to a remote, and what its failure means to people. */
 import type { Remote } from "@slipway/domain/source/SourceHost"
+import { Effect } from "effect"
 import type { GitFailed, GitOptions } from "./Git.ts"
+import * as LocalRefs from "./LocalRefs.ts"
 
 /** Configuration of this process does not reach the one git starts at the other end of a local path: it needs its own. */
 const atLocalEnd = (program: string): string =>
@@ -14,6 +16,8 @@ export interface Transport {
   /** For `fetch` and `ls-remote`. */
   readonly fetchArguments: ReadonlyArray<string>
   readonly pushArguments: ReadonlyArray<string>
+  /** The repository's folder, where it is on this machine. */
+  readonly folder?: string
 }
 
 /**
@@ -26,7 +30,8 @@ export const transport = (remote: Remote): Transport | undefined => {
       url: remote.url,
       options: { config: ["protocol.file.allow=always"] },
       fetchArguments: [`--upload-pack=${atLocalEnd("upload-pack")}`],
-      pushArguments: [`--receive-pack=${atLocalEnd("receive-pack")}`]
+      pushArguments: [`--receive-pack=${atLocalEnd("receive-pack")}`],
+      ...remote.url.startsWith("/") ? { folder: remote.url } : {}
     }
   }
   if (!URL.canParse(remote.url)) return undefined
@@ -42,6 +47,10 @@ export const transport = (remote: Remote): Transport | undefined => {
     pushArguments: []
   }
 }
+
+/** The commits that these branches of the remote point to, where its files here say it; `undefined`: it has to be asked. */
+export const knownTips = ({ folder }: Transport, branches: ReadonlyArray<string>): Effect.Effect<ReadonlyMap<string, string> | undefined> =>
+  folder === undefined ? Effect.undefined : Effect.promise(() => LocalRefs.tips(folder, branches))
 
 export interface Explanation {
   readonly detail: string

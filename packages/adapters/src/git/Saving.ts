@@ -6,7 +6,7 @@ import { CannotSave, type SaveOptions } from "@slipway/domain/files/WorkingTrees
 import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
 import { isGitPath } from "@slipway/domain/source/FileRules"
 import { Effect } from "effect"
-import { open, readFile } from "node:fs/promises"
+import { open } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as AgentCommits from "./AgentCommits.ts"
@@ -19,47 +19,12 @@ import { fields, type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
+import { idsIn, type Known, known, savedFile } from "./KnownObjects.ts"
 import * as Packs from "./Packs.ts"
 import * as Push from "./Push.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 import * as Shortstat from "./Shortstat.ts"
 import { strange, without } from "./Snapshot.ts"
-
-/** The tree that was saved last, with all it holds in the repository. */
-const savedFile = (repository: Pick<HostRepository, "gitDir">): string => join(repository.gitDir, "saved")
-
-/** Of each name its id and kind, `undefined` for what is not in the repository. */
-const objectsOf = Effect.fnUntraced(function*(repository: HostRepository, names: ReadonlyArray<string>) {
-  const said = yield* run(repository, ["cat-file", "--batch-check=%(objectname) %(objecttype)"], {
-    input: names.map((name) => `${name}\n`).join("")
-  })
-  return line(said).split("\n").map((entry) => {
-    const [id = "", kind = ""] = entry.split(" ")
-    return ["commit", "tree"].includes(kind) ? { id, kind } : undefined
-  })
-})
-
-/** What the repository has, of what was saved or published before. */
-export const known = Effect.fnUntraced(function*(repository: HostRepository, taken?: string, pushed?: string | null) {
-  const { baseSha } = repository
-  const last = yield* Effect.promise(() => readFile(savedFile(repository), "utf8").catch(() => ""))
-  const baseTree = `${baseSha}^{tree}`
-  const own = taken ?? baseSha
-  const found = yield* objectsOf(repository, [baseTree, last === "" ? baseTree : last, `${own}^{tree}`, own, pushed ?? baseSha])
-  const [base, lastTree, ownTree, ownCommit, published] = found
-  return {
-    baseTree: base?.id,
-    lastTree: lastTree?.id,
-    ownTree: ownTree?.id,
-    /** The agent's newest commit. */
-    own: taken !== undefined && ownCommit?.kind === "commit" ? taken : undefined,
-    // After a power failure it may be gone.
-    published: published?.kind === "commit" ? pushed ?? null : null
-  }
-})
-type Known = Effect.Success<ReturnType<typeof known>>
-
-const idsIn = ({ lastTree, ownTree }: Known): ReadonlyArray<string> => [lastTree, ownTree].flatMap((id) => id === undefined ? [] : [id])
 
 /**
  * The tree as it is now, its objects in the repository or beside it, for `ask`. It is looked at when `before` is through, which

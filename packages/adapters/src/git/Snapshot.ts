@@ -7,11 +7,13 @@ import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/FileRules"
 import { Effect, Fiber } from "effect"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import * as AgentCommits from "./AgentCommits.ts"
+import * as AgentHead from "./AgentHead.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
+import { idsIn, known } from "./KnownObjects.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
@@ -84,25 +86,26 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
   function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number) {
     const { baseRef, baseSha, preparedAt, repo } = repository
     // First: what the agent commits meanwhile is in the tree.
-    const own = options.history === undefined
+    const own = options.history === undefined || (yield* AgentHead.read(repository)).commit === baseSha
       ? undefined
       : yield* AgentCommits.take(repository, box, options.history(baseSha), maximumBytes)
-    const treeOf = (commit: string) => Effect.map(run(repository, ["rev-parse", "--verify", `${commit}^{tree}`]), line)
-    const [baseTree, ownTree] = [yield* treeOf(baseSha), own === undefined ? undefined : yield* treeOf(own)]
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
-    yield* box.snapshot(repository, {
-      before: Effect.void,
-      known: () => own === undefined ? [] : [own],
+    const before = yield* box.snapshot(repository, {
+      before: known(repository, own),
+      known: idsIn,
       choose,
       take: received.append
     })
     let tree = yield* received.id
     if (tree === undefined) return yield* ReceivedPack.unsound("The box says nothing.")
+    const { baseTree, ownTree } = before
     if (tree !== baseTree && tree !== ownTree) {
-      yield* received.index
+      // A checkpoint has nearly always taken it before.
+      const isKnown = idsIn(before).includes(tree)
+      if (!isKnown) yield* received.index
       const left = yield* strange(repository, tree, maximumBytes, received.beside)
-      yield* received.keep(tree)
+      if (!isKnown) yield* received.keep(tree)
       if (left.length > 0) tree = yield* without(repository, tree, left)
     }
     if (tree === baseTree) return yield* new NoChanges({ repo })

@@ -10,6 +10,7 @@ import type { BoxGit } from "./BoxGit.ts"
 import { eachField, type GitFailed, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
+import { known } from "./KnownObjects.ts"
 import * as Saving from "./Saving.ts"
 
 /** Of what git says of changes, some 200 bytes each. */
@@ -89,7 +90,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
     if (unknown.length > 0) return yield* new UnknownCommit({ commits: unknown })
 
     const working = from === "working" || to === "working"
-      ? yield* Saving.currentTree(repository, box, Saving.known(repository), maximumTreeBytes)
+      ? yield* Saving.currentTree(repository, box, known(repository), maximumTreeBytes)
       : undefined
     if (working !== undefined) {
       yield* working.left

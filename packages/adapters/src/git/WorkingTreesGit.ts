@@ -32,7 +32,7 @@ import { sameRepo } from "@slipway/domain/source/Naming"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
-import { chmod, mkdir, readdir } from "node:fs/promises"
+import { chmod, mkdir, readdir, rmdir } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
@@ -247,7 +247,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
       await ownFolder(dirname(workspace))
       await mkdir(dirname(site), { recursive: true, mode: 0o700 })
     })
-  const closeSites = ({ site }: HostRepository.Making) => Effect.ignoreCause(deleteTree(dirname(site)))
+  const closeSites = ({ site }: HostRepository.Making) =>
+    Effect.promise(() => rmdir(site).then(() => rmdir(dirname(site))).then(() => true, () => false)).pipe(
+      // Nearly always all of it was moved to its place.
+      Effect.flatMap((isGone) => isGone ? Effect.void : deleteTree(dirname(site))),
+      Effect.ignoreCause
+    )
   /** Where the sandbox's folder has a size of its own, room that is made elsewhere would not help. */
   const fitting = ({ repo, sandboxId }: TreeKey) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | CloneFailed, R> =>
     Effect.catchCause(

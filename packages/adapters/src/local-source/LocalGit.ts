@@ -7,6 +7,7 @@ import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
+import * as LocalRefs from "../git/LocalRefs.ts"
 import * as Shortstat from "../git/Shortstat.ts"
 
 /** Whether `path` is the top folder of a checkout; else it is a bare repository. */
@@ -25,6 +26,8 @@ export const run = (path: string, args: Parameters<typeof git>[0], options?: Git
 
 /** The branch that HEAD names; where HEAD names none, `main`, `master` or the first there is. */
 export const defaultBranch = Effect.fnUntraced(function*(path: string) {
+  const named = yield* Effect.promise(() => LocalRefs.head(path))
+  if (named !== undefined) return named
   const head = yield* run(path, ["symbolic-ref", "--quiet", "--short", "HEAD"]).pipe(Effect.catchTag("GitFailed", () => Effect.succeed("")))
   if (head !== "") return head
   const branches = (yield* run(path, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])).split("\n")
@@ -33,6 +36,8 @@ export const defaultBranch = Effect.fnUntraced(function*(path: string) {
 
 /** The commits that branches point to; absent ones are left out. */
 export const tips = Effect.fnUntraced(function*(path: string, ...branches: ReadonlyArray<string>) {
+  const known = yield* Effect.promise(() => LocalRefs.tips(path, branches))
+  if (known !== undefined) return known
   const refs = branches.map((branch) => `refs/heads/${branch}`)
   const found = (yield* run(path, ["for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", ...refs])).split("\n")
   return new Map(found.map((entry) => {

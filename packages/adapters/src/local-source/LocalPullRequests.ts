@@ -246,9 +246,12 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
                 if (!(yield* LocalGit.isClean(folder))) return yield* leave("where something is not committed yet")
               }
               if (options.deleteBranch) yield* deletable(found)
-              if ((yield* LocalGit.mergeBase(path, base, headSha)) === undefined) {
+              const common = yield* LocalGit.mergeBase(path, base, headSha)
+              if (common === undefined) {
                 return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
               }
+              // Somebody else merged it since it was found.
+              if (common === headSha) return { ...yield* find(repo, number), changed: false, branchDeleted: false }
               const tree = yield* LocalGit.mergedTree(path, base, headSha)
               if (tree === undefined) {
                 const where = LocalGit.isCheckout(path) ? "" : "In a clone of it: "
