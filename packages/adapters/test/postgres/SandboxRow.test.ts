@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { initial, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { initial } from "@slipway/domain/sandbox/Sandbox"
+import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Schema } from "effect"
 import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "../../src/postgres/SandboxRow.ts"
