@@ -3,8 +3,8 @@ import { assert } from "@effect/vitest"
 import { CannotSave, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxId } from "@slipway/domain/SandboxId"
@@ -151,25 +151,28 @@ scenario("a machine that is asked to end leaves everything in checkpoints, and o
     ])
   }))
 
-scenario("a sandbox that is terminated while its checkpoint is taken has that one, and no other is begun", (world) =>
-  Effect.gen(function*() {
-    yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    let begun = 0
-    world.saving = Effect.suspend(() => {
-      begun++
-      return Effect.sleep("5 seconds")
+scenario(
+  "a sandbox that is terminated while its checkpoint is taken has that one, and no other is begun",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      let begun = 0
+      world.saving = Effect.suspend(() => {
+        begun++
+        return Effect.sleep("5 seconds")
+      })
+      yield* agent.end({ state: "succeeded" })
+      yield* pass("2 seconds")
+      yield* Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
+      yield* pass("2 seconds")
+      assert.strictEqual((yield* find(id)).status, "terminating")
+      assert.isTrue(agent.closed)
+      yield* pass("2 seconds")
+      yield* until(id, ({ status }) => status === "terminated")
+      assert.deepStrictEqual([begun, (yield* find(id)).checkpoint], [1, 1])
     })
-    yield* agent.end({ state: "succeeded" })
-    yield* pass("2 seconds")
-    yield* Sandboxes.use((sandboxes) => sandboxes.terminate(principal, id))
-    yield* pass("2 seconds")
-    assert.strictEqual((yield* find(id)).status, "terminating")
-    assert.isTrue(agent.closed)
-    yield* pass("2 seconds")
-    yield* until(id, ({ status }) => status === "terminated")
-    assert.deepStrictEqual([begun, (yield* find(id)).checkpoint], [1, 1])
-  }))
+)
 
 scenario("a worker that is stopped waits for a checkpoint as long as one may take", (world) =>
   Effect.gen(function*() {
