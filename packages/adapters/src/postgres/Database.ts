@@ -61,7 +61,13 @@ export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } 
   return Layer.mergeAll(
     PgClient.layer({ ...settings, maxConnections: writing }),
     Layer.effect(Reads, SqlClient).pipe(
-      Layer.provide(PgClient.layer({ ...settings, maxConnections: reading, multiplex: true, multiplexConcurrency: SHARING }))
+      Layer.provide(PgClient.layer({
+        ...settings,
+        startupParameters: { ...settings.startupParameters, plan_cache_mode: "force_generic_plan" },
+        maxConnections: reading,
+        multiplex: true,
+        multiplexConcurrency: SHARING
+      }))
     ),
     // Opened with the first renewal, so only workers have it.
     Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...settings, maxConnections: 1 })))

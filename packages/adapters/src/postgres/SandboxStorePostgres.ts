@@ -45,7 +45,7 @@ const creationRoute = (forkOf: SandboxId | null) => forkOf === null ? "sandboxes
 const messagesRoute = (id: SandboxId) => `sandboxes/${id}/messages`
 
 /** Sandboxes that one statement reads, and statements at once. */
-const READS_AT_ONCE = { most: 32, underWay: 2 }
+const READS_AT_ONCE = { most: 16, underWay: 3 }
 /** Creations that one statement makes. */
 const BATCH = 64
 /** Characters of their JSON, and of one more. */
@@ -111,7 +111,7 @@ export const layer = Layer.effect(
           SELECT ${columns}, k.n
           FROM unnest(${textArray(asked.map(({ id }) => id))}::text[], ${textArray(asked.map(({ grantId }) => grantId))}::uuid[])
             WITH ORDINALITY AS k(id, grant_id, n)
-          JOIN sandboxes s ON s.id = k.id AND s.grant_id = k.grant_id`.values,
+          CROSS JOIN LATERAL (SELECT * FROM sandboxes WHERE id = k.id AND grant_id = k.grant_id LIMIT 1) s`.values,
           (rows) => Batches.placed(asked, rows, (row) => row[WIDTH])
         ),
       ...READS_AT_ONCE
