@@ -1,16 +1,19 @@
 /** Who calls, and whether now (docs/decisions.md 9 and 10). Runs before anything is routed. */
-import { Access } from "@slipway/domain/access/Access"
+import { Access, REVOCATIONS } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
 import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Principal"
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
+import { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Clock, DateTime, Effect, type Redacted, Result } from "effect"
+import { Clock, DateTime, Effect, Redacted, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "../api/Errors.ts"
 import { limitKey } from "./ClientAddress.ts"
+import * as RememberedRefusals from "./RememberedRefusals.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
 import type * as Wire from "./Wire.ts"
@@ -114,6 +117,7 @@ export const make = Effect.gen(function*() {
   const audit = yield* AuditLog
   const settings = yield* Settings
   const clock = yield* Clock.Clock
+  const ids = yield* Ids
   const limits = rateLimitsOf(settings)
   const base = basePathOf(settings.publicUrl)
   const fail = failures(settings.refusedKeysPerMinute)
@@ -132,11 +136,19 @@ export const make = Effect.gen(function*() {
       return { principal: ofVisit(admission.visit, admission.rate, fromPage), rate: admission.rate }
     })
 
-  const byKey = (address: string, key: Redacted.Redacted) =>
-    Effect.map(
-      access.admit(key, limits),
-      (admission): Caller => admission === null ? stranger(address, invalid) : { principal: ofKey(admission), rate: admission.rate }
-    )
+  const refusals = RememberedRefusals.make()
+  const revocations = yield* (yield* Hints).watch(REVOCATIONS)
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(revocations, Effect.sync(refusals.forget))))
+
+  const byKey = (address: string, key: Redacted.Redacted): Effect.Effect<Caller, StoreUnavailable> => {
+    const known = refusals.isEmpty() ? null : refusals.find(ids.digest(Redacted.value(key)), clock.currentTimeMillisUnsafe())
+    if (known !== null) return Effect.succeed({ principal: ofKey(known), rate: known.rate })
+    return Effect.map(access.admit(key, limits), (admission): Caller => {
+      if (admission === null) return stranger(address, invalid)
+      if (!admission.rate.accepted) refusals.remember(ids.digest(Redacted.value(key)), admission, clock.currentTimeMillisUnsafe())
+      return { principal: ofKey(admission), rate: admission.rate }
+    })
+  }
 
   /** Tells the audit log, and gives the refusal. */
   const lacking = Effect.fnUntraced(function*(principal: Principal, scope: Scope) {
