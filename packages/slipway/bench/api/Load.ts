@@ -221,14 +221,17 @@ const open = async (port: number, sandboxId: string | null, count: number) => {
   }
 }
 
-const close = async (events: number, all: boolean): Promise<Protocol.Arrivals> => {
+const arrived = async (events: number, all: boolean): Promise<Protocol.Arrivals> => {
   await Promise.all(readers.map((reader) => reader.has(events)))
   const arrivals = readers.map((reader) => reader.arrivals)
-  for (const reader of readers) reader.close()
-  readers = []
   const surplus = arrivals.find(({ length }) => length !== events)
   if (surplus !== undefined) throw new Error(`${surplus.length} events instead of ${events}`)
   return { last: arrivals.reduce((last, times) => Math.max(last, times.at(-1) ?? 0), 0), all: all ? arrivals : [] }
+}
+
+const close = () => {
+  for (const reader of readers) reader.close()
+  readers = []
 }
 
 const replay = async (port: number, sandboxId: string, since: number, events: number): Promise<number> => {
@@ -249,8 +252,10 @@ Protocol.answer(async (ask) => {
       return await load(ask.port, ask.target, ask.connections, ask.millis)
     case "Open":
       return await open(ask.port, ask.sandboxId, ask.readers)
+    case "Arrive":
+      return await arrived(ask.events, ask.all)
     case "Close":
-      return await close(ask.events, ask.all)
+      return close()
     case "Replay":
       return await replay(ask.port, ask.sandboxId, ask.since, ask.events)
     case "Cpu":

@@ -33,8 +33,10 @@ export type Ask =
   | { readonly _tag: "Load"; readonly port: number; readonly target: Target; readonly connections: number; readonly millis: number }
   /** Opens event streams beside those that are open, and answers when each has its first frames. Without a sandbox: of many. */
   | { readonly _tag: "Open"; readonly port: number; readonly sandboxId: string | null; readonly readers: number }
-  /** Waits until every reader has so many events, and closes them. Answers {@link Arrivals}. */
-  | { readonly _tag: "Close"; readonly events: number; readonly all: boolean }
+  /** Waits until every reader has so many events. Answers {@link Arrivals}. */
+  | { readonly _tag: "Arrive"; readonly events: number; readonly all: boolean }
+  /** Closes all streams. */
+  | { readonly _tag: "Close" }
   /** Reads so many events after the cursor by a stream that is opened for them. Answers how long it took, ms. */
   | { readonly _tag: "Replay"; readonly port: number; readonly sandboxId: string; readonly since: number; readonly events: number }
 

@@ -3,7 +3,7 @@
  * and by NOTIFY in others; one read and one encoding is for all readers of a sandbox. Transactions are as few round trips as they need.
  */
 import { createServer, type ServerResponse } from "node:http"
-import { Pool, type PoolClient } from "pg"
+import { Client, Pool, type PoolClient } from "pg"
 import * as Creation from "./Creation.ts"
 import * as Notify from "./Notify.ts"
 import * as Protocol from "./Protocol.ts"
@@ -63,7 +63,19 @@ const spread = async (id: string): Promise<void> => {
   all.reading = false
 }
 
-const notify = Notify.by((topics) => pool.query({ name: "notify", text: "SELECT pg_notify('slipway_bench', $1)", values: [topics] }))
+/** Tells its own notifications apart. */
+const origin = crypto.randomUUID()
+const notify = Notify.by((topics) =>
+  pool.query({ name: "notify", text: "SELECT pg_notify('slipway_bench', $1)", values: [`${origin} ${topics}`] })
+)
+const listening = new Client(OPTIONS)
+listening.on("error", () => {})
+listening.on("notification", ({ payload = "" }) => {
+  const [from, ...topics] = payload.split(" ")
+  if (from !== origin) { for (const id of topics) void spread(id) }
+})
+await listening.connect()
+await listening.query("LISTEN slipway_bench")
 const publish = (id: string) => {
   void spread(id)
   notify(id)

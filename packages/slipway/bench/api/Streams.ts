@@ -62,8 +62,10 @@ const follow = async (
       await sleep(gapMillis)
       committed.push((await append(server, sandboxId, 1, 1)).at)
     }
-    return await loader.child.ask<Protocol.Arrivals>({ _tag: "Close", events: commits, all: true })
+    return await loader.child.ask<Protocol.Arrivals>({ _tag: "Arrive", events: commits, all: true })
   })
+  // What the ends of streams take is not of their frames.
+  await loader.child.ask({ _tag: "Close" })
   // A frame may overtake the note of its commit by some microseconds.
   const latencies = arrivals.all.flatMap((times) => times.map((at, i) => Math.max(0, at - (committed[i] ?? Number.NaN))))
   return { ...Protocol.quantiles(latencies), cpu: cpu / latencies.length }
@@ -115,8 +117,9 @@ const fanOut = async ({ loader, ours, raw }: Sides, sandboxId: string, { quick }
     const [[{ began, last }, cpu], loaded] = await cpuOf(loader, () =>
       cpuOf(server, async () => {
         const { began } = await append(server, sandboxId, commits, EVENTS_PER_COMMIT)
-        return { began, last: (await loader.child.ask<Protocol.Arrivals>({ _tag: "Close", events, all: false })).last }
+        return { began, last: (await loader.child.ask<Protocol.Arrivals>({ _tag: "Arrive", events, all: false })).last }
       }))
+    await loader.child.ask({ _tag: "Close" })
     const sent = readers * events
     return { perSecond: sent / (last - began) * 1e9, cpu: cpu / sent, loaded: loaded / sent }
   }
@@ -189,7 +192,7 @@ export const memory = async ({ loader, ours, raw }: Sides, { quick }: Options): 
     ROUNDS
   )
   const [a = [], b = []] = rounds
-  await loader.child.ask({ _tag: "Close", events: 0, all: false })
+  await loader.child.ask({ _tag: "Close" })
   return {
     id: "stream-memory",
     what: `memory of an idle stream, ${number(step * ROUNDS)} open`,
