@@ -251,6 +251,36 @@ for (const [name, host] of Object.entries(hosts)) {
   }
 }
 
+it.live("what a framework puts in the way of a response is given all of an event stream", () =>
+  Effect.scoped(Effect.gen(function*() {
+    const { fail, mint, running, slipway } = yield* embedded()
+    let written = ""
+    const app = express()
+    app.use((_request, response, next) => {
+      const write = response.write.bind(response)
+      response.write = (chunk: string | Uint8Array) => {
+        written += Buffer.from(chunk).toString()
+        return write(chunk)
+      }
+      next()
+    })
+    app.use(slipway.node)
+    const { port } = yield* Effect.acquireRelease(
+      Effect.promise(() => listening(createServer(app))),
+      (server) => Effect.promise(() => server.stop())
+    )
+    const [ask, key] = [through(port), yield* mint()]
+    const id = yield* running(ask, key)
+    const { next, rest } = blocksOf(yield* ask(`${SANDBOXES}/${id}/events/stream`, { key }))
+    assert.strictEqual(yield* next, "retry: 2000")
+    written = ""
+    yield* next
+    yield* fail(id)
+    const blocks = yield* rest
+    assert.isAbove(blocks.length, 2)
+    for (const block of blocks.slice(-3)) assert.include(written, block)
+  })))
+
 const CHUNK = new Uint8Array(64 * 1024).fill(97)
 
 const trees: Partial<WorkingTrees["Service"]> = {
