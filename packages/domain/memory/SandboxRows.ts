@@ -111,7 +111,7 @@ const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: Date
 
 /**
  * Writes events into the log and into what follows from them, at `now` by the clock that leases go by. `fence`: of the lease under
- * which they are recorded, if one is.
+ * which they are recorded, if one is. The entries of the log that they came to.
  */
 export const record = (
   row: Row,
@@ -119,7 +119,7 @@ export const record = (
   at: DateTime.Utc,
   now: DateTime.Utc,
   fence: number | null = null
-): void => {
+): ReadonlyArray<LogEntry> => {
   if (fence !== null) keepCheckpoints(row, events, at, fence)
   if (fence !== null && isArrival(events)) row.moved = null
   const { approvals, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, at)
@@ -129,6 +129,7 @@ export const record = (
   for (const approval of approvals) row.approvals.set(approval.approvalId, approval)
   row.messages = withMessages(row.messages, messages, (id) => row.texts.get(id), at)
   for (const [id, text] of texts) row.texts.set(id, text)
+  return entries
 }
 
 /** What a creation's key is bound to. */

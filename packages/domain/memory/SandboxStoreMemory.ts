@@ -16,7 +16,16 @@ import { Leases } from "../src/sandbox/Leases.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { created, isSettled, type Origin } from "../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
-import { SandboxIdTaken, bytesOf, type Writer, SandboxStore, topicsOf, securityEvents, conclude } from "../src/sandbox/SandboxStore.ts"
+import {
+  Appended,
+  SandboxIdTaken,
+  bytesOf,
+  type Writer,
+  SandboxStore,
+  topicsOf,
+  securityEvents,
+  conclude
+} from "../src/sandbox/SandboxStore.ts"
 import { Setups } from "../src/sandbox/Setups.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { Workers } from "../src/sandbox/Workers.ts"
@@ -58,8 +67,8 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       function*(row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
         if (events.length === 0) return
         const before = row.sandbox
-        SandboxRows.record(row, events, at, yield* DateTime.now, fence)
-        yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }))
+        const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+        yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
       }
     )
 

@@ -1,6 +1,6 @@
 /**
- * Port: "look again". A hint carries a topic, never data, and goes out after the commit it speaks of. Losing one costs
- * at most a second: every layer also looks by itself. Checked by `testing/HintsContract`.
+ * Port: "look again". Between processes a hint carries a topic, never data, and it goes out after the commit it speaks of. Losing
+ * one costs at most a second: every layer also looks by itself. Checked by `testing/HintsContract`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,45 +18,58 @@ export const WORK: Topic = "work"
  * across processes.
  */
 export class Hints extends Context.Service<Hints, {
-  /** Tells every watcher of these topics, in all processes. Never fails: a hint may be lost. */
-  publish(topics: ReadonlyArray<Topic>): Effect.Effect<void>
+  /**
+   * Tells every watcher of these topics, in all processes. Never fails: a hint may be lost. `note`: what listeners of this process
+   * are spared to look up; they may not count on one.
+   */
+  publish(topics: ReadonlyArray<Topic>, note?: unknown): Effect.Effect<void>
   /** From now on until the scope closes. The inner effect waits for the first hint since it last completed: none in between is missed. */
   watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
+  /** Calls this for every hint, in the midst of whatever publishes it, until the scope closes: it must neither take long nor throw. */
+  listen(topic: Topic, listener: Listener): Effect.Effect<void, never, Scope.Scope>
 }>()("@slipway/domain/Hints") {
 }
 
+/** `note`: of a hint of this process that has one; `undefined` of all others. */
+export type Listener = (note: unknown) => void
+
 /** `Hints` of one process, with what an adapter needs to feed it. */
-export interface LocalHints {
-  publish(topics: ReadonlyArray<Topic>): Effect.Effect<void>
-  watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
+export interface LocalHints extends Context.Service.Shape<typeof Hints> {
   /** Topics somebody watches now. */
   topics(): Iterable<Topic>
 }
 
 /** The watchers of one process. Adapters feed it with what other processes tell. */
 export const makeLocal = (): LocalHints => {
-  const watchers = new Map<Topic, Set<Latch.Latch>>()
-  return {
-    topics: () => watchers.keys(),
-    publish: (topics) =>
+  const listeners = new Map<Topic, Set<Listener>>()
+  const listen = (topic: Topic, listener: Listener) =>
+    Effect.acquireRelease(
       Effect.sync(() => {
-        for (const topic of topics) watchers.get(topic)?.forEach((latch) => latch.openUnsafe())
+        // Two watchers may give the same one.
+        const own: Listener = (note) => listener(note)
+        const known = listeners.get(topic)
+        if (known === undefined) listeners.set(topic, new Set([own]))
+        else known.add(own)
+        return own
       }),
-    watch: (topic) =>
-      Effect.acquireRelease(
+      (own) =>
         Effect.sync(() => {
-          const latch = Latch.makeUnsafe(false)
-          const known = watchers.get(topic)
-          if (known === undefined) watchers.set(topic, new Set([latch]))
-          else known.add(latch)
-          return latch
-        }),
-        (latch) =>
-          Effect.sync(() => {
-            const known = watchers.get(topic)
-            known?.delete(latch)
-            if (known?.size === 0) watchers.delete(topic)
-          })
-      ).pipe(Effect.map((latch) => Effect.andThen(latch.await, latch.close)))
+          const known = listeners.get(topic)
+          known?.delete(own)
+          if (known?.size === 0) listeners.delete(topic)
+        })
+    ).pipe(Effect.asVoid)
+  return {
+    topics: () => listeners.keys(),
+    publish: (topics, note) =>
+      Effect.sync(() => {
+        for (const topic of topics) listeners.get(topic)?.forEach((listener) => listener(note))
+      }),
+    listen,
+    watch: (topic) =>
+      Effect.suspend(() => {
+        const latch = Latch.makeUnsafe(false)
+        return Effect.as(listen(topic, () => latch.openUnsafe()), Effect.andThen(latch.await, latch.close))
+      })
   }
 }

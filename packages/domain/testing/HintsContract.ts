@@ -123,6 +123,24 @@ export const suite = (name: string, layer: Layer.Layer<Hints, unknown>) =>
         yield* Fiber.interrupt(fiber)
       }))
 
+    it.effect("who listens hears every hint of the topic, with its note, before it is published, until its scope is closed", () =>
+      Effect.gen(function*() {
+        const hints = yield* Hints
+        const topic = freshTopic()
+        const heard: Array<unknown> = []
+        const note = { of: topic }
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* hints.listen(topic, (note) => heard.push(note))
+          yield* hints.publish([topic], note)
+          assert.deepStrictEqual(heard, [note])
+          assert.strictEqual(heard[0], note)
+          yield* publish(freshTopic(), topic)
+          assert.deepStrictEqual(heard, [note, undefined])
+        }))
+        yield* hints.publish([topic], note)
+        assert.strictEqual(heard.length, 2)
+      }))
+
     it.effect("a hint that nobody watches for is nothing", () =>
       Effect.gen(function*() {
         yield* publish(freshTopic())

@@ -18,7 +18,7 @@ import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import { partId } from "../src/sandbox/SandboxEvent.ts"
-import { bytesOf, SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { Appended, bytesOf, type LogEntry, SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
 import { fromWire } from "../src/sandbox/schema/SandboxEvent.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
@@ -1004,4 +1004,21 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* drive(sandbox, [{ _tag: "StartBoot" }])
         yield* Fiber.join(fiber)
       }))
+
+    it.effect("who listens in this process is told what a change appended, as the log has it", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const hints = yield* Hints
+        const sandbox = yield* make()
+        const told: Array<LogEntry> = []
+        yield* hints.listen(sandbox.id, (note) => told.push(...(note instanceof Appended ? note.entries : [])))
+        yield* drive(sandbox, [{ _tag: "StartBoot" }])
+        yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+        const logged = yield* store.log(sandbox.id, sandbox.lastSeq, 100)
+        assert.isAbove(logged.length, 1)
+        assert.deepStrictEqual(
+          told.map(({ seq, type, wire }) => ({ seq, type, wire })),
+          logged.map(({ seq, type, wire }) => ({ seq, type, wire }))
+        )
+      }).pipe(Effect.scoped))
   })

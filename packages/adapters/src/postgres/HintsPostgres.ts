@@ -60,7 +60,8 @@ export const layer = Layer.effect(
 
     return Hints.of({
       watch: local.watch,
-      publish: (topics) => Effect.andThen(local.publish(topics), Queue.offerAll(outbox, topics))
+      listen: local.listen,
+      publish: (topics, note) => Effect.andThen(local.publish(topics, note), Queue.offerAll(outbox, topics))
     })
   })
 )

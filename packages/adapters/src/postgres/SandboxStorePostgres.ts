@@ -14,6 +14,7 @@ import { recordingOf } from "@slipway/domain/sandbox/Recording"
 import { created, initial, type Origin } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, type SandboxEventOf, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
+  Appended,
   conclude,
   type CreationRequest,
   SandboxIdTaken,
@@ -204,7 +205,7 @@ export const layer = Layer.effect(
         yield* sql`
           INSERT INTO checkpoint_marks (sandbox_id) VALUES (${id}) ON CONFLICT (sandbox_id) DO UPDATE SET due_at = excluded.due_at`
       }
-      yield* sql.afterCommit(hints.publish(topicsOf({ before, events, sandbox })))
+      yield* sql.afterCommit(hints.publish(topicsOf({ before, events, sandbox }), new Appended(entries)))
       return sandbox
     })
 

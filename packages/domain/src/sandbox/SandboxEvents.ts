@@ -17,7 +17,7 @@ import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Counter } from "../Text.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxStatus } from "./SandboxEvent.ts"
-import { bytesOf, type LogEntry, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
+import { Appended, bytesOf, type LogEntry, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
 import { fromWire } from "./schema/SandboxEvent.ts"
 
 /** The cursor lies beyond the newest event. */
@@ -119,9 +119,9 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       const hints = yield* Hints
       const tails = yield* RcMap.make({
         lookup: Effect.fnUntraced(function*(id: SandboxId) {
-          const changed = yield* hints.watch(id)
           const tail = new Tail((after, limit) => store.log(id, after, limit))
-          yield* Effect.forkScoped(Effect.forever(Effect.andThen(changed, tail.advance)))
+          yield* hints.listen(id, (note) => tail.hint(note))
+          yield* Effect.forkScoped(Effect.forever(tail.advance))
           return tail
         })
       })
@@ -269,9 +269,7 @@ class Reader implements Reading {
       this.#isUnread = mayFollow(entries, this.#page)
       if (entries.length === 0) return
       this.#read = entries
-      let characters = 0
-      for (const { wire } of entries) characters += wire.length
-      this.#page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / characters)))
+      this.#page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / charactersOf(entries))))
     })
   }
 
@@ -289,16 +287,26 @@ const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
   return event.type === "sandbox.status" ? event.data.status : undefined
 }
 
+const charactersOf = (entries: ReadonlyArray<LogEntry>) => entries.reduce((characters, { wire }) => characters + wire.length, 0)
+
 /** Whether the log may have had more behind the page when that was read. */
 const mayFollow = (entries: ReadonlyArray<LogEntry>, limit: number) => entries.length >= limit || mayBeCut(entries, bytesOf.entry)
 
-/** The end of one sandbox's log, read once for all its readers that have caught up. */
+/**
+ * The end of one sandbox's log, once for all its readers that have caught up. What this process commits need not be read again: it
+ * comes with the hint, and goes out if it is what follows. Else, as for hints of others, the log says what there is.
+ */
 class Tail {
   readonly #bells = new Set<Bell>()
   readonly read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
   /** The last event known of. */
   #head: number | undefined
-  /** What was read last; `undefined`: readers must look for themselves. */
+  /** Committed, and not handed on yet: {@link PAGE} entries and {@link PAGE_CHARACTERS} at most. */
+  #told: ReadonlyArray<LogEntry> = []
+  /** There may be more in the log than was told. */
+  #isUnread = false
+  readonly #hinted = Latch.makeUnsafe(false)
+  /** What came last; `undefined`: readers must look for themselves. */
   #page: { readonly after: number; readonly entries: ReadonlyArray<LogEntry> } | undefined
 
   constructor(read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
@@ -329,25 +337,39 @@ class Tail {
     })
   }
 
-  /** Reads on, page by page, and tells the readers of each. They find out by themselves when the store is in trouble. */
+  /** The log may have grown. `note`: of the hint. */
+  hint(note: unknown) {
+    const told = note instanceof Appended && !this.#isUnread ? this.#told.concat(note.entries) : null
+    const fits = told !== null && told.length <= PAGE && charactersOf(told) <= PAGE_CHARACTERS
+    this.#told = fits ? told : []
+    this.#isUnread = !fits
+    this.#hinted.openUnsafe()
+  }
+
+  /** Waits for hints and tells the readers of a page. They find out by themselves when the store is in trouble. */
   readonly advance = Effect.gen({ self: this }, function*() {
-    for (let more = true; more;) {
-      const after = this.#head
+    yield* this.#hinted.await
+    this.#hinted.closeUnsafe()
+    // Whoever commits does not wait for its readers, and what is committed meanwhile goes out with it.
+    yield* Effect.yieldNow
+    const after = this.#head
+    const told = after === undefined ? [] : this.#told.filter(({ seq }) => seq > after)
+    const follows = after !== undefined && told.every(({ seq }, i) => seq === after + 1 + i)
+    const isUnread = this.#isUnread || !follows
+    this.#told = []
+    this.#isUnread = false
+    if (isUnread) {
       const read = after === undefined ? undefined : yield* Effect.exit(this.read(after, PAGE))
-      if (after === undefined || read === undefined || Exit.isFailure(read)) {
-        this.#page = undefined
-        more = false
-      } else {
-        const entries = read.value
-        this.#page = { after, entries }
-        this.#head = entries.at(-1)?.seq ?? after
-        more = mayFollow(entries, PAGE)
-      }
-      yield* this.#ring()
-    }
+      const entries = read !== undefined && Exit.isSuccess(read) ? read.value : undefined
+      if (entries !== undefined && mayFollow(entries, PAGE)) this.hint(undefined)
+      this.#page = after === undefined || entries === undefined ? undefined : { after, entries }
+    } else if (told.length > 0) this.#page = { after, entries: told }
+    else return
+    this.#head = this.#page?.entries.at(-1)?.seq ?? after
+    yield* this.#ring()
   })
 
-  /** What lies behind the cursor, as of the page that was read last; `undefined`: not known here. */
+  /** What lies behind the cursor, as of the page that came last; `undefined`: not known here. */
   after(cursor: number): ReadonlyArray<LogEntry> | undefined {
     const page = this.#page
     if (page === undefined || cursor < page.after) return undefined

@@ -188,6 +188,14 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 }>()("@slipway/domain/SandboxStore") {
 }
 
+/** The note of the hint of a change (`Hints.publish`): all entries that its transaction appended to the log, ascending. */
+export class Appended {
+  readonly entries: ReadonlyArray<LogEntry>
+  constructor(entries: ReadonlyArray<LogEntry>) {
+    this.entries = entries
+  }
+}
+
 /** What to hint after this was committed: a worker is to look when one may be needed that was not. */
 export const topicsOf = ({ before, events, sandbox }: Recorded): ReadonlyArray<Topic> =>
   events.some(({ type }) => type === "sandbox.status") || workOf(before) === null && workOf(sandbox) !== null

@@ -13,7 +13,7 @@ import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
 import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
 import { type Following, type Frame, PAGE, type Reading, SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
-import { type LogEntry, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
+import { Appended, type LogEntry, SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { SandboxId } from "../../src/SandboxId.ts"
 import { StoreUnavailable } from "../../src/StoreUnavailable.ts"
 
@@ -84,9 +84,24 @@ const deafened = Layer.effect(
   Hints,
   Effect.map(Hints, (hints) => ({
     ...hints,
-    publish: (topics: ReadonlyArray<Topic>) => Effect.suspend(() => hearing.on ? hints.publish(topics) : Effect.void)
+    publish: (topics: ReadonlyArray<Topic>, note?: unknown) => Effect.suspend(() => hearing.on ? hints.publish(topics, note) : Effect.void)
   }))
 ).pipe(Layer.provide(HintsMemory.layer))
+
+/** Hints as they come from other processes; `one`: of how many. */
+const foreign = (one: number) =>
+  Layer.effect(
+    Hints,
+    Effect.map(Hints, (hints) => {
+      let published = 0
+      return {
+        ...hints,
+        publish: (topics: ReadonlyArray<Topic>, note?: unknown) =>
+          Effect.suspend(() => hints.publish(topics, ++published % one === 0 ? undefined : note))
+      }
+    })
+  ).pipe(Layer.provide(HintsMemory.layer))
+const others = foreign(1)
 
 /** Called when the sandbox was read, before its reader goes on. */
 const between: { run: Effect.Effect<unknown, unknown, SandboxStore> } = { run: Effect.void }
@@ -103,47 +118,55 @@ const interrupted = Layer.effect(
   }))
 ).pipe(Layer.provide(SandboxStoreMemory.layer))
 
-const on = (store: Layer.Layer<SandboxStore, never, Hints>) =>
-  SandboxEvents.layer.pipe(Layer.provideMerge(store), Layer.provideMerge(HintsMemory.layer))
+const on = (store: Layer.Layer<SandboxStore, never, Hints>, hints: Layer.Layer<Hints> = HintsMemory.layer) =>
+  SandboxEvents.layer.pipe(Layer.provideMerge(store), Layer.provideMerge(hints))
+
+const commits = [
+  ["of this process", HintsMemory.layer],
+  ["of others", others],
+  ["of both", foreign(3)]
+] as const
 
 const collect = ({ frames }: Following) => Effect.map(Stream.runCollect(frames), (collected) => Array.from(collected))
 
-layer(on(slow))("many readers of one log", (it) => {
-  it.effect("all see every event once and in order, and none waits for a hint that is used up", () =>
-    Effect.gen(function*() {
-      const store = yield* SandboxStore
-      const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("readers"), keyed: null, organizationId: null })
-      const seen = Array.from({ length: 20 }, (): Array<number> => [])
-      const reading = yield* Effect.forEach(seen, (mine, i) =>
-        Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, i % 2), ({ frames }) =>
-          // Some are busy with what they got while the next hints come.
-          Stream.runForEach(frames, (frame) =>
-            Effect.andThen(
-              Effect.sync(() =>
-                mine.push(...seqs([frame]))
-              ),
-              Effect.repeat(Effect.yieldNow, { times: i })
-            ))))))
-      for (let round = 0; round < 200; round++) {
-        // Some commits in quick succession, and then none: whoever misses the last hint stays behind.
-        for (let i = 0; i <= round % 4; i++) {
-          yield* write(id, [step(`${round}`)])
-          yield* Effect.repeat(Effect.yieldNow, { times: (round + i) % 7 })
+for (const [whose, hints] of commits) {
+  layer(on(slow, hints))(`many readers of one log, of commits ${whose}`, (it) => {
+    it.effect("all see every event once and in order, and none waits for a hint that is used up", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const events = yield* SandboxEvents
+        const { sandbox: { id } } = yield* store.create({ creation: creation("readers"), keyed: null, organizationId: null })
+        const seen = Array.from({ length: 20 }, (): Array<number> => [])
+        const reading = yield* Effect.forEach(seen, (mine, i) =>
+          Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, i % 2), ({ frames }) =>
+            // Some are busy with what they got while the next hints come.
+            Stream.runForEach(frames, (frame) =>
+              Effect.andThen(
+                Effect.sync(() =>
+                  mine.push(...seqs([frame]))
+                ),
+                Effect.repeat(Effect.yieldNow, { times: i })
+              ))))))
+        for (let round = 0; round < 200; round++) {
+          // Some commits in quick succession, and then none: whoever misses the last hint stays behind.
+          for (let i = 0; i <= round % 4; i++) {
+            yield* write(id, [step(`${round}`)])
+            yield* Effect.repeat(Effect.yieldNow, { times: (round + i) % 7 })
+          }
+          const { lastSeq } = yield* store.find({ grantId: by.grantId, id })
+          const behind = () => seen.filter((mine) => mine.at(-1) !== lastSeq).length
+          for (let patience = 500; patience > 0 && behind() > 0; patience--) yield* Effect.yieldNow
+          assert.strictEqual(behind(), 0, `in round ${round}`)
         }
-        const { lastSeq } = yield* store.find({ grantId: by.grantId, id })
-        const behind = () => seen.filter((mine) => mine.at(-1) !== lastSeq).length
-        for (let patience = 500; patience > 0 && behind() > 0; patience--) yield* Effect.yieldNow
-        assert.strictEqual(behind(), 0, `in round ${round}`)
-      }
-      yield* write(id, [failed])
-      yield* Effect.forEach(reading, Fiber.join)
-      const log = (yield* store.log(id, 0, 10_000)).map(({ seq }) => seq)
-      for (const [i, mine] of seen.entries()) assert.deepStrictEqual(mine, log.slice(i % 2))
-    }))
-})
+        yield* write(id, [failed])
+        yield* Effect.forEach(reading, Fiber.join)
+        const log = (yield* store.log(id, 0, 10_000)).map(({ seq }) => seq)
+        for (const [i, mine] of seen.entries()) assert.deepStrictEqual(mine, log.slice(i % 2))
+      }))
+  })
+}
 
-layer(on(counted))("a reader", (it) => {
+layer(on(counted, others))("a reader of what other processes commit", (it) => {
   it.effect("that has caught up reads everything of a commit larger than a page", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -243,71 +266,146 @@ const takeAll = (reading: Reading) => {
   }
 }
 
-layer(on(counted))("readers that are called", (it) => {
-  it.effect("take each event once and in order, whether they take it when it comes or later, and hold nobody up", () =>
+for (const [whose, hints] of commits) {
+  layer(on(counted, hints))(`readers that are called, of commits ${whose}`, (it) => {
+    it.effect("take each event once and in order, whether they take it when it comes or later, and hold nobody up", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const events = yield* SandboxEvents
+        const { sandbox: { id } } = yield* store.create({ creation: creation("called"), keyed: null, organizationId: null })
+        const [quick, slow] = [yield* events.follow(by, id, null), yield* events.follow(by, id, null)]
+        const seen = { quick: takeAll(quick.reading).taken, slow: takeAll(slow.reading).taken }
+        quick.reading.onChange(() => seen.quick.push(...takeAll(quick.reading).taken))
+        let calls = 0
+        slow.reading.onChange(() => calls++)
+        const count = 3 * PAGE
+        for (let i = 0; i < count; i++) {
+          yield* write(id, [step(`${i}`)])
+          yield* Effect.repeat(Effect.yieldNow, { times: 20 })
+          // Only now and then does its socket take something.
+          if (i % 70 === 0) seen.slow.push(...takeAll(slow.reading).taken)
+        }
+        const all = Array.from({ length: count }, (_, i) => i + 2)
+        assert.deepStrictEqual(seen.quick, all)
+        assert.isAbove(calls, 0)
+        for (let { pause, taken } = takeAll(slow.reading);; ({ pause, taken } = takeAll(slow.reading))) {
+          seen.slow.push(...taken)
+          if (pause !== "unread") break
+          yield* slow.reading.read
+        }
+        assert.deepStrictEqual(seen.slow, all)
+      }).pipe(Effect.scoped))
+
+    it.effect("are given the very same events of a commit, page by page, however large it is", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const events = yield* SandboxEvents
+        const { sandbox: { id } } = yield* store.create({ creation: creation("same"), keyed: null, organizationId: null })
+        const given: Array<Array<ReadonlyArray<LogEntry>>> = [[], []]
+        for (const mine of given) {
+          const { reading } = yield* events.follow(by, id, null)
+          takeAll(reading)
+          reading.onChange(() => {
+            for (let next = reading.next(); next !== "waiting"; next = reading.next()) {
+              assert(typeof next !== "string" && next._tag === "Entries" && next.isShared)
+              mine.push(next.entries)
+            }
+          })
+        }
+        counting.length = 0
+        yield* write(id, Array.from({ length: 2 * PAGE + 50 }, (_, i) => step(`${i}`)))
+        yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+        assert.deepStrictEqual(given[0]?.map(({ length }) => length), [PAGE, PAGE, 50])
+        for (const [i, page] of given[0]?.entries() ?? []) assert.strictEqual(given[1]?.[i], page)
+        assert.strictEqual(counting.length, 3)
+      }).pipe(Effect.scoped))
+
+    it.effect("are not called any more when their scope is closed", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const events = yield* SandboxEvents
+        const { sandbox: { id } } = yield* store.create({ creation: creation("closed"), keyed: null, organizationId: null })
+        const calls = { left: 0, there: 0 }
+        const there = yield* events.follow(by, id, null)
+        there.reading.onChange(() => calls.there++)
+        yield* Effect.scoped(Effect.map(events.follow(by, id, null), ({ reading }) => reading.onChange(() => calls.left++)))
+        yield* write(id, [step("later")])
+        yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+        assert.deepStrictEqual(calls, { left: 0, there: 1 })
+      }).pipe(Effect.scoped))
+  })
+}
+
+layer(on(counted, deafened))("what this process commits", (it) => {
+  const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
+  /** A reader that takes what it is called for, and what it was given. */
+  const following = Effect.fnUntraced(function*(name: string) {
+    const { sandbox: { id } } = yield* SandboxStore.use((store) =>
+      store.create({ creation: creation(name), keyed: null, organizationId: null })
+    )
+    const { reading } = yield* SandboxEvents.use((events) => events.follow(by, id, null))
+    takeAll(reading)
+    const given: Array<ReadonlyArray<number>> = []
+    reading.onChange(() => given.push(takeAll(reading).taken))
+    // What keeps the end of the log waits for hints by then.
+    yield* settled
+    counting.length = 0
+    return { id, given }
+  })
+
+  it.effect("is told without being read, however the store is, and what comes at one moment together", () =>
     Effect.gen(function*() {
-      const store = yield* SandboxStore
-      const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("called"), keyed: null, organizationId: null })
-      const [quick, slow] = [yield* events.follow(by, id, null), yield* events.follow(by, id, null)]
-      const seen = { quick: takeAll(quick.reading).taken, slow: takeAll(slow.reading).taken }
-      quick.reading.onChange(() => seen.quick.push(...takeAll(quick.reading).taken))
-      let calls = 0
-      slow.reading.onChange(() => calls++)
-      const commits = 3 * PAGE
-      for (let i = 0; i < commits; i++) {
-        yield* write(id, [step(`${i}`)])
-        yield* Effect.repeat(Effect.yieldNow, { times: 20 })
-        // Only now and then does its socket take something.
-        if (i % 70 === 0) seen.slow.push(...takeAll(slow.reading).taken)
-      }
-      const all = Array.from({ length: commits }, (_, i) => i + 2)
-      assert.deepStrictEqual(seen.quick, all)
-      assert.isAbove(calls, 0)
-      for (let { pause, taken } = takeAll(slow.reading);; ({ pause, taken } = takeAll(slow.reading))) {
-        seen.slow.push(...taken)
-        if (pause !== "unread") break
-        yield* slow.reading.read
-      }
-      assert.deepStrictEqual(seen.slow, all)
+      const { given, id } = yield* following("told")
+      trouble.on = true
+      yield* write(id, [step("a"), step("b")])
+      yield* write(id, [step("c")])
+      assert.deepStrictEqual(given, [], "nobody who commits waits for readers")
+      yield* settled
+      yield* write(id, [step("d")])
+      yield* settled
+      trouble.on = false
+      assert.deepStrictEqual(given, [[2, 3, 4], [5]])
     }).pipe(Effect.scoped))
 
-  it.effect("are given the very same events of a commit, page by page, however large it is", () =>
+  it.effect("is read when it does not follow what readers have", () =>
     Effect.gen(function*() {
-      const store = yield* SandboxStore
-      const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("same"), keyed: null, organizationId: null })
-      const given: Array<Array<ReadonlyArray<LogEntry>>> = [[], []]
-      for (const mine of given) {
-        const { reading } = yield* events.follow(by, id, null)
-        takeAll(reading)
-        reading.onChange(() => {
-          for (let next = reading.next(); next !== "waiting"; next = reading.next()) {
-            assert(typeof next !== "string" && next._tag === "Entries" && next.isShared)
-            mine.push(next.entries)
-          }
-        })
-      }
+      const { given, id } = yield* following("gap")
+      hearing.on = false
+      yield* write(id, [step("unheard")])
+      hearing.on = true
+      yield* write(id, [step("heard")])
+      yield* settled
+      assert.deepStrictEqual(given, [[2, 3]])
+      assert.strictEqual(counting.length, 1)
+    }).pipe(Effect.scoped))
+
+  it.effect("is told once, in the order of the log, whatever the order of its hints", () =>
+    Effect.gen(function*() {
+      const { given, id } = yield* following("order")
+      hearing.on = false
+      yield* write(id, [step("first")])
+      yield* write(id, [step("second")])
+      hearing.on = true
+      const [, first, second] = yield* SandboxStore.use((store) => store.log(id, 0, PAGE))
+      assert(first !== undefined && second !== undefined)
+      const hints = yield* Hints
+      yield* hints.publish([id], new Appended([second]))
+      yield* settled
+      yield* hints.publish([id], new Appended([first]))
+      yield* settled
+      assert.deepStrictEqual(given, [[2, 3]])
+    }).pipe(Effect.scoped))
+
+  it.effect("is read when it is more than is kept for readers that are slow", () =>
+    Effect.gen(function*() {
+      const { id } = yield* following("much")
+      for (let i = 0; i < 2; i++) yield* write(id, Array.from({ length: PAGE - 1 }, () => step("x")))
+      yield* settled
+      assert.isAbove(counting.length, 0)
       counting.length = 0
-      yield* write(id, Array.from({ length: 2 * PAGE + 50 }, (_, i) => step(`${i}`)))
-      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
-      assert.deepStrictEqual(given[0]?.map(({ length }) => length), [PAGE, PAGE, 50])
-      for (const [i, page] of given[0]?.entries() ?? []) assert.strictEqual(given[1]?.[i], page)
-      assert.strictEqual(counting.length, 3)
-    }).pipe(Effect.scoped))
-
-  it.effect("are not called any more when their scope is closed", () =>
-    Effect.gen(function*() {
-      const store = yield* SandboxStore
-      const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("closed"), keyed: null, organizationId: null })
-      const calls = { left: 0, there: 0 }
-      const there = yield* events.follow(by, id, null)
-      there.reading.onChange(() => calls.there++)
-      yield* Effect.scoped(Effect.map(events.follow(by, id, null), ({ reading }) => reading.onChange(() => calls.left++)))
-      yield* write(id, [step("later")])
-      yield* Effect.repeat(Effect.yieldNow, { times: 50 })
-      assert.deepStrictEqual(calls, { left: 0, there: 1 })
+      yield* write(id, Array.from({ length: 5 }, () => step("x".repeat(64 * 1024))))
+      yield* settled
+      assert.isAbove(counting.length, 0)
     }).pipe(Effect.scoped))
 })
 

@@ -172,16 +172,17 @@ const ownTime = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.tap(self, () =
 /** A hint that is lost is made up for within a second, as the port says. One that is not may come again, at any time. */
 export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hints: Hints["Service"]): Hints["Service"] =>
   Hints.of({
-    publish: (topics) =>
+    publish: (topics, note) =>
       Effect.suspend(() => {
         const later = (millis: number) =>
           Effect.sync(() => timeline.at(process, timeline.now + millis, () => timeline.run(Context.empty(), hints.publish(topics))))
         if (faults.happens("hintLost", process.name)) return later(TICK_MILLIS)
         return faults.happens("hintRepeated", process.name)
-          ? Effect.andThen(hints.publish(topics), later(faults.millis()))
-          : hints.publish(topics)
+          ? Effect.andThen(hints.publish(topics, note), later(faults.millis()))
+          : hints.publish(topics, note)
       }),
-    watch: (topic) => Effect.map(hints.watch(topic), ownTime)
+    watch: (topic) => Effect.map(hints.watch(topic), ownTime),
+    listen: hints.listen
   })
 
 export const sourceOf = (process: Process, faults: Faults, witness: Witness, source: SourceHost["Service"]): SourceHost["Service"] => {
