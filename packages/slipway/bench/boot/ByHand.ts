@@ -14,6 +14,14 @@ export const run = (program: string, args: ReadonlyArray<string>, cwd: string): 
     execFile(program, args, { cwd }, (error, stdout, stderr) => error === null ? resolve(stdout) : reject(new Error(stderr)))
   })
 
+/** One after the other: `git worktree` may fail while another one makes or removes a worktree of the same repository (git 2.39). */
+let worktrees: Promise<unknown> = Promise.resolve()
+const worktree = (repository: string, ...args: ReadonlyArray<string>): Promise<string> => {
+  const mine = worktrees.then(() => run("git", ["worktree", ...args], repository))
+  worktrees = mine.catch(() => {})
+  return mine
+}
+
 /** Lines of JSON on the standard input and output of an agent. Requests are answered by their id. */
 const converse = (child: ChildProcess) => {
   const waiting = new Map<number, { readonly resolve: (result: unknown) => void; readonly reject: (error: Error) => void }>()
@@ -55,7 +63,7 @@ const treeOf = ({ folder }: Place) => path.join(folder, "workspace/shop")
 
 export const checkOut = async (place: Place): Promise<string> => {
   mkdirSync(path.join(place.folder, "workspace"), { recursive: true })
-  await run("git", ["worktree", "add", "--quiet", "-b", place.branch, treeOf(place), "main"], place.repository)
+  await worktree(place.repository, "add", "--quiet", "-b", place.branch, treeOf(place), "main")
   return treeOf(place)
 }
 
@@ -68,7 +76,7 @@ export const publish = async (place: Place): Promise<void> => {
 }
 
 export const remove = async (place: Place): Promise<void> => {
-  await run("git", ["worktree", "remove", "--force", treeOf(place)], place.repository)
+  await worktree(place.repository, "remove", "--force", treeOf(place))
   // Unlike `git branch -D`, it leaves the configuration alone, which others may be about to lock.
   await run("git", ["update-ref", "-d", `refs/heads/${place.branch}`], place.repository)
   rmSync(place.folder, { recursive: true, force: true })
