@@ -8,32 +8,34 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Schema } from "effect"
 import { SandboxResource, toResource } from "../api/SandboxResource.ts"
 
-const utf8 = new TextEncoder()
-
 /** Characters that are handed to the socket at once, unless a single frame has more: what a slow reader may leave unread. */
 const WRITE_CHARACTERS = 64 * 1024
 
 /** What of an event stream is written at once. */
 export interface Piece {
-  readonly text: string | Uint8Array
+  readonly text: () => string | Uint8Array
   /** Of its last event; `null`: it has none. */
   readonly cursor: number | null
 }
 
-/** Durable frames, joined to pieces of a size that is worth a write. */
+const frame = ({ seq, wire }: LogEntry): string => `id: ${seq}\ndata: ${wire}\n\n`
+
+/** Durable frames, joined to pieces of a size that is worth a write. What is written of one is made when it is. */
 const piecesOf = (entries: ReadonlyArray<LogEntry>) => {
-  const pieces: Array<{ readonly text: string; readonly cursor: number }> = []
-  let text = ""
-  let cursor = 0
-  for (const { seq, wire } of entries) {
-    if (text !== "" && text.length + wire.length > WRITE_CHARACTERS) {
-      pieces.push({ text, cursor })
-      text = ""
-    }
-    text += `id: ${seq}\ndata: ${wire}\n\n`
-    cursor = seq
+  const pieces: Array<Piece & { readonly text: () => string }> = []
+  let begin = 0
+  let characters = 0
+  const cut = (end: number) => {
+    const some = entries.slice(begin, end)
+    pieces.push({ text: () => some.map(frame).join(""), cursor: some.at(-1)?.seq ?? null })
+    begin = end
+    characters = 0
   }
-  pieces.push({ text, cursor })
+  for (const [i, { wire }] of entries.entries()) {
+    if (i > begin && characters + wire.length > WRITE_CHARACTERS) cut(i)
+    characters += wire.length
+  }
+  cut(entries.length)
   return pieces
 }
 
@@ -47,7 +49,10 @@ export const durable = ({ entries, isShared }: Entries): ReadonlyArray<Piece> =>
   if (!isShared) return piecesOf(entries)
   const known = shared.get(entries)
   if (known !== undefined) return known
-  const pieces = piecesOf(entries).map(({ cursor, text }) => ({ text: utf8.encode(text), cursor }))
+  const pieces = piecesOf(entries).map(({ cursor, text }): Piece => {
+    const bytes = Buffer.from(text())
+    return { text: () => bytes, cursor }
+  })
   shared.set(entries, pieces)
   return pieces
 }

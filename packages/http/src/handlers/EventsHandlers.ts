@@ -42,7 +42,7 @@ interface About {
 
 const NONE: ReadonlyArray<Piece> = []
 
-const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text, cursor: null }]
+const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text: () => text, cursor: null }]
 
 /** The event stream of one connection, written as events come and as the socket takes them: it has no fiber that is woken for each. */
 class EventStream {
@@ -97,7 +97,7 @@ class EventStream {
       const piece = this.#pieces[this.#written]
       if (piece !== undefined) {
         this.#written++
-        this.#send(piece.text)
+        this.#send(piece.text())
         this.#cursor = piece.cursor ?? this.#cursor
         continue
       }
