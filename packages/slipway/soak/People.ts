@@ -163,8 +163,8 @@ export const make = (urls: ReadonlyArray<string>, apiKey: string, isOver: () => 
         if (pullRequest !== null) break
         if (actionState === "failed" || Date.now() > end) {
           const events = await follow(id)
-          // Changes that a lost machine took, or a denied tool call never made, cannot be published.
-          if (Date.now() > end || succeeded) {
+          // Changes that a lost machine took, or a denied tool call never made, cannot be published; nor those of a sandbox that ended with it.
+          if (Date.now() > end || succeeded && !isSettled(events)) {
             const told = JSON.stringify(events.filter(({ type }) => type === "pull_request.updated"))
             wrong.push(`${id}: its publication is ${actionState}: ${told}`)
           }
