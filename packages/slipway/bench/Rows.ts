@@ -100,8 +100,8 @@ export const groups: ReadonlyArray<Group> = [
   {
     name: "start",
     rows: [
-      { id: "start", what: "npm start to the first 200, beside node and pg by hand on the same embedded Postgres", quick: true },
-      { id: "start-memory", what: "memory of that process at rest", quick: true },
+      { id: "start", what: "npm start to the first 200, beside node and pg by hand on the same embedded Postgres", quick: false },
+      { id: "start-memory", what: "memory of that process at rest", quick: false },
       { id: "start-bundle", what: "the same of the built server, where there is one", quick: true },
       { id: "start-bundle-memory", what: "memory of that process at rest", quick: true }
     ],
@@ -111,7 +111,7 @@ export const groups: ReadonlyArray<Group> = [
     name: "lifecycles",
     rows: [
       { id: "lifecycles-1", what: "create, turn with an edit, draft pull request, end: a minute, 1 client, beside a script", quick: true },
-      { id: "lifecycles-4", what: "the same, 4 clients", quick: true },
+      { id: "lifecycles-4", what: "the same, 4 clients", quick: false },
       { id: "lifecycles-cpu", what: "processor time of all processes of one of those", quick: true }
     ],
     load: () => import("./lifecycles/Lifecycles.ts")

@@ -163,7 +163,7 @@ export const make = (urls: ReadonlyArray<string>, apiKey: string, isOver: () => 
         if (pullRequest !== null) break
         if (actionState === "failed" || Date.now() > end) {
           const events = await follow(id)
-          // Changes that a lost machine took, or a denied tool call never made, cannot be published; nor those of a sandbox that ended with it.
+          // Changes that a lost machine took, or a denied tool call never made, cannot be published. A machine may take the sandbox too.
           if (Date.now() > end || succeeded && !isSettled(events)) {
             const told = JSON.stringify(events.filter(({ type }) => type === "pull_request.updated"))
             wrong.push(`${id}: its publication is ${actionState}: ${told}`)

@@ -23,7 +23,7 @@ import type { Options } from "../Rows.ts"
 
 const checkout = path.resolve(import.meta.dirname, "../../../..")
 const LONGEST = 60
-/** MB, of the idle server process. */
+/** MB, of the idle server process as it is installed: sources are compiled and stripped of types in it. */
 const MOST_MEMORY = 120
 
 const freePort = (): Promise<number> =>
@@ -202,6 +202,7 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
       const readies = (samples: ReadonlyArray<Sample>) => samples.slice(1).map(({ ready }) => ready)
       const memories = (samples: ReadonlyArray<Sample>) => samples.flatMap(({ memory }) => memory ?? [])
       const HAND = "node and pg by hand"
+      const isBuilt = id === "start-bundle"
       rows.push({
         id,
         what: `${name} to the first 200 of /readyz, on a data folder that is there`,
@@ -209,8 +210,8 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
         better: "lower",
         ours: { name: "slipway", samples: readies(mine) },
         theirs: { name: HAND, samples: readies(theirs) },
-        // At most twice theirs.
-        reach: { times: 0.5 },
+        // At most twice theirs, as it is installed.
+        reach: isBuilt ? { times: 0.5 } : {},
         notes: { "fastest, ms": Math.round(Math.min(...readies(mine))), "fastest by hand, ms": Math.round(Math.min(...readies(theirs))) }
       }, {
         id: `${id}-memory`,
@@ -219,7 +220,7 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
         better: "lower",
         ours: { name: "slipway", samples: memories(mine) },
         theirs: { name: HAND, samples: memories(theirs) },
-        reach: { most: MOST_MEMORY }
+        reach: isBuilt ? { most: MOST_MEMORY } : {}
       })
     }
     return rows.filter(({ id }) => options.only.has(id))
