@@ -102,8 +102,8 @@ export const groups: ReadonlyArray<Group> = [
     rows: [
       { id: "start", what: "npm start to the first 200, beside node and pg by hand on the same embedded Postgres", quick: false },
       { id: "start-memory", what: "memory of that process at rest", quick: false },
-      { id: "start-bundle", what: "the same of the built server, where there is one", quick: true },
-      { id: "start-bundle-memory", what: "memory of that process at rest", quick: true }
+      { id: "start-bundle", what: "the same of the built server, where there is one", quick: false },
+      { id: "start-bundle-memory", what: "memory of that process at rest", quick: false }
     ],
     load: () => import("./start/Start.ts")
   },
