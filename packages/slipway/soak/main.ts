@@ -6,6 +6,7 @@ import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { Client } from "pg"
+import * as Interruptible from "../bench/Interruptible.ts"
 import * as Faults from "./Faults.ts"
 import * as Partner from "./Partner.ts"
 import * as People from "./People.ts"
@@ -181,7 +182,7 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
 if (values.help) process.stdout.write(HELP)
 else {
   const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed)
-  const wrong = await Effect.runPromise(Effect.scoped(soak(Number(values.minutes), seed)))
+  const wrong = await Interruptible.run(Effect.scoped(soak(Number(values.minutes), seed)))
   for (const line of wrong.slice(0, 40)) say(`WRONG  ${line}`)
   say(wrong.length === 0 ? "Nothing was lost, and nothing is left." : `${wrong.length} things are wrong; logs are in ${values.logs}`)
   process.exitCode = wrong.length === 0 ? 0 : 1
