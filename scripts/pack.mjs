@@ -24,9 +24,9 @@ const packages = {
     docs: ["docs/interface.md", "docs/decisions.md"],
     manifest: {
       sideEffects: false,
-      // Only the contract suites of `testing` need them.
-      peerDependencies: { "@effect/vitest": "^4.0.5", vitest: "^5.1.1" },
-      peerDependenciesMeta: { "@effect/vitest": { optional: true }, vitest: { optional: true } }
+      // For `testing/runners/Vitest` alone.
+      peerDependencies: { vitest: "^5.1.1" },
+      peerDependenciesMeta: { vitest: { optional: true } }
     }
   },
   adapters: { manifest: { sideEffects: ["./src/agents/offline/main.js"] } },

@@ -13,6 +13,7 @@ import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { turnId } from "@slipway/domain/sandbox/Turn"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { at, command, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
@@ -59,9 +60,9 @@ const over = (journal: string) =>
 
 const layer = over(newJournal())
 
-suite("journal file", layer)
-LeasesContract.suite("journal file", layer)
-UpkeepContract.suite("journal file", layer)
+register(suite("journal file", layer))
+register(LeasesContract.suite("journal file", layer))
+register(UpkeepContract.suite("journal file", layer))
 
 it.effect("a message that is repeated after a restart is answered with the turn that the first one started", () =>
   Effect.gen(function*() {

@@ -6,6 +6,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import { mkdtempSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -28,7 +29,7 @@ const Fixture = Layer.effect(
 
 const journal = path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
 
-suite(
+register(suite(
   "beside a journal file",
   Layer.merge(JournalStore.layer(journal), Fixture).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
@@ -36,4 +37,4 @@ suite(
     Layer.provideMerge(AccessStoreMemory.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
-)
+))

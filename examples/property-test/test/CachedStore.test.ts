@@ -12,6 +12,7 @@ import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
@@ -53,9 +54,9 @@ const layer = Layer.unwrap(Effect.sync(() => {
   const rows = SandboxRows.make()
   return fixture(rows).pipe(Layer.provideMerge(storeOver(SandboxStoreMemory.over(rows))))
 }))
-suite("cached", layer)
-LeasesContract.suite("cached", layer)
-UpkeepContract.suite("cached", layer)
+register(suite("cached", layer))
+register(LeasesContract.suite("cached", layer))
+register(UpkeepContract.suite("cached", layer))
 
 // 2. Arbitrary histories: whatever is done to a sandbox, the store knows what the pure rules make of it.
 it.layer(Store)("every history", (it) => {

@@ -7,6 +7,7 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import * as CachedStore from "../src/CachedStore.ts"
 
@@ -24,7 +25,7 @@ const Fixture = Layer.effect(
   })
 )
 
-suite(
+register(suite(
   "beside the cached store",
   Layer.merge(CachedStore.layer.pipe(Layer.provide(SandboxStoreMemory.layer)), Fixture).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
@@ -32,4 +33,4 @@ suite(
     Layer.provideMerge(AccessStoreMemory.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
-)
+))

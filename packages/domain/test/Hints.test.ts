@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeLocal } from "@slipway/domain/Hints"
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import { suite } from "@slipway/domain/testing/HintsContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { suites } from "./Hints.suites.ts"
 
-suite("memory", HintsMemory.layer)
+register(...suites())
 
 describe("the watchers of one process", () => {
   it.effect("are forgotten with their scope, topic by topic", () =>

@@ -2,7 +2,6 @@
  * What every `AccessStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh names make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -14,7 +13,9 @@ import type { AuditLog } from "../src/access/AuditLog.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Scope } from "../src/access/Principal.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 /** What only the technology under test can do. */
 export class AccessFixture extends Context.Service<AccessFixture, {
@@ -82,7 +83,7 @@ const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => f
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture, unknown>) =>
-  it.layer(layer)(`AccessStore (${name})`, (it) => {
+  define(`AccessStore (${name})`, layer, (it) => {
     it.effect("a grant is made once for each name, however many make it at once", () =>
       Effect.gen(function*() {
         const name = yield* (yield* Ids).uuid7

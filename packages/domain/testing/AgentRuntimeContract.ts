@@ -2,7 +2,6 @@
  * What every `AgentRuntime` must do. Prompts are scripts in the language of the offline agent (decisions.md, section
  * 14), which the fake model of the other runtimes understands too. Runs real agents on the real clock.
  */
-import { assert, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -15,7 +14,9 @@ import { profileSteers } from "../src/models/Steering.ts"
 import { type AgentEvent, AgentRuntime, type AgentSession, type AgentSessionOptions, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
 import type { Box } from "../src/sandbox/SandboxHost.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
+import { assert } from "./Assert.ts"
 import { eventually } from "./SandboxHostContract.ts"
+import { defineLive } from "./Suite.ts"
 
 /** One sandbox with one repository, which is an empty folder unless the runtime wants more. */
 export interface Sandbox {
@@ -260,14 +261,14 @@ const using = <R>(fixture: Fixture<R>) => {
 }
 
 /** All of the suite: for agents that have processes and run commands. */
-export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) => {
-  sessions(name, layer, fixture)
+export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) => [
+  sessions(name, layer, fixture),
   commands(name, layer, fixture)
-}
+]
 
 /** The part that every agent can be held to. It runs no commands. */
 export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`AgentRuntime (${name})`, (it) => {
+  defineLive(`AgentRuntime (${name})`, layer, (it) => {
     const { begin, open, prompt } = using(fixture)
 
     it.effect("tells text and reasoning of one answer apart, in one message", () =>
@@ -703,7 +704,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
   })
 
 const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`AgentRuntime with commands (${name})`, (it) => {
+  defineLive(`AgentRuntime with commands (${name})`, layer, (it) => {
     const { begin, open, prompt } = using(fixture)
 
     it.effect("edits files and runs commands without asking in auto mode", () =>
@@ -791,7 +792,7 @@ const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>
 
 /** For agents that use a model: what it hears of them, and what they make of its failures. */
 export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`AgentRuntime with a model (${name})`, (it) => {
+  defineLive(`AgentRuntime with a model (${name})`, layer, (it) => {
     const { begin, open, prompt } = using(fixture)
     const { afterDenial, countsRequests } = fixture.traits ?? { afterDenial: "goes on", countsRequests: true }
     const asked = ({ asked }: Sandbox) => asked ?? Effect.succeed([])

@@ -2,7 +2,6 @@
  * What holds of attribution whatever facts come in and in which order. The laws run on the pure decisions, kept in maps
  * as simply as can be; `Book` is also a reference to compare a real store with.
  */
-import { assert, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -35,8 +34,10 @@ import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import type { Pull } from "../src/source/PullRequest.ts"
+import { assert } from "./Assert.ts"
 import { creation } from "./Histories.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
+import { define } from "./Suite.ts"
 
 const few = Schema.Literals([1, 2, 3])
 const two = Schema.Literals([1, 2])
@@ -481,7 +482,7 @@ const Facts = (maximum: number) => Arbitrary.array(Arbitrary.schema(Incoming), {
 
 /** Runs the laws of attribution against a layer, with the fixture of the contract suite. */
 export const checkAttribution = (name: string, layer: Layer.Layer<Attributing, unknown>, runs = 40) =>
-  it.layer(layer)(`Laws of attribution (${name})`, (it) => {
+  define(`Laws of attribution (${name})`, layer, (it) => {
     it.effect.prop("facts one after the other give what the decisions give", [Facts(25)], ([facts]) =>
       Effect.gen(function*() {
         const world = yield* newWorld

@@ -1,10 +1,11 @@
 /** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "../src/access/AuditLog.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
+import { define } from "./Suite.ts"
 
 const ALL = 1_000_000
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -25,7 +26,7 @@ export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   })
 
 export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>) =>
-  it.layer(layer)(`AuditLog (${name})`, (it) => {
+  define(`AuditLog (${name})`, layer, (it) => {
     it.effect("gives every entry as it was told, by whom and from where, in the order of telling", () =>
       Effect.gen(function*() {
         const log = yield* AuditLog

@@ -2,7 +2,6 @@
  * What every `Board` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -23,14 +22,16 @@ import { turnId } from "../src/sandbox/Turn.ts"
 import type { ChangeCounts } from "../src/source/ChangeCounts.ts"
 import type { PullState } from "../src/source/PullRequest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
+import { assert } from "./Assert.ts"
 import { decider } from "./Histories.ts"
 import { at, atRest, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 const all: BoardQuery = { after: null, limit: 1000, standing: null, repo: null, search: "" }
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Stores, unknown>) =>
-  it.layer(layer)(`Board (${name})`, (it) => {
+  define(`Board (${name})`, layer, (it) => {
     const grant = Effect.flatMap(StoreFixture, (fixture) => fixture.grant)
     const list = (grantId: string, query: Partial<BoardQuery> = {}) =>
       Effect.flatMap(Board, (board) => board.list(grantId, { ...all, ...query }))

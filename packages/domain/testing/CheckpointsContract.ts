@@ -2,7 +2,6 @@
  * What every `Checkpoints` must do, beside the `SandboxStore` and `Leases` of the same rows. An adapter proves itself by running this
  * suite against its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -20,7 +19,9 @@ import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
 import { at, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 const bytesOf = (content: string) => new TextEncoder().encode(content)
@@ -113,7 +114,7 @@ const sumOf = <E, R>(content: Stream.Stream<Uint8Array, E, R>) =>
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unknown>) =>
-  it.layer(layer)(`Checkpoints (${name})`, (it) => {
+  define(`Checkpoints (${name})`, layer, (it) => {
     it.effect("bytes come back as they were put, with what their event says", () =>
       Effect.gen(function*() {
         const checkpoints = yield* Checkpoints
@@ -300,7 +301,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
         const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
         assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("lists in pages, ascending, each sandbox its own", () =>
       Effect.gen(function*() {
@@ -332,7 +333,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* drive(sandbox, [{ _tag: "RecordRestore", data: { checkpoint: 2, cause: "command" } }], lease)
         yield* prune()
         yield* isUnseen(sandbox.id, 2)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("of a settled one the last is kept until its time is over", () =>
       Effect.gen(function*() {
@@ -387,7 +388,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* take(fork.sandbox, fork.lease, [1])
         yield* prune()
         assert.deepStrictEqual(yield* numbers(sandbox.id), now)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("forgets for as many sandboxes at a time as it is told, until nothing is left", () =>
       Effect.gen(function*() {
@@ -410,7 +411,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 2)
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 1)
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("what a put under way may still record is not forgotten", () =>
       Effect.gen(function*() {
@@ -466,7 +467,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           else assert.strictEqual(sum.failure._tag, "CheckpointNotFound")
         }
         yield* isUnseen(sandbox.id, 1)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("reading what is forgotten meanwhile fails or gets all of it, never less", () =>
       Effect.gen(function*() {
@@ -484,7 +485,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           assert.strictEqual(outcome.failure._tag, "CheckpointNotFound")
         } else assert.strictEqual(size, 128 * 2 ** 16)
         yield* isUnseen(sandbox.id, 1)
-      }), 30_000)
+      }), { timeout: 30_000 })
   })
 
 /**
@@ -496,7 +497,7 @@ const STREAMED_BYTES = 64 * MEBIBYTE
 
 /** For every store that keeps what is put elsewhere than in this process. `held`: bytes of this process that something refers to. */
 export const streaming = (name: string, layer: Layer.Layer<Stores | Checkpoints, unknown>, held: () => number) =>
-  it.layer(layer)(`Checkpoints, streaming (${name})`, (it) => {
+  define(`Checkpoints, streaming (${name})`, layer, (it) => {
     it.effect("what is put and read is never whole in memory", () =>
       Effect.gen(function*() {
         const checkpoints = yield* Checkpoints
@@ -531,5 +532,5 @@ export const streaming = (name: string, layer: Layer.Layer<Stores | Checkpoints,
           }))
         assert.strictEqual(size, STREAMED_BYTES)
         assert.isBelow(most, HELD_BYTES, "as it is read")
-      }), 60_000)
+      }), { timeout: 60_000 })
   })

@@ -2,7 +2,6 @@
  * What every `DeviceLoginStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh users and codes make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -12,7 +11,9 @@ import { INTERVAL } from "../src/access/DeviceLogin.ts"
 import { DeviceLoginStore } from "../src/access/DeviceLoginStore.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 const PLENTY = 1_000_000
 
@@ -62,7 +63,7 @@ const ask = (device: string, now: DateTime.Utc) =>
   )
 
 export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | AccessStore | MemberStore | AuditLog | Ids, unknown>) =>
-  it.layer(layer)(`DeviceLoginStore (${name})`, (it) => {
+  define(`DeviceLoginStore (${name})`, layer, (it) => {
     it.effect("finds a login by the digest of its user code until it is decided, and for ten minutes", () =>
       Effect.gen(function*() {
         const store = yield* DeviceLoginStore

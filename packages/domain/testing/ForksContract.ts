@@ -2,7 +2,6 @@
  * What `SandboxStore` and `Checkpoints` must do of forks together: a fork never refers to what is gone. Adapters prove themselves by
  * running this suite against their layer. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -17,8 +16,10 @@ import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
 import { decide } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
 import { at, command, creationOf, drive, eventsOf, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 /** One of that grant whose agent has done a turn, with as many checkpoints. It is at rest. */
 export const checkpointed = Effect.fnUntraced(function*(count: number, grantId?: string) {
@@ -68,7 +69,7 @@ const kept = ({ id }: Pick<Sandbox, "id">) =>
   Checkpoints.use((checkpoints) => Effect.map(checkpoints.list(id, 0, 100), (found) => found.map(({ checkpoint }) => checkpoint)))
 
 export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unknown>) =>
-  it.layer(layer)(`Forks (${name})`, (it) => {
+  define(`Forks (${name})`, layer, (it) => {
     it.effect("a fork says what it starts with, after that it is queued, and leaves the other sandbox as it was", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

@@ -2,11 +2,12 @@
  * What every `Hints` must do. An adapter proves itself by running this suite against its layer; a rule that is not here
  * is not part of the port.
  */
-import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"
 import { Hints, type Topic } from "../src/Hints.ts"
+import { assert } from "./Assert.ts"
+import { define } from "./Suite.ts"
 
 let topics = 0
 /** Named so that no layer looks at it by itself. */
@@ -27,7 +28,7 @@ const stillWaits = Effect.fnUntraced(function*(fiber: Fiber.Fiber<void>) {
 
 /** For every layer. */
 export const suite = (name: string, layer: Layer.Layer<Hints, unknown>) =>
-  it.layer(layer)(`Hints (${name})`, (it) => {
+  define(`Hints (${name})`, layer, (it) => {
     it.effect("wakes who waits", () =>
       Effect.gen(function*() {
         const topic = freshTopic()
@@ -139,6 +140,22 @@ export const suite = (name: string, layer: Layer.Layer<Hints, unknown>) =>
         }))
         yield* hints.publish([topic], note)
         assert.strictEqual(heard.length, 2)
+      }))
+
+    it.effect("one function that listens twice hears every hint twice, and once when one of both has ended", () =>
+      Effect.gen(function*() {
+        const hints = yield* Hints
+        const topic = freshTopic()
+        let heard = 0
+        const listener = () => heard++
+        yield* hints.listen(topic, listener)
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* hints.listen(topic, listener)
+          yield* publish(topic)
+          assert.strictEqual(heard, 2)
+        }))
+        yield* publish(topic)
+        assert.strictEqual(heard, 3)
       }))
 
     it.effect("a hint that nobody watches for is nothing", () =>

@@ -2,12 +2,13 @@
  * What every `IdentityProvider` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port.
  */
-import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type { Identity } from "../src/access/Identity.ts"
 import { IdentityProvider } from "../src/access/IdentityProvider.ts"
+import { assert } from "./Assert.ts"
+import { define } from "./Suite.ts"
 
 const BACK = "https://slipway.example.com/sign-in/back"
 
@@ -26,7 +27,7 @@ export const suite = <R>(
     return { provider, begun, arrived, answer: { code, verifier: begun.verifier, redirectUri: BACK } }
   })
 
-  return it.layer(layer)(`IdentityProvider (${name})`, (it) => {
+  return define(`IdentityProvider (${name})`, layer, (it) => {
     it.effect("sends the browser away and gets it back with a code and its state, for which it tells who came", () =>
       Effect.gen(function*() {
         const { answer, arrived, begun, provider } = yield* back

@@ -3,7 +3,6 @@
  * rules; `storeLaws` and `feedLaws` run against any store: an embedder calls `checkStore` and `checkFeed` with its own
  * layer. A law that does not hold fails with the shrunk input and a replay token.
  */
-import { assert, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -32,6 +31,7 @@ import { isActive, turnId } from "../src/sandbox/Turn.ts"
 import { MAX_WAITING } from "../src/sandbox/Waiting.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { StorableText } from "../src/Text.ts"
+import { assert } from "./Assert.ts"
 import { creation, decider, Deciding, decisionOf, type History, isAsked, limits, request } from "./Histories.ts"
 import {
   approvalsResolveOnce,
@@ -46,6 +46,7 @@ import {
 } from "./LogLaws.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
 import { StoreFixture } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 import { broughtByTime, TimeTable } from "./TimeTable.ts"
 
 /** A sentence that holds of every history. `holds` throws when it does not. */
@@ -664,7 +665,7 @@ export const storeLaws: {
 
 /** Runs every law of sandbox stores against a layer, with the fixture of the contract suite. */
 export const checkStore = (name: string, layer: Layer.Layer<Stored, unknown>, runs = 40) =>
-  it.layer(layer)(`Laws of SandboxStore (${name})`, (it) => {
+  define(`Laws of SandboxStore (${name})`, layer, (it) => {
     const check = <A>({ given, holds, name }: StoreLaw<A, Stored>) =>
       it.effect.prop(name, [given], ([value]) => holds(value), { arbitrary: { runs } })
     check(storeLaws.reachable)
@@ -769,7 +770,7 @@ const feedLaws: {
 
 /** Runs every law of partner feeds against a layer, with the fixture of the contract suite. */
 export const checkFeed = (name: string, layer: Layer.Layer<Fed, unknown>, runs = 40) =>
-  it.layer(layer)(`Laws of PartnerStore (${name})`, (it) => {
+  define(`Laws of PartnerStore (${name})`, layer, (it) => {
     const check = <A>({ given, holds, name }: StoreLaw<A, Fed>) =>
       it.effect.prop(name, [given], ([value]) => holds(value), { arbitrary: { runs } })
     check(feedLaws.gapless)

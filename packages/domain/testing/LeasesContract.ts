@@ -2,7 +2,6 @@
  * What every `Leases` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -20,6 +19,7 @@ import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import type { SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
 import { SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
 import {
   StoreFixture,
   ample,
@@ -35,6 +35,7 @@ import {
   type Stores,
   command
 } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 /** One sandbox of those that a worker chooses from. */
 const Known = Schema.Struct({
@@ -89,7 +90,7 @@ const message = (sandbox: Sandbox) =>
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
-  it.layer(layer)(`Leases (${name})`, (it) => {
+  define(`Leases (${name})`, layer, (it) => {
     it.effect("a sandbox is leased to one worker at a time", () =>
       Effect.gen(function*() {
         const sandbox = yield* make()

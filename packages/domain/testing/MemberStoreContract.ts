@@ -2,7 +2,6 @@
  * What every `MemberStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -11,7 +10,9 @@ import type { Identity } from "../src/access/Identity.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import type { User } from "../src/access/User.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -30,7 +31,7 @@ const organizationOf = Effect.fnUntraced(function*(organizationId: string) {
 const fresh = Effect.flatMap(Ids, (ids) => ids.uuid7)
 
 export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | Ids, unknown>) =>
-  it.layer(layer)(`MemberStore (${name})`, (it) => {
+  define(`MemberStore (${name})`, layer, (it) => {
     it.effect("there is one owner, however many ask first at once: approved, and owner of an organization", () =>
       Effect.gen(function*() {
         const store = yield* MemberStore

@@ -2,7 +2,6 @@
  * What every `ModelGateway` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -20,6 +19,8 @@ import { Spending } from "../src/models/Spending.ts"
 import { noTokenCounts } from "../src/models/Usage.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
+import { defineLive } from "./Suite.ts"
 
 /** What only the technology under test can do. */
 export class GatewayFixture extends Context.Service<GatewayFixture, {
@@ -49,7 +50,7 @@ const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: Sandbox
 
 /** For every gateway. */
 export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | Spending | Ids, unknown>) =>
-  it.layer(layer, { excludeTestServices: true })(`ModelGateway (${name})`, (it) => {
+  defineLive(`ModelGateway (${name})`, layer, (it) => {
     it.effect("serves the agent and counts what its answers took", () =>
       Effect.gen(function*() {
         const { ask, upstream } = yield* GatewayFixture
@@ -175,7 +176,7 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
  * its fixture are organizations by themselves.
  */
 export const credited = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | PartnerStore | Ids, unknown>) =>
-  it.layer(layer, { excludeTestServices: true })(`ModelGateway on credits (${name})`, (it) => {
+  defineLive(`ModelGateway on credits (${name})`, layer, (it) => {
     it.effect("refuses requests without credits, says so, and counts what the others take of them", () =>
       Effect.gen(function*() {
         const { ask } = yield* GatewayFixture

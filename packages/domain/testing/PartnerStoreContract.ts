@@ -2,7 +2,6 @@
  * What every `PartnerStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
@@ -17,7 +16,9 @@ import { PartnerStore, type Telling } from "../src/partner/PartnerStore.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
 import { creation } from "./Histories.ts"
+import { define } from "./Suite.ts"
 
 /** What only the technology under test can do. */
 export class PartnerFixture extends Context.Service<PartnerFixture, {
@@ -170,7 +171,7 @@ const toldOf = Effect.fnUntraced(function*({ grantId }: ClaimTerms) {
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxStore | Ids | PartnerFixture, unknown>) =>
-  it.layer(layer)(`PartnerStore (${name})`, (it) => {
+  define(`PartnerStore (${name})`, layer, (it) => {
     const lead = ({ claimId, leadId, variant }: ClaimTerms) => ({ claimId, leadId, variant })
 
     it.effect("a claim is created once: an equal one is known, another one is a conflict", () =>
@@ -514,7 +515,7 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
             ))
         })
         assert.isNull(fault)
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("writers of several feeds never wait for each other in a circle", () =>
       Effect.gen(function*() {

@@ -2,14 +2,15 @@
  * What every `PullRequests` must do, beside the `SourceHost` of the same repositories. An adapter proves itself by running this suite
  * against its layer; a rule that is not here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { type PullRequestRefused, PullRequests } from "../src/source/PullRequests.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
+import { assert } from "./Assert.ts"
 import type { Fixture } from "./SourceHostContract.ts"
+import { defineLive } from "./Suite.ts"
 
 const author = { name: "Ada", email: "ada@example.com" }
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -17,7 +18,7 @@ const HEAD = "slipway/x"
 
 /** For every host whose pull requests have no pages there. */
 export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`PullRequests (${name})`, (it) => {
+  defineLive(`PullRequests (${name})`, layer, (it) => {
     const opened = Effect.gen(function*() {
       const host = yield* SourceHost
       const pulls = yield* PullRequests

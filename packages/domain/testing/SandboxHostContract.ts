@@ -2,7 +2,6 @@
  * What every `SandboxHost` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
  */
-import { assert, it } from "@effect/vitest"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -14,6 +13,8 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
+import { defineLive } from "./Suite.ts"
 
 /** What the suite cannot do with the port alone. */
 export interface Fixture<R> {
@@ -81,14 +82,14 @@ const inPieces = (bytes: Uint8Array) =>
 const write = (sandboxId: SandboxId, bytes: Uint8Array) => SandboxHost.use((host) => host.writeHome(sandboxId, inPieces(bytes)))
 
 /** All of the suite: for hosts that run processes. */
-export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) => {
-  lifecycle(name, layer, fixture)
+export const suite = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) => [
+  lifecycle(name, layer, fixture),
   processes(name, layer, fixture)
-}
+]
 
 /** The part that every host can be held to. Of all commands it needs `cat` alone. */
 export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Pick<Fixture<R>, "workspace">) =>
-  it.layer(layer, { excludeTestServices: true })(`SandboxHost (${name})`, (it) => {
+  defineLive(`SandboxHost (${name})`, layer, (it) => {
     const provision = provisioned(fixture)
     const cat = { command: "cat", args: [], env: {} }
 
@@ -400,7 +401,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
   })
 
 const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`SandboxHost with processes (${name})`, (it) => {
+  defineLive(`SandboxHost with processes (${name})`, layer, (it) => {
     const provision = provisioned(fixture)
 
     it.effect("runs commands in the workspace", () =>

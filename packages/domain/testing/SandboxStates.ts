@@ -1,5 +1,4 @@
 /** What the suites of `SandboxStore`, `Leases` and `Upkeep` have in common: sandboxes in the states that the rules are about. */
-import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -19,6 +18,7 @@ import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
 import type { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
 
 /** What only the technology under test can do. */
 export class StoreFixture extends Context.Service<StoreFixture, {

@@ -2,7 +2,6 @@
  * What every `SandboxStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -25,6 +24,7 @@ import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
 import { SandboxId } from "../src/SandboxId.ts"
 import type { StoreUnavailable } from "../src/StoreUnavailable.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
 import { decider, request } from "./Histories.ts"
 import {
@@ -42,13 +42,14 @@ import {
   eventsOf,
   type Stores
 } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 /** What `MaxActiveSandboxes` must be in the layer that {@link limited} is given. */
 export const MAX_ACTIVE = 3
 
 /** The limit of active sandboxes, for a store that was built with it. */
 export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | StoreFixture, unknown>) =>
-  it.layer(layer)(`SandboxStore with a limit of active sandboxes (${name})`, (it) => {
+  define(`SandboxStore with a limit of active sandboxes (${name})`, layer, (it) => {
     const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
     const create = (grantId: string, key: string | null = null) =>
       Effect.gen(function*() {
@@ -150,7 +151,7 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
-  it.layer(layer)(`SandboxStore (${name})`, (it) => {
+  define(`SandboxStore (${name})`, layer, (it) => {
     it.effect("says what a key made, as it is now, of a free key nothing, and makes nothing", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

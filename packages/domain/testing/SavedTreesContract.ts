@@ -1,10 +1,11 @@
 /** The part of `WorkingTreesContract` about saving trees, and restoring them on a machine that has none or others. */
-import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { MAXIMUM_SAVED_BYTES, type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
+import { assert } from "./Assert.ts"
+import { defineLive } from "./Suite.ts"
 import { app, author, fileOf, type Fixture, freshId, lines, options, preparing, refusal, treeOf } from "./TreeFixtures.ts"
 
 /** The next of a row of numbers that the seed decides, from 0 below `most`. */
@@ -23,7 +24,7 @@ const noise = (bytes: number): string => {
 }
 
 export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`WorkingTrees saved and restored (${name})`, (it) => {
+  defineLive(`WorkingTrees saved and restored (${name})`, layer, (it) => {
     const { agent } = fixture
 
     /** A prepared tree, and how it is saved and restored. */
@@ -101,7 +102,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           assert.deepStrictEqual(yield* told(), before, `seed ${seed}`)
           assert.strictEqual((yield* save()).sha, sha, `seed ${seed}`)
         }
-      }), 120_000)
+      }), { timeout: 120_000 })
 
     it.effect("says how many lines and files differ from where the tree started, whatever was published since", () =>
       Effect.gen(function*() {
@@ -301,7 +302,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const pieces = Stream.fromIterable(Array.from(bytes, (byte) => Uint8Array.of(byte)))
         yield* trees.restore(key.sandboxId, pieces, sources)
         assert.strictEqual(yield* read("v"), "saved")
-      }), 60_000)
+      }), { timeout: 60_000 })
 
     it.effect("there are no trees while they are restored, and what breaks off leaves those that were there", () =>
       Effect.gen(function*() {
@@ -492,5 +493,5 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* diff, "Success")
         yield* restored
         assert.strictEqual(yield* diff, "Failure")
-      }), 60_000)
+      }), { timeout: 60_000 })
   })

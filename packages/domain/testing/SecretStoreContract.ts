@@ -2,7 +2,6 @@
  * What every `SecretStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -12,7 +11,9 @@ import { Acting, type AuditLog } from "../src/access/AuditLog.ts"
 import { Secrets } from "../src/environment/Secrets.ts"
 import { MAX_SECRETS, MAX_SECRETS_OF_GRANT, MAX_VALUE_BYTES, MAX_VALUES_BYTES, SecretStore } from "../src/environment/SecretStore.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 const at = DateTime.makeUnsafe("2026-11-23T04:40:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -40,7 +41,7 @@ const tagOf = (refused: Effect.Effect<unknown, { readonly _tag: string }, Secret
   Effect.map(Effect.flip(refused), ({ _tag }) => _tag)
 
 export const suite = (name: string, layer: Layer.Layer<SecretStore | Access | AuditLog | Ids, unknown>) =>
-  it.layer(layer)(`SecretStore (${name})`, (it) => {
+  define(`SecretStore (${name})`, layer, (it) => {
     it.effect("gives setup the values as they were set, and tells others everything but them", () =>
       Effect.gen(function*() {
         const grantId = yield* newGrant

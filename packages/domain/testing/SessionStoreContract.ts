@@ -2,7 +2,6 @@
  * What every `SessionStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh users make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -13,7 +12,9 @@ import { MemberStore } from "../src/access/MemberStore.ts"
 import type { Session } from "../src/access/Session.ts"
 import { type SessionRateLimits, SessionStore } from "../src/access/SessionStore.ts"
 import { Ids } from "../src/Ids.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
@@ -57,7 +58,7 @@ const admit = (digest: string, limits: Partial<SessionRateLimits> = {}) =>
 const find = (digest: string) => Effect.map(admit(digest), (found) => found?.visit.session ?? null)
 
 export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStore | MemberStore | AuditLog | Ids, unknown>) =>
-  it.layer(layer)(`SessionStore (${name})`, (it) => {
+  define(`SessionStore (${name})`, layer, (it) => {
     it.effect("finds a session by its digest until it is ended, once", () =>
       Effect.gen(function*() {
         const store = yield* SessionStore

@@ -3,16 +3,17 @@
  * here is not part of the port. Each test gets a machine of its own, which keeps {@link KEPT_BYTES} and of one cache
  * {@link LARGEST_BYTES}.
  */
-import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import type * as Layer from "effect/Layer"
+import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { type CachePlace, type FoundCache, SetupCaches } from "../src/environment/SetupCaches.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
+import { assert } from "./Assert.ts"
+import { defineLive } from "./Suite.ts"
 
 const KiB = 1024
 export const LARGEST_BYTES = 256 * KiB
@@ -65,9 +66,9 @@ const inLine = Effect.fnUntraced(function*(at: CachePlace, scope: Scope.Scope) {
 const hasCome = (fiber: Fiber.Fiber<unknown>) => Effect.sync(() => fiber.pollUnsafe() !== undefined)
 
 export const suite = (name: string, layer: Layer.Layer<SetupCaches>) =>
-  describe(`SetupCaches (${name})`, () => {
+  defineLive(`SetupCaches (${name})`, Layer.empty, (it) => {
     const rule = (states: string, test: Effect.Effect<void, unknown, SetupCaches | Scope.Scope>) =>
-      it.live(states, () => Effect.scoped(Effect.provide(test, layer)))
+      it.effect(states, () => Effect.scoped(Effect.provide(test, layer)))
 
     rule(
       "gives back the bytes as they were filled, however they came",

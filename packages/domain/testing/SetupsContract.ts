@@ -2,7 +2,6 @@
  * What every `Setups` must do, beside the `SandboxStore`, `Leases` and `Upkeep` of the same rows. An adapter proves itself by running
  * this suite against its layer; a rule that is not here is not part of the port.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -11,7 +10,9 @@ import { terminate } from "../src/sandbox/Command.ts"
 import { LEASE_SECONDS } from "../src/sandbox/Leases.ts"
 import { MAX_SETUP_OUTPUT, type SetupRecord, Setups } from "../src/sandbox/Setups.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { assert } from "./Assert.ts"
 import { at, command, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 const began: SetupRecord = {
   state: "running",
@@ -24,7 +25,7 @@ const began: SetupRecord = {
 }
 
 export const suite = (name: string, layer: Layer.Layer<Stores | Setups, unknown>) =>
-  it.layer(layer)(`Setups (${name})`, (it) => {
+  define(`Setups (${name})`, layer, (it) => {
     it.effect("keeps the newest record of a sandbox as it was saved, and of another one nothing", () =>
       Effect.gen(function*() {
         const setups = yield* Setups

@@ -2,7 +2,6 @@
  * What every `SourceHost` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -12,6 +11,8 @@ import type * as Scope from "effect/Scope"
 import { MAX_COMMENT, noChecks } from "../src/source/PullRequest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
+import { assert } from "./Assert.ts"
+import { defineLive } from "./Suite.ts"
 
 type Changes = Readonly<Record<string, string | null>>
 
@@ -40,7 +41,7 @@ const unknown = RepoName.make("nobody/nothing-of-that-name")
 
 /** For every host. */
 export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`SourceHost (${name})`, (it) => {
+  defineLive(`SourceHost (${name})`, layer, (it) => {
     /** A repository with a branch that was pushed: three lines more, one less, in two files. */
     const pushed = Effect.gen(function*() {
       const host = yield* SourceHost

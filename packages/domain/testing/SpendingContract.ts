@@ -3,7 +3,6 @@
  * `LIMITS`, and with these and `CREDIT_PRICE`; a rule that is not here is not part of the port. Fresh ids make it repeatable
  * on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -14,6 +13,8 @@ import { type ModelCall, Spending } from "../src/models/Spending.ts"
 import { nothingSpent, noTokenCounts, type TokenCounts } from "../src/models/Usage.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
+import { define } from "./Suite.ts"
 
 /** What only the technology under test can do. */
 export class SpendingFixture extends Context.Service<SpendingFixture, {
@@ -53,7 +54,7 @@ const short = <A, R>(self: Effect.Effect<A, unknown, R>) =>
 
 /** For every ledger. */
 export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
-  it.layer(layer)(`Spending (${name})`, (it) => {
+  define(`Spending (${name})`, layer, (it) => {
     it.effect("adds up what is charged, by sandbox and by grant", () =>
       Effect.gen(function*() {
         const spending = yield* Spending
@@ -231,7 +232,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
 
 /** The budgets, for a ledger that was built with {@link LIMITS}. */
 export const limited = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
-  it.layer(layer)(`Spending within budgets (${name})`, (it) => {
+  define(`Spending within budgets (${name})`, layer, (it) => {
     it.effect("reserves up to the budget of the sandbox and not a millionth more", () =>
       Effect.gen(function*() {
         const spending = yield* Spending
@@ -305,7 +306,7 @@ export const limited = (name: string, layer: Layer.Layer<Spending | Ids | Spendi
 
 /** Credits, for a ledger that was built with {@link LIMITS} and {@link CREDIT_PRICE}. */
 export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStore | Ids | SpendingFixture, unknown>) =>
-  it.layer(layer)(`Spending of credits (${name})`, (it) => {
+  define(`Spending of credits (${name})`, layer, (it) => {
     const give = Effect.fnUntraced(function*(organizationId: string, grantId: string, creditAmount: number) {
       const store = yield* PartnerStore
       const claimId = yield* Ids.use((ids) => ids.uuid7)

@@ -1,5 +1,4 @@
 /** Repositories, trees and agents for the contract suites of `WorkingTrees`. */
-import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
@@ -10,6 +9,7 @@ import { sha1, sha256 } from "../src/internal/Digest.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 import type { Remote } from "../src/source/SourceHost.ts"
+import { assert } from "./Assert.ts"
 
 type Files = Readonly<Record<string, string | Uint8Array>>
 

@@ -2,7 +2,6 @@
  * What every `Upkeep` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,12 +17,14 @@ import { decide } from "../src/sandbox/SystemCommand.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
+import { assert } from "./Assert.ts"
 import { decider } from "./Histories.ts"
 import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
-  it.layer(layer)(`Upkeep (${name})`, (it) => {
+  define(`Upkeep (${name})`, layer, (it) => {
     /** A sandbox that failed then. */
     const ended = Effect.fnUntraced(function*(then: DateTime.Utc) {
       const store = yield* SandboxStore

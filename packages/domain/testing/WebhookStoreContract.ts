@@ -2,7 +2,6 @@
  * What every `WebhookStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -19,7 +18,9 @@ import { MAX_ENDPOINTS, type Next, type Outcome, type WantedTypes } from "../src
 import { Webhooks } from "../src/partner/Webhooks.ts"
 import { WebhookSender } from "../src/partner/WebhookSender.ts"
 import { type TakenAttempt, type EndpointKey, LOG_RETENTION, WebhookStore } from "../src/partner/WebhookStore.ts"
+import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
+import { define } from "./Suite.ts"
 
 /** What only the technology under test can do. */
 export class WebhookFixture extends Context.Service<WebhookFixture, {
@@ -95,7 +96,7 @@ const log = (key: EndpointKey, before: number | null = null, limit = 100) =>
 export type Requirements = WebhookStore | WebhookFixture | PartnerStore | Access | AccessStore | MemberStore | AuditLog | Ids
 
 export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =>
-  it.layer(layer)(`WebhookStore (${name})`, (it) => {
+  define(`WebhookStore (${name})`, layer, (it) => {
     it.effect("gives back an endpoint as it was registered, to its grant alone", () =>
       Effect.gen(function*() {
         const store = yield* WebhookStore

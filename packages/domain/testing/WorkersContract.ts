@@ -2,7 +2,6 @@
  * What every `Workers` must do, beside the `Board` that tells of the same workers. An adapter proves itself by running this suite
  * against its layer; a rule that is not here is not part of the port.
  */
-import { assert, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -10,7 +9,9 @@ import { Ids } from "../src/Ids.ts"
 import { Board } from "../src/sandbox/Board.ts"
 import { terminate } from "../src/sandbox/Command.ts"
 import { FORGOTTEN_SECONDS, GONE_SECONDS, type WorkerReport, Workers } from "../src/sandbox/Workers.ts"
+import { assert } from "./Assert.ts"
 import { asking, at, command, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { define } from "./Suite.ts"
 
 /** Lets seconds pass since the last report of every worker. */
 export class WorkersFixture extends Context.Service<WorkersFixture, {
@@ -29,7 +30,7 @@ const report = (worker: string, more: Partial<WorkerReport> = {}): WorkerReport 
 
 /** For every store: one without workers. */
 export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture | Board | Stores, unknown>) =>
-  it.layer(layer)(`Workers (${name})`, (it) => {
+  define(`Workers (${name})`, layer, (it) => {
     it.effect("tells of each what it said last, in the order of machines, and nothing of one that left", () =>
       Effect.gen(function*() {
         const workers = yield* Workers

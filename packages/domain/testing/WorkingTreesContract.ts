@@ -3,14 +3,15 @@
  * not here is not part of the port. `trees` holds for every implementation, `onDisk` for those whose trees are files of a
  * real machine, where agents make links and pipes; `suite` is both. Uses the real clock.
  */
-import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import type { FileEntry } from "../src/files/FileTree.ts"
 import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
+import { assert } from "./Assert.ts"
 import * as SavedTreesContract from "./SavedTreesContract.ts"
+import { defineLive } from "./Suite.ts"
 import {
   app,
   author,
@@ -30,19 +31,19 @@ import {
 const decodeText = (bytes: Uint8Array): string => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
 
 /** All of the suite: for trees that are files of a real machine. */
-export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) => {
-  trees(name, layer, fixture)
+export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) => [
+  ...trees(name, layer, fixture),
   onDisk(name, layer, fixture)
-}
+]
 
 /** The part that every implementation can be held to. */
-export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) => {
-  SavedTreesContract.suite(name, layer, fixture)
+export const trees = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) => [
+  SavedTreesContract.suite(name, layer, fixture),
   ofOneMachine(name, layer, fixture)
-}
+]
 
 const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: Fixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`WorkingTrees (${name})`, (it) => {
+  defineLive(`WorkingTrees (${name})`, layer, (it) => {
     const { agent } = fixture
     const prepared = preparing(fixture)
 
@@ -357,7 +358,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual(tree.partialWarnings, ["entries_truncated"])
         assert.strictEqual(tree.entries.length, 5_000)
         assert.deepStrictEqual([tree.entries[0]?.name, tree.entries[1]?.name, tree.entries.at(-1)?.name], ["z", name(0), name(4_998)])
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("a repository in the tree is a submodule, whether it has commits or not, unless its place was ours", () =>
       Effect.gen(function*() {
@@ -447,7 +448,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const { files, partialWarnings } = yield* changes()
         assert.deepStrictEqual([files.length, files[0]?.path, files.at(-1)?.path], [1_000, name(0), name(999)])
         assert.deepStrictEqual(partialWarnings, ["entries_truncated"])
-      }), 30_000)
+      }), { timeout: 30_000 })
 
     it.effect("a tree that is not here has no changes to tell", () =>
       Effect.gen(function*() {
@@ -1059,7 +1060,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
 /** What agents can make of a tree on a disk. */
 const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) =>
-  it.layer(layer, { excludeTestServices: true })(`WorkingTrees on a disk (${name})`, (it) => {
+  defineLive(`WorkingTrees on a disk (${name})`, layer, (it) => {
     const { agent } = fixture
     const prepared = preparing(fixture)
 

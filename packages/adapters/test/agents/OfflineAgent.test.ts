@@ -7,6 +7,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { eventually } from "@slipway/domain/testing/SandboxHostContract"
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
@@ -65,7 +66,7 @@ const makeSandboxOf = Effect.fnUntraced(function*(sandboxId: SandboxId) {
 
 const makeSandbox = Effect.suspend(() => makeSandboxOf(freshId()))
 
-AgentRuntimeContract.suite("offline agent on the none host", TestLayer, {
+register(AgentRuntimeContract.suite("offline agent on the none host", TestLayer, {
   profile: "offline",
   model: "offline/demo",
   sandbox: makeSandbox,
@@ -75,7 +76,7 @@ AgentRuntimeContract.suite("offline agent on the none host", TestLayer, {
     yield* Context.get(there, SandboxHost).writeHome(sandboxId, here.readHome(sandboxId, paths, { maximumBytes: 1_000_000 }))
     return { sandbox: yield* Effect.provide(makeSandboxOf(sandboxId), there), runtime: Context.get(there, AgentRuntime) }
   })
-})
+}))
 
 const open = Effect.fnUntraced(function*(options: Partial<AgentSessionOptions> = {}) {
   const sandbox = yield* makeSandbox

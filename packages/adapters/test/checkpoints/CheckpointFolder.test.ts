@@ -5,6 +5,7 @@ import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContract"
 import { numbers, prune, putText, read, take, takenOver, worked } from "@slipway/domain/testing/CheckpointsContract"
 import * as ForksContract from "@slipway/domain/testing/ForksContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Deferred, Effect, Fiber, Layer, Logger, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { mkdtempSync, readdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
@@ -20,8 +21,8 @@ const temporary = Effect.acquireRelease(
 )
 
 const everyRule = stores(Layer.unwrap(Effect.map(temporary, (folder) => CheckpointsPostgres.layerIn({ folder, writes: "folder" }))))
-CheckpointsContract.suite("folder", everyRule)
-CheckpointsContract.streaming("folder", everyRule, held)
+register(CheckpointsContract.suite("folder", everyRule))
+register(CheckpointsContract.streaming("folder", everyRule, held))
 
 /** Beneath `folder`, as paths from it, sorted. */
 const filesIn = (folder: string) =>

@@ -4,6 +4,7 @@ import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
 import { CreditPrice } from "@slipway/domain/models/Credits"
 import { credited, GatewayFixture, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Effect, FiberSet, Layer } from "effect"
 import * as Gateway from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
@@ -44,7 +45,7 @@ const Fixture = Layer.effect(
   })
 )
 
-suite("http", Fixture.pipe(Layer.provideMerge(Gateway.layer())))
+register(suite("http", Fixture.pipe(Layer.provideMerge(Gateway.layer()))))
 
 const onCredits = Gateway.layerOn(SpendingMemory.layer.pipe(Layer.provideMerge(PartnerStoreMemory.layer), Layer.provide(IdsNode.layer)))
-credited("http", Fixture.pipe(Layer.provideMerge(onCredits), Layer.provide(Layer.succeed(CreditPrice, 10))))
+register(credited("http", Fixture.pipe(Layer.provideMerge(onCredits), Layer.provide(Layer.succeed(CreditPrice, 10)))))

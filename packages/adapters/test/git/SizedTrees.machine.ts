@@ -7,6 +7,7 @@ import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
@@ -45,11 +46,11 @@ const trees = (directory: string, diskBytes?: number) =>
 const unable = lacking ?? absent
 
 describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" : ` (${unable})`}`, () => {
-  WorkingTreesContract.suite(
+  register(WorkingTreesContract.suite(
     "git in bubblewrap, in sized folders",
     Layer.unwrap(Effect.flatMap(directoryOf, (directory) => Effect.map(started(directory), ({ layer }) => layer))),
     { agent, source }
-  )
+  ))
 
   it.live("hold all of a sandbox, and are gone with it", () =>
     Effect.gen(function*() {

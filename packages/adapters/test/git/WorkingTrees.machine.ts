@@ -1,5 +1,6 @@
 /** The same trees, with git in boxes that keep something in. */
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
@@ -16,5 +17,5 @@ const layer = Layer.unwrap(
 )
 
 describe.skipIf(absent !== undefined)(`boxes${absent === undefined ? "" : ` (${absent})`}`, () => {
-  WorkingTreesContract.suite("git in bubblewrap", layer, { agent, source })
+  register(WorkingTreesContract.suite("git in bubblewrap", layer, { agent, source }))
 })

@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
 import { rm, stat } from "node:fs/promises"
@@ -12,7 +13,7 @@ import * as Trees from "./Trees.ts"
 const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 
-WorkingTreesContract.suite("git", layer, { agent, source })
+register(WorkingTreesContract.suite("git", layer, { agent, source }))
 
 // Most builds of git compare times by the second: these are the seconds the rule is about.
 const nextSecond = Effect.suspend(() => Effect.sleep(1_000 - Date.now() % 1_000))

@@ -4,6 +4,7 @@ import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
 import { suite } from "@slipway/domain/testing/IdentityProviderContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Context, DateTime, Duration, Effect, Fiber, Layer, Logger, Redacted, References } from "effect"
 import { TestClock } from "effect/testing"
 import { ask } from "./Asking.ts"
@@ -33,11 +34,11 @@ const layer = (options?: GitHubServer.Options) =>
 /** Where a browser ends up. */
 const visit = (url: string) => Effect.promise(async () => (await fetch(url, { redirect: "manual" })).headers.get("location") ?? "nowhere")
 
-suite("GitHub", layer(), { person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null }, visit })
-suite("GitHub, with its API at the root", layer({ apiPath: "" }), {
+register(suite("GitHub", layer(), { person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null }, visit }))
+register(suite("GitHub, with its API at the root", layer({ apiPath: "" }), {
   person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null },
   visit
-})
+}))
 
 /** A browser that is back with a code. */
 const back = Effect.fnUntraced(function*(provider: IdentityProvider["Service"]) {

@@ -1,8 +1,9 @@
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
 import { Effect } from "effect"
 import { layer, repository } from "./TestGitHub.ts"
 
-SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
+register(SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
   repository: Effect.fnUntraced(function*(files) {
     const { fullName, repository: there } = yield* repository(files)
     return {
@@ -13,4 +14,4 @@ SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
       comment: (number, { text, ...where }) => Effect.sync(() => void there.comment(number, { body: text, ...where }))
     }
   })
-})
+}))

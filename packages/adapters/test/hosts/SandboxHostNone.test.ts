@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { spawn } from "node:child_process"
@@ -13,7 +14,7 @@ import { running, temporaryFolder } from "./Machine.ts"
 const hostIn = (directory: string) => SandboxHostNone.layer({ directory })
 const layer = Layer.unwrap(Effect.map(temporaryFolder, hostIn))
 
-SandboxHostContract.suite("none", layer, { workspace: temporaryFolder, running })
+register(SandboxHostContract.suite("none", layer, { workspace: temporaryFolder, running }))
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const { eventually } = SandboxHostContract

@@ -9,6 +9,7 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
 import { DateTime, Effect, Exit, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
@@ -67,8 +68,8 @@ const fixture: SourceHostContract.Fixture<LocalRepositories> = {
   })
 }
 
-SourceHostContract.suite("local", layer, fixture)
-PullRequestsContract.suite("local", LocalPullRequests.layerPages.pipe(Layer.provideMerge(layer)), fixture)
+register(SourceHostContract.suite("local", layer, fixture))
+register(PullRequestsContract.suite("local", LocalPullRequests.layerPages.pipe(Layer.provideMerge(layer)), fixture))
 
 it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
   const freshName = Effect.sync(() => RepoName.make(`acme/${randomUUID()}`))

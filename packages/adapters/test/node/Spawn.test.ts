@@ -98,7 +98,8 @@ const suite = (name: string, layer: Layer.Layer<never>) =>
         child.stderr.resume()
         assert.deepStrictEqual(await child.closed, { code: null, signal: "SIGKILL" })
         assert.deepStrictEqual(child.ended(), { code: null, signal: "SIGKILL" })
-        assert.match(stateOf(sleeping), /gone|Z/u)
+        // The kernel ends each process of a group in its own time.
+        await Effect.runPromise(eventually(Effect.sync(() => stateOf(sleeping)), (state) => state === "gone" || state === "Z"))
       })
 
       rule("is told to have ended before what it left behind lets go of its output", async (spawn) => {

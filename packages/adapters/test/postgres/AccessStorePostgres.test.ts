@@ -8,6 +8,7 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 import { suite as members } from "@slipway/domain/testing/MemberStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Context, DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -33,7 +34,7 @@ const layer = Layer.mergeAll(AccessStorePostgres.layer, Fixture).pipe(
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
-suite("postgres", layer)
+register(suite("postgres", layer))
 members("postgres", layer)
 
 it.layer(layer)("the row of a key's rate limit", (it) => {

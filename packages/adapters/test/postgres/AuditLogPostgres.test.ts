@@ -7,6 +7,7 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { suite } from "@slipway/domain/testing/AuditLogContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { DateTime, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
@@ -17,7 +18,7 @@ const layer = MemberStorePostgres.layer.pipe(
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
-suite("postgres", layer)
+register(suite("postgres", layer))
 
 it.layer(layer)("the table of the audit log", (it) => {
   const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")

@@ -13,9 +13,10 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { suite } from "@slipway/domain/testing/HintsContract"
 import { creation } from "@slipway/domain/testing/Histories"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
 
-suite("postgres", HintsPostgres.layer.pipe(Layer.provide(TestPostgres.layer(Migrations.layer))))
+register(suite("postgres", HintsPostgres.layer.pipe(Layer.provide(TestPostgres.layer(Migrations.layer)))))
 
 /** The hints of another process on the same database. */
 const processOn = (url: string) =>

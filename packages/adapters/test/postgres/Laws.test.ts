@@ -10,6 +10,7 @@ import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
 import { checkFeed, checkStore } from "@slipway/domain/testing/Laws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Effect, Layer } from "effect"
 
@@ -31,5 +32,5 @@ const layer = Fixtures.pipe(
   Layer.provide(TestPostgres.layer(Migrations.layer))
 )
 
-checkStore("postgres", layer, 12)
-checkFeed("postgres", layer, 12)
+register(checkStore("postgres", layer, 12))
+register(checkFeed("postgres", layer, 12))

@@ -10,6 +10,7 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { checkAttribution } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { DateTime, Deferred, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 
@@ -55,5 +56,5 @@ const layer = Fixture.pipe(
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
-suite("postgres", layer)
-checkAttribution("postgres", layer, 25)
+register(suite("postgres", layer))
+register(checkAttribution("postgres", layer, 25))

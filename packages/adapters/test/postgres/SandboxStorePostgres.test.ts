@@ -11,6 +11,7 @@ import * as BoardContract from "@slipway/domain/testing/BoardContract"
 import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContract"
 import * as ForksContract from "@slipway/domain/testing/ForksContract"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { at, drive, keyOf, running } from "@slipway/domain/testing/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as SetupsContract from "@slipway/domain/testing/SetupsContract"
@@ -30,16 +31,16 @@ const ageing = Layer.effect(
   }))
 )
 
-suite("postgres", layer)
-LeasesContract.suite("postgres", layer)
-UpkeepContract.suite("postgres", layer)
-BoardContract.suite("postgres", layer)
-WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer))
-CheckpointsContract.suite("postgres", layer)
-ForksContract.suite("postgres", layer)
-SetupsContract.suite("postgres", layer)
-CheckpointsContract.streaming("postgres", layer, held)
-limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
+register(suite("postgres", layer))
+register(LeasesContract.suite("postgres", layer))
+register(UpkeepContract.suite("postgres", layer))
+register(BoardContract.suite("postgres", layer))
+register(WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer)))
+register(CheckpointsContract.suite("postgres", layer))
+register(ForksContract.suite("postgres", layer))
+register(SetupsContract.suite("postgres", layer))
+register(CheckpointsContract.streaming("postgres", layer, held))
+register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 
 it.live(
   "a message whose receipt a process of an earlier version wrote is answered with its turn, and keeps it",

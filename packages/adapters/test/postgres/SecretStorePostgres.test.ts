@@ -8,6 +8,7 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { SecretStore } from "@slipway/domain/environment/SecretStore"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { suite } from "@slipway/domain/testing/SecretStoreContract"
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -23,7 +24,7 @@ const base = Layer.empty.pipe(
   Layer.provideMerge(TestPostgres.layer(Migrations.layer))
 )
 
-suite("postgres", SecretStorePostgres.layer.pipe(Layer.provideMerge(SecretsKey.layerEphemeral), Layer.provideMerge(base)))
+register(suite("postgres", SecretStorePostgres.layer.pipe(Layer.provideMerge(SecretsKey.layerEphemeral), Layer.provideMerge(base))))
 
 const CANARY = "canary-9f2Kq-\u{1F680}-7Qm2"
 const at = DateTime.makeUnsafe("2026-11-23T04:40:00.123Z")

@@ -3,13 +3,14 @@ import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePost
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/SessionStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { suite } from "@slipway/domain/testing/SessionStoreContract"
 import { Layer } from "effect"
 
-suite(
+register(suite(
   "postgres",
   Layer.merge(SessionStorePostgres.layer, AccessStorePostgres.layer).pipe(
     Layer.provideMerge(IdsNode.layer),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
-)
+))

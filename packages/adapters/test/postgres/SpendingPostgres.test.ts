@@ -13,6 +13,7 @@ import { CreditPrice } from "@slipway/domain/models/Credits"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -64,6 +65,8 @@ const layer = Layer.mergeAll(SpendingPostgres.layer, Fixture).pipe(
   Layer.provide(TestPostgres.layer(Migrations.layer))
 )
 
-suite("postgres", layer)
-limited("postgres", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS))))
-credited("postgres", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))
+register(suite("postgres", layer))
+register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS)))))
+register(
+  credited("postgres", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))
+)

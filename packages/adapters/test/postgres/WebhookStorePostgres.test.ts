@@ -10,6 +10,7 @@ import { Access } from "@slipway/domain/access/Access"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -25,7 +26,7 @@ const Fixture = Layer.effect(
     }))
 )
 
-suite(
+register(suite(
   "postgres",
   Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
     Layer.provideMerge(Access.layer),
@@ -33,7 +34,7 @@ suite(
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
-)
+))
 
 /** Whether the secret is in the rows, with or without what every secret begins with. */
 const holds = (rows: unknown, secret: Redacted.Redacted) => JSON.stringify(rows).includes(Redacted.value(secret).replace(/^whsec_/u, ""))

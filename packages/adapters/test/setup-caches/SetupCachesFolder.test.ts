@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SetupCaches } from "@slipway/domain/environment/SetupCaches"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { fill, KEPT_BYTES, LARGEST_BYTES, noise, place, readAll, suite } from "@slipway/domain/testing/SetupCachesContract"
 import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
@@ -15,7 +16,7 @@ const temporary = Effect.acquireRelease(
 const inFolder = (directory: string, maximumBytes = KEPT_BYTES) =>
   SetupCachesFolder.layer({ directory, maximumBytes, largest: LARGEST_BYTES })
 
-suite("folder", Layer.unwrap(Effect.map(temporary, (folder) => inFolder(path.join(folder, "caches")))))
+register(suite("folder", Layer.unwrap(Effect.map(temporary, (folder) => inFolder(path.join(folder, "caches"))))))
 
 type MakeImage = NonNullable<SetupCachesFolder.Options["makeImage"]>
 /** As large as it says. */
@@ -24,7 +25,7 @@ const imageOf = (size: number): MakeImage => (file, bytes) =>
 const withImages = (directory: string, makeImage: MakeImage, maximumBytes = KEPT_BYTES) =>
   SetupCachesFolder.layer({ directory, maximumBytes, largest: LARGEST_BYTES, makeImage })
 
-suite("folder with images", Layer.unwrap(Effect.map(temporary, (folder) => withImages(path.join(folder, "caches"), imageOf(1)))))
+register(suite("folder with images", Layer.unwrap(Effect.map(temporary, (folder) => withImages(path.join(folder, "caches"), imageOf(1))))))
 
 const use = <A, E>(directory: string, self: Effect.Effect<A, E, SetupCaches>, maximumBytes?: number) =>
   Effect.provide(self, Layer.fresh(inFolder(directory, maximumBytes)))

@@ -1,4 +1,5 @@
 import { RestoredTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
 import { agent, source, temporaryFolder } from "../git/Repositories.ts"
@@ -12,4 +13,4 @@ const linked = overTheLink.pipe(
   Layer.provide([git, database, RestoredTrees.layerNone])
 )
 
-WorkingTreesContract.suite("git, read over the link", linked, { agent, source })
+register(WorkingTreesContract.suite("git, read over the link", linked, { agent, source }))

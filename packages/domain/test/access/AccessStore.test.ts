@@ -5,6 +5,7 @@ import { Ids } from "@slipway/domain/Ids"
 import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -14,7 +15,7 @@ import { TestClock } from "effect/testing"
 const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))
 const layer = AccessStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer))
 
-suite("memory", Layer.mergeAll(layer, Fixture))
+register(suite("memory", Layer.mergeAll(layer, Fixture)))
 
 /** A fresh key's `admit`, and its slot. */
 const freshKey = Effect.gen(function*() {

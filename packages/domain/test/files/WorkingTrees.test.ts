@@ -11,6 +11,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { trees } from "@slipway/domain/testing/WorkingTreesContract"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -32,7 +33,7 @@ const texts = (files: Readonly<Record<string, string | Uint8Array | null>>) =>
 
 let repositories = 0
 
-trees("memory", Memory, {
+register(trees("memory", Memory, {
   source: Effect.fnUntraced(function*(files) {
     const { add } = yield* MemoryRepositories
     const fullName = RepoName.make(`acme/source-${++repositories}`)
@@ -70,7 +71,7 @@ trees("memory", Memory, {
       }),
     initRepository: (path) => Effect.map(MemoryDisk, ({ files }) => void files.set(`${path}/.git/HEAD`, "ref: refs/heads/main\n"))
   }
-})
+}))
 
 const shop = RepoName.make("acme/shop")
 const other = RepoName.make("other/shop")

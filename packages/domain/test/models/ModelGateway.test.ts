@@ -8,6 +8,7 @@ import { CreditPrice } from "@slipway/domain/models/Credits"
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { credited, GatewayFixture, PRICES, suite } from "@slipway/domain/testing/ModelGatewayContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
@@ -45,5 +46,5 @@ const layer = Fixture.pipe(
   Layer.provideMerge(IdsMemory.layer)
 )
 
-suite("memory", layer)
-credited("memory", layer.pipe(Layer.provide(Layer.succeed(CreditPrice, 10))))
+register(suite("memory", layer))
+register(credited("memory", layer.pipe(Layer.provide(Layer.succeed(CreditPrice, 10)))))

@@ -7,6 +7,7 @@ import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
 import { Budgets } from "@slipway/domain/models/Budget"
 import { CreditPrice } from "@slipway/domain/models/Credits"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -35,6 +36,8 @@ const layer = Layer.mergeAll(SpendingMemory.layer, Fixture).pipe(
   Layer.provideMerge(IdsMemory.layer)
 )
 
-suite("memory", layer)
-limited("memory", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS))))
-credited("memory", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))
+register(suite("memory", layer))
+register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS)))))
+register(
+  credited("memory", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))
+)

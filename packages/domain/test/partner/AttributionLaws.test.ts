@@ -6,6 +6,7 @@ import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { attributionLaws, checkAttribution, Incoming } from "@slipway/domain/testing/AttributionLaws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -17,10 +18,10 @@ describe("attribution, of any facts in any order", () => {
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(PartnerFixture)({ grant: ids.uuid7 })))
 
-checkAttribution(
+register(checkAttribution(
   "memory",
   Layer.merge(SandboxStoreMemory.layer, Fixture).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("laws")))
   )
-)
+))

@@ -3,9 +3,10 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import { checkFeed } from "@slipway/domain/testing/Laws"
 import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(PartnerFixture)({ grant: ids.uuid7 })))
 
-checkFeed("memory", Layer.mergeAll(PartnerStoreMemory.layer, Fixture).pipe(Layer.provideMerge(IdsMemory.layerSeeded("laws"))))
+register(checkFeed("memory", Layer.mergeAll(PartnerStoreMemory.layer, Fixture).pipe(Layer.provideMerge(IdsMemory.layerSeeded("laws")))))

@@ -6,6 +6,7 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { PartnerFixture, suite } from "@slipway/domain/testing/PartnerStoreContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
@@ -23,7 +24,7 @@ const Fixture = Layer.effect(
   })
 )
 
-suite(
+register(suite(
   "memory",
   Layer.merge(SandboxStoreMemory.layer, Fixture).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
@@ -31,4 +32,4 @@ suite(
     Layer.provideMerge(AccessStoreMemory.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
-)
+))

@@ -5,12 +5,13 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
 import { TAKEN_TIME } from "@slipway/domain/partner/WebhookStore"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { suite, WebhookFixture } from "@slipway/domain/testing/WebhookStoreContract"
 import * as Duration from "effect/Duration"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 
-suite(
+register(suite(
   "memory",
   Layer.merge(
     WebhookStoreMemory.layer,
@@ -21,4 +22,4 @@ suite(
     Layer.provideMerge(AccessStoreMemory.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
   )
-)
+))

@@ -6,6 +6,7 @@ import { type BoxCommand, type BoxProcess, SandboxHost } from "@slipway/domain/s
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { sessions } from "@slipway/domain/testing/AgentRuntimeContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -35,7 +36,7 @@ const sandbox = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   }
 })
 
-sessions("memory", machine, {
+register(sessions("memory", machine, {
   profile: "offline",
   model: "offline/demo",
   sandbox: Effect.suspend(() => sandbox(freshId())),
@@ -45,4 +46,4 @@ sessions("memory", machine, {
     yield* Context.get(there, SandboxHost).writeHome(sandboxId, here.readHome(sandboxId, paths, { maximumBytes: 1_000_000 }))
     return { sandbox: yield* Effect.provide(sandbox(sandboxId), there), runtime: Context.get(there, AgentRuntime) }
   })
-})
+}))

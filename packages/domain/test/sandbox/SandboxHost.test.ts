@@ -1,9 +1,14 @@
 import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
 import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { lifecycle } from "@slipway/domain/testing/SandboxHostContract"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 let folders = 0
 
-lifecycle("memory", Layer.provide(SandboxHostMemory.layer, MemoryDisk.layer), { workspace: Effect.sync(() => `/memory/work/${++folders}`) })
+register(
+  lifecycle("memory", Layer.provide(SandboxHostMemory.layer, MemoryDisk.layer), {
+    workspace: Effect.sync(() => `/memory/work/${++folders}`)
+  })
+)

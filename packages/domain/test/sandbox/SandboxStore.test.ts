@@ -14,6 +14,7 @@ import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContrac
 import * as ForksContract from "@slipway/domain/testing/ForksContract"
 import { creation } from "@slipway/domain/testing/Histories"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as SetupsContract from "@slipway/domain/testing/SetupsContract"
@@ -56,18 +57,18 @@ const layer = Layer.unwrap(Effect.sync(() => {
   Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
 )
 
-suite("memory", layer)
-LeasesContract.suite("memory", layer)
-UpkeepContract.suite("memory", layer)
-BoardContract.suite("memory", layer)
-WorkersContract.suite(
+register(suite("memory", layer))
+register(LeasesContract.suite("memory", layer))
+register(UpkeepContract.suite("memory", layer))
+register(BoardContract.suite("memory", layer))
+register(WorkersContract.suite(
   "memory",
   Layer.merge(layer, Layer.succeed(WorkersContract.WorkersFixture, { age: (seconds) => TestClock.adjust(Duration.seconds(seconds)) }))
-)
-CheckpointsContract.suite("memory", layer)
-SetupsContract.suite("memory", layer)
-ForksContract.suite("memory", layer)
-limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE))))
+))
+register(CheckpointsContract.suite("memory", layer))
+register(SetupsContract.suite("memory", layer))
+register(ForksContract.suite("memory", layer))
+register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 
 it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>
   Effect.gen(function*() {

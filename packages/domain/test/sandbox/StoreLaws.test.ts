@@ -3,15 +3,16 @@ import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { checkStore } from "@slipway/domain/testing/Laws"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
 
-checkStore(
+register(checkStore(
   "memory",
   Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("laws")))
   )
-)
+))

@@ -2,6 +2,7 @@ import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { type Fixture, suite } from "@slipway/domain/testing/SourceHostContract"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,5 +24,5 @@ const fixture: Fixture<MemoryRepositories> = {
     })
 }
 const layer = SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositories.layer))
-suite("memory", layer, fixture)
-PullRequestsContract.suite("memory", layer, fixture)
+register(suite("memory", layer, fixture))
+register(PullRequestsContract.suite("memory", layer, fixture))

@@ -29,6 +29,7 @@ export const start = async (launch: BoxCommand, home: string, workspace: string)
   const sessionOf = (id: string, stream: Wire.Stream): Session => ({
     id,
     prompt: async () => {
+      stream.skip()
       const began = performance.now()
       const sent = send(id)
       const took = (await stream.next(WORD)) - began

@@ -58,6 +58,7 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
     return {
       id,
       prompt: async () => {
+        stream.skip()
         const began = performance.now()
         const sent = send()
         const took = (await stream.next(WORD)) - began

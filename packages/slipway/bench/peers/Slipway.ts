@@ -27,6 +27,7 @@ export const start = async (
   const sessionOf = (id: string, stream: Wire.Stream): Session => ({
     id,
     prompt: async () => {
+      stream.skip()
       const began = performance.now()
       const sent = Wire.ask("POST", `${address(id)}/messages`, headers, { prompt: PROMPT })
       const took = (await stream.next(WORD)) - began

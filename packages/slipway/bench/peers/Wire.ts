@@ -31,6 +31,8 @@ export const ask = (
 export interface Stream {
   /** When `what` came that was not looked for before, by `performance.now`. Fails after a minute. */
   readonly next: (what: string) => Promise<number>
+  /** Looks for nothing that has come already: a stream may have told of other sessions. */
+  readonly skip: () => void
   readonly bytes: () => number
   readonly close: () => void
 }
@@ -64,6 +66,9 @@ export const stream = (url: string, headers: Headers = {}): Promise<Stream> =>
             }
             look()
           }),
+        skip: () => {
+          seen = text.length
+        },
         bytes: () => bytes,
         close: () => asked.destroy()
       })

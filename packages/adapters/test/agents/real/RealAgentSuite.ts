@@ -7,6 +7,7 @@ import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domai
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Effect, Redacted } from "effect"
 import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
@@ -143,8 +144,8 @@ const everything = (
     sandbox: sandbox(name),
     moved: hostName === "none" && !bearsOf(name).workspace ? null : moved(layer, name)
   }
-  AgentRuntimeContract.suite(`${name} on host ${hostName}`, layer, fixture)
-  AgentRuntimeContract.models(`${name} on host ${hostName}`, layer, fixture)
+  register(AgentRuntimeContract.suite(`${name} on host ${hostName}`, layer, fixture))
+  register(AgentRuntimeContract.models(`${name} on host ${hostName}`, layer, fixture))
 
   it.layer(layer, { excludeTestServices: true })(`host ${hostName} and ${name}`, (it) => {
     const open = opening(name)

@@ -1,12 +1,13 @@
 import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import { Effect } from "effect"
 import { chooseHost, moved, sandbox } from "./RealAgent.ts"
 
 // `npm test` has it on host none.
 const { layer, name } = await Effect.runPromise(chooseHost)
-AgentRuntimeContract.suite(`offline on host ${name}`, layer, {
+register(AgentRuntimeContract.suite(`offline on host ${name}`, layer, {
   profile: "offline",
   model: "offline/demo",
   sandbox: sandbox("offline"),
   moved: moved(layer, "offline")
-})
+}))
