@@ -37,6 +37,7 @@ export const start = async (launch: BoxCommand, home: string, workspace: string)
       await stream.next(END)
       return took
     },
+    rest: () => Promise.resolve(),
     read: async () => void await Wire.ask("GET", `${program.url}/session/${id}`),
     replay: async () => {
       const began = performance.now()

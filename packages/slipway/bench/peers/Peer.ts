@@ -5,6 +5,8 @@ export interface Session {
   readonly id: string
   /** From sending the prompt until the stream, open already, has the agent's word. Waits for the turn's end. Milliseconds. */
   readonly prompt: () => Promise<number>
+  /** Fulfils when nothing of the last prompt is left to do. */
+  readonly rest: () => Promise<void>
   readonly read: () => Promise<void>
   /** Milliseconds until all that was said in it was received, and how much that is. */
   readonly replay: () => Promise<{ readonly took: number; readonly bytes: number }>

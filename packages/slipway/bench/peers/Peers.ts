@@ -56,7 +56,10 @@ const round = async (peer: Peer, session: Session): Promise<Round> => {
   const replays: Array<Awaited<ReturnType<Session["replay"]>>> = []
   for (let i = 0; i < 5; i++) replays.push(await session.replay())
   const events: Array<number> = []
-  for (let i = 0; i < 5; i++) events.push(await session.prompt())
+  for (let i = 0; i < 5; i++) {
+    events.push(await session.prompt())
+    await session.rest()
+  }
   return {
     create: median(created.map(({ answered }) => answered)),
     firstWord: median(created.map(({ firstWord }) => firstWord)),

@@ -66,6 +66,7 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
         await stream.next(END)
         return took
       },
+      rest: () => Promise.resolve(),
       // It has no call for one: the list of its agents is what it knows of them.
       read: async () => void await Wire.ask("GET", `${server.url}/v1/acp`),
       replay: async () => {

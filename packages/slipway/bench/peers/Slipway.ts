@@ -35,6 +35,8 @@ export const start = async (
       await stream.next(`"type":"turn.completed"`)
       return took
     },
+    // The next turn would wait for the checkpoint that this one's end asks for.
+    rest: async () => void await stream.next(`"type":"sandbox.checkpoint"`),
     read: async () => void await Wire.ask("GET", address(id), headers),
     replay: async () => {
       const last = await seqOf(id)
