@@ -12,6 +12,8 @@ export interface Plant {
 /** The faults of one port. */
 export interface Plants {
   readonly port: string
+  /** Folders whose modules are loaded anew beside those of the fault, the subject and the adapters in memory. */
+  readonly anew?: ReadonlyArray<string>
   /** Exports `suites`: makes the suites of the port on the adapter. From the root of the repository. */
   readonly subject: string
   readonly plants: ReadonlyArray<Plant>

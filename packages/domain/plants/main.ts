@@ -61,8 +61,8 @@ class Misfit extends Error {}
 const folderOf = (file: string) => new URL(".", pathToFileURL(path.join(root, file))).href
 
 let loads = 0
-const suitesOf = async ({ subject }: Plants, plant: Plant | null): Promise<ReadonlyArray<Suite>> => {
-  const files = [subject, "packages/domain/memory/", plant?.file ?? subject]
+const suitesOf = async ({ anew = [], subject }: Plants, plant: Plant | null): Promise<ReadonlyArray<Suite>> => {
+  const files = [subject, "packages/domain/memory/", plant?.file ?? subject, ...anew]
   planted = { id: ++loads, plant, folders: files.map(folderOf) }
   const { suites }: { readonly suites: () => ReadonlyArray<Suite> } = await import(pathToFileURL(path.join(root, subject)).href)
   return suites()

@@ -7,6 +7,7 @@
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { offlineDemo } from "../src/models/ModelCatalogue.ts"
@@ -220,6 +221,7 @@ export const Scene = Schema.Literals([
   "creating",
   "pending",
   "working",
+  "resumed",
   "asking",
   "interrupting",
   "idle",
@@ -238,6 +240,13 @@ const scenes: Readonly<Record<Scene, () => History>> = {
   pending: () => after("creating", (history) => history.system({ _tag: "FinishBoot", turnId: history.turn })),
   /** Running, and so is the turn. */
   working: () => after("pending", (history) => history.system({ _tag: "StartTurn", turnId: history.turn })),
+  /** The agent is at the second turn, and a checkpoint was taken before it. */
+  resumed: () =>
+    after("idle", (history) => {
+      history.system(recordCheckpoint(1))
+      history.person({ _tag: "Send", prompt: "And now?" })
+      history.system({ _tag: "StartTurn", turnId: history.turn })
+    }),
   /** `call-1` waits for a decision. */
   asking: () => after("working", (history) => history.system(request(history.turn, "call-1"))),
   /** A person asked for the turn's end; the agent has not answered yet. */
@@ -274,10 +283,12 @@ export const request = (turn: string, call: string, kind: ToolKind = "edit"): Sy
 // Arbitrary histories
 
 /** Lengths of time on both sides of every limit. */
-const Wait = Schema.TaggedStruct("Wait", { minutes: Schema.Literals([0, 1, 5, 10, 29, 30, 31, 60, 120, 1439, 1440]) })
+const Wait = Schema.TaggedStruct("Wait", { minutes: Schema.Literals([0, 1, 5, 10, 29, 30, 31, 60, 120, 1439, 1440, 43_199, 43_200]) })
 
+/** More than what may come next at any time. */
+const PICKS = 60
 /** Whatever comes next in an ordinary life; `pick` chooses among several. */
-const GoOn = Schema.TaggedStruct("GoOn", { pick: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 59 })) })
+const GoOn = Schema.TaggedStruct("GoOn", { pick: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: PICKS - 1 })) })
 
 const Named = Schema.Literals(["latest", "earlier", "unknown"])
 const Call = Schema.Literals([1, 2, 3])
@@ -336,6 +347,25 @@ export const hostile: Arbitrary.Arbitrary<Plan> = mixed([
   [1, Arbitrary.schema(Wait)],
   [5, Arbitrary.schema(Anything)]
 ])
+
+/**
+ * A plan of hostile people from any whole numbers, 0 or more, the same one from the same numbers: for property testers that draw and
+ * shrink numbers themselves. The first is the scene, and each other one a step.
+ */
+export const planOf = ([from = 0, ...steps]: ReadonlyArray<number>): Plan => {
+  const { literals } = Scene
+  return { from: literals[from % literals.length] ?? "queued", steps: steps.map(stepOf) }
+}
+
+const sampled = (step: Arbitrary.Arbitrary<Step>, seed: number) => Effect.runSync(Arbitrary.sampleEffect(step, { count: 1, seed }))
+
+/** Of ten numbers four go on, one waits, and five are anything at all. */
+const stepOf = (n: number): Step => {
+  const pick = Math.floor(n / 10)
+  if (n % 10 < 4) return { _tag: "GoOn", pick: pick % PICKS }
+  const [step] = sampled(n % 10 === 4 ? Arbitrary.schema(Wait) : Arbitrary.schema(Anything), pick)
+  return step ?? { _tag: "GoOn", pick: 0 }
+}
 
 /** For `it.prop`: long plans. */
 export const thorough = { arbitrary: { runs: 300, size: 40 } }
@@ -462,6 +492,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
         ...often(system({ _tag: "FinishBoot", turnId: turn })),
         system({ _tag: "ReportBoot", data: { stage: "provision", ms: 7 } }),
         system({ _tag: "StartSetup", limit: Duration.minutes(20) }),
+        () => void history.wait("40 minutes").system({ _tag: "StartSetup", limit: Duration.minutes(40) }),
         system({ _tag: "ReportBoot", data: { stage: "setup", ms: 600_000, cache: "miss" } }),
         system({ _tag: "Fail", reason: "clone_failed", error: "The repository is gone.", retryable: false })
       ]

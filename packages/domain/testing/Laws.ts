@@ -7,7 +7,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { WORK } from "../src/Hints.ts"
@@ -28,11 +28,24 @@ import { WhenBusy } from "../src/sandbox/schema/Waiting.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { bootDeadline, MAX_SETUP, nextDeadline } from "../src/sandbox/TimeLimit.ts"
 import { isActive, turnId } from "../src/sandbox/Turn.ts"
-import { MAX_WAITING } from "../src/sandbox/Waiting.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { StorableText } from "../src/Text.ts"
 import { assert } from "./Assert.ts"
-import { creation, decider, Deciding, decisionOf, type History, isAsked, limits, request } from "./Histories.ts"
+import {
+  createdAt,
+  creation,
+  decider,
+  Deciding,
+  decisionOf,
+  type History,
+  hostile,
+  isAsked,
+  legal,
+  limits,
+  play,
+  request,
+  thorough
+} from "./Histories.ts"
 import {
   approvalsResolveOnce,
   policyApprovesAsTold,
@@ -46,7 +59,7 @@ import {
 } from "./LogLaws.ts"
 import { PartnerFixture } from "./PartnerStoreContract.ts"
 import { StoreFixture } from "./SandboxStates.ts"
-import { define } from "./Suite.ts"
+import { define, type Suite } from "./Suite.ts"
 import { broughtByTime, TimeTable } from "./TimeTable.ts"
 
 /** A sentence that holds of every history. `holds` throws when it does not. */
@@ -70,6 +83,25 @@ const of = <T extends SandboxEvent["type"]>(type: T) => (event: SandboxEvent): e
   event.type === type
 
 const answered = ({ moments }: History) => moments.flatMap((moment) => moment.result === null ? [] : [{ ...moment, result: moment.result }])
+
+const encode = Schema.encodeSync(Sandbox)
+const states = ({ first, moments }: History) => [first, ...moments.map(({ after }) => after)]
+
+// Stated again: laws that asked the rules would agree with whatever those say.
+const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminated"])
+const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval"])
+const MOST_WAITING = 10
+/** docs/decisions.md 15. */
+const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
+  const publishes = publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating")
+  if (status === "queued" || status === "creating") return "boot"
+  if (status === "terminating") return "errand"
+  if (status === "terminated") return null
+  if (status === "running" && turn !== null && ACTIVE.has(turn.state)) return "turn"
+  return publishes || status === "running" && (owesCheckpoint || restoring !== null) ? "errand" : null
+}
+/** Events of these types change the revision. */
+const CHANGES = /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
 
 /** Of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
@@ -229,7 +261,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       // A message sent again is the next one; it has to wait for the turn, and may want to.
       if (last.did._tag === "Send") {
         if ((last.did.whenBusy ?? "reject") === "reject") return assert.strictEqual(again.refused, "TurnActive")
-        assert.strictEqual(again.refused, last.after.waiting.length < MAX_WAITING ? null : "QueueFull")
+        assert.strictEqual(again.refused, last.after.waiting.length < MOST_WAITING ? null : "QueueFull")
         return assert.notStrictEqual(again.result?.commandId, last.result.commandId)
       }
       // The turn that it ends makes room for the next one, which is another to be interrupted.
@@ -257,7 +289,12 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   },
   {
     name: "has used what was told last, and in tokens what was told last of them",
-    holds: (history) => usageIsAsTold(eventsOf(history), history.sandbox)
+    holds: (history) => {
+      const usage = { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 }
+      history.system({ _tag: "ReportUsage", usage, tokens: { input: 4, cachedInput: 5, output: 6 } })
+      history.system({ _tag: "ReportUsage", usage })
+      usageIsAsTold(eventsOf(history), history.sandbox)
+    }
   },
   {
     name: "counts its checkpoints 1, 2, …",
@@ -383,8 +420,400 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         assert.deepStrictEqual(after, { ...before, restoring: null, lastSeq, logBytes, restores, revision })
       }
     }
+  },
+  {
+    name: "can be stored and read back",
+    holds: ({ sandbox }) => {
+      const json = JSON.stringify(encode(sandbox))
+      const { metadata, ...read } = Schema.decodeUnknownSync(Sandbox)(JSON.parse(json))
+      assert.deepStrictEqual({ ...read, metadata: { ...metadata } }, sandbox)
+    }
+  },
+  {
+    name: "counts every change of sandbox, turn, approval, pull request and tree in its revision, and every event in its log",
+    holds: (history) => {
+      let revision = 1
+      let lastSeq = 1
+      for (const { after, events } of history.moments) {
+        revision += events.filter(({ type }) => CHANGES.test(type)).length
+        lastSeq += events.length
+        assert.deepStrictEqual([after.revision, after.lastSeq], [revision, lastSeq])
+      }
+    }
+  },
+  {
+    name: "has no active turn once it is settled",
+    holds: (history) => {
+      for (const { status, turn } of states(history)) if (SETTLED.has(status)) assert.isFalse(turn !== null && ACTIVE.has(turn.state))
+    }
+  },
+  {
+    name: "has pending approvals exactly while its turn waits for them",
+    holds: (history) => {
+      for (const { approvals, turn } of states(history)) {
+        assert.strictEqual(approvals.length > 0, turn?.state === "awaiting_approval")
+        assert.strictEqual(new Set(approvals.map(({ approval_id }) => approval_id)).size, approvals.length)
+      }
+    }
+  },
+  {
+    name: "tells the time it first ran and was first over, and never changes it",
+    holds: (history) => {
+      let [startedAt, completedAt]: ReadonlyArray<DateTime.Utc | null> = [null, null]
+      for (const { at, event } of history.log) {
+        if (event.type !== "sandbox.status") continue
+        if (event.data.status === "running") startedAt ??= at
+        if (SETTLED.has(event.data.status)) completedAt ??= at
+      }
+      assert.deepStrictEqual([history.sandbox.startedAt, history.sandbox.completedAt], [startedAt, completedAt])
+    }
+  },
+  {
+    name: "says why as long as it is failed",
+    holds: (history) => {
+      for (const { error, status } of states(history)) if (status === "failed") assert.isNotNull(error)
+    }
+  },
+  {
+    name: "tells its agent's work only in the turn that it belongs to, while an agent is at it",
+    holds: (history) => {
+      for (const { before, events } of history.moments) {
+        for (const event of events) {
+          if (!/^(?:message\.(?:updated|completed)|tool\.)/u.test(event.type)) continue
+          assert.isTrue(before.turn !== null && ACTIVE.has(before.turn.state) && before.turn.startedAt !== null)
+          assert.strictEqual("turn_id" in event ? event.turn_id : undefined, before.turn?.id)
+        }
+      }
+    }
+  },
+  {
+    name: "hands a turn over once, with its prompt and the one who asked",
+    holds: (history) => {
+      const started = new Set<string>()
+      for (const { before, events } of history.moments) {
+        for (const event of events.filter(of("turn.started"))) {
+          const { authorId, id, prompt } = before.turn ?? {}
+          assert.deepStrictEqual([event.turn_id, event.data.text, event.data.author], [id, prompt, { id: authorId ?? "" }])
+          assert.isFalse(started.has(event.turn_id ?? ""))
+          started.add(event.turn_id ?? "")
+        }
+      }
+      const { startedAt, state } = history.sandbox.turn ?? { startedAt: null, state: "succeeded" }
+      if (startedAt === null || !ACTIVE.has(state) || history.sandbox.status !== "running") return
+      assert.deepStrictEqual(history.system({ _tag: "StartTurn", turnId: history.turn }).events, [])
+    }
+  },
+  {
+    name: "needs a worker for what docs/decisions.md 15 says",
+    holds: (history) => {
+      history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
+      for (const sandbox of states(history)) assert.strictEqual(workOf(sandbox), needOf(sandbox))
+    }
+  },
+  {
+    name: "has ten messages waiting at most, and refuses the next one",
+    holds: (history) => {
+      for (const { waiting } of states(history)) assert.isAtMost(waiting.length, MOST_WAITING)
+      for (let i = 0; i <= MOST_WAITING; i++) {
+        const { before, refused } = history.person({ _tag: "Send", prompt: "And?", whenBusy: "queue" })
+        if (refused === "QueueFull") assert.strictEqual(before.waiting.length, MOST_WAITING)
+      }
+      const { status, turn, waiting } = history.sandbox
+      if (status === "running" && turn !== null && ACTIVE.has(turn.state)) assert.strictEqual(waiting.length, MOST_WAITING)
+    }
+  },
+  {
+    name: "denies what nobody decides: when its time is over, its turn ends, or its sandbox does",
+    holds: (history) => {
+      for (const { data } of eventsOf(history).filter(of("approval.resolved"))) {
+        if (data.by !== "user" && data.by !== "policy") assert.strictEqual(data.outcome, "denied")
+      }
+      for (const { approval_id: approvalId, expires_at: at } of history.sandbox.approvals) {
+        history.now = DateTime.max(history.now, at)
+        history.system({ _tag: "Expire" })
+        const found = history.approvals.find((approval) => approval.approvalId === approvalId)
+        assert.strictEqual(found?.outcome, "denied")
+      }
+    }
+  },
+  {
+    name: "takes no other decision on what is decided, and says why",
+    holds: (history) => {
+      for (const { approvalId, by, outcome } of history.approvals) {
+        if (outcome === null) continue
+        const isOver = history.sandbox.status === "terminating" || SETTLED.has(history.sandbox.status)
+        const rejection = isOver ? "sandbox_terminal" : by === "timeout" ? "approval_expired" : "approval_already_resolved"
+        for (const decision of ["approve", "deny"] as const) {
+          const { after, before, result } = history.person({ _tag: "Decide", approvalId, decision })
+          const isSame = by === "user" && outcome === (decision === "approve" ? "approved" : "denied")
+          assert.deepStrictEqual([result?.outcome, result?.rejection], isSame ? ["duplicate", undefined] : ["rejected", rejection])
+          assert.strictEqual(after, before)
+        }
+      }
+    }
+  },
+  {
+    name: "approves for the turn what waits of the same kind, nothing else, and what is asked of that kind later",
+    holds: (history) => {
+      const { status, turn } = history.sandbox
+      if (status !== "running" || turn === null || turn.startedAt === null || !ACTIVE.has(turn.state) || turn.interruptRequested) return
+      const open = () => history.sandbox.approvals.map(({ approval_id }) => approval_id)
+      const kinds = new Set(turn.approvedKinds)
+      const ask = (call: string, kind: "edit" | "command") => history.system(request(turn.id, call, kind))
+      ask("law-1", "edit")
+      ask("law-2", "edit")
+      ask("law-3", "command")
+      if (history.sandbox.turn?.id !== turn.id || kinds.has("edit") || kinds.has("command")) return
+      if (!open().includes("law-3")) return
+      history.person({ _tag: "Decide", approvalId: "law-1", ...decisionOf("approve all") })
+      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), ["law-3"])
+      ask("law-4", "edit")
+      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), ["law-3"])
+      history.person({ _tag: "Decide", approvalId: "law-3", ...decisionOf("approve all") })
+      ask("law-5", "edit")
+      ask("law-6", "command")
+      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), [])
+    }
+  },
+  {
+    name: "asks once for what waits already",
+    holds: (history) => {
+      for (const { approval_id: call, kind } of history.sandbox.approvals) {
+        const { after, before, events } = history.system(request(history.turn, call, kind))
+        assert.deepStrictEqual(events, [])
+        assert.strictEqual(after, before)
+      }
+    }
+  },
+  {
+    name: "takes a message back once",
+    holds: (history) => {
+      for (const { id } of history.sandbox.waiting) {
+        const first = history.person({ _tag: "Cancel", messageId: id })
+        assert.strictEqual(first.result?.outcome, "applied")
+        const again = history.person({ _tag: "Cancel", messageId: id })
+        assert.deepStrictEqual(again.result, { ...first.result, outcome: "duplicate" })
+      }
+    }
+  },
+  {
+    name: "goes back to a checkpoint between turns alone, to one at a time, and to one that it took",
+    holds: (history) => {
+      const { checkpoint, restoring, status, turn } = history.sandbox
+      const { refused, result } = history.person({ _tag: "Restore", checkpoint: Math.max(checkpoint, 1) })
+      if (result?.outcome === "duplicate") return
+      const told = refused ?? result?.rejection ?? null
+      const isOver = status === "terminating" || SETTLED.has(status)
+      const expected = isOver
+        ? "sandbox_terminal"
+        : status !== "running"
+        ? "SandboxNotRunning"
+        : turn !== null && ACTIVE.has(turn.state)
+        ? "turn_active"
+        : restoring !== null
+        ? "restore_active"
+        : checkpoint === 0
+        ? "CheckpointNotFound"
+        : null
+      assert.strictEqual(told, expected)
+    }
+  },
+  {
+    name: "ends with its grant while it lives, and is left alone once it does not",
+    holds: (history) => {
+      const { after, before, refused } = history.system({ _tag: "RevokeGrant" })
+      assert.isNull(refused)
+      if (!["queued", "creating", "running"].includes(before.status)) return assert.strictEqual(after, before)
+      assert.strictEqual(after.status, before.status === "queued" ? "terminated" : "terminating")
+    }
+  },
+  {
+    name: "publishes nothing on that was under way when it came to its end",
+    holds: (history) => {
+      const isUnsettled = !SETTLED.has(history.sandbox.status)
+      history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
+      history.person({ _tag: "Terminate" })
+      if (history.sandbox.status === "terminating") history.system({ _tag: "Release" })
+      const { publications, status } = history.sandbox
+      if (isUnsettled && SETTLED.has(status)) {
+        assert.isFalse(publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating"))
+      }
+    }
+  },
+  {
+    name: "ends the turn that is meant, and no other one",
+    holds: (history) => {
+      const { after, before } = history.system({ _tag: "EndTurn", turnId: "another turn", state: "failed" })
+      assert.strictEqual(after, before)
+    }
+  },
+  {
+    name: "asks for nothing before an agent is at the turn",
+    holds: (history) => {
+      if (history.sandbox.turn?.state !== "pending") return
+      assert.strictEqual(history.system(request(history.turn, "law-1")).refused, "IllegalTransition")
+    }
+  },
+  {
+    name: "left alone between two turns it fails after a turn that failed, and succeeds after any other",
+    holds: (history) => {
+      const { createdAt, idleSince, publications, status, statusAt, turn } = history.sandbox
+      if (status !== "running" || turn !== null && ACTIVE.has(turn.state)) return
+      if (publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating")) return
+      const idle = DateTime.addDuration(idleSince ?? statusAt, limits.idle)
+      if (DateTime.isGreaterThanOrEqualTo(idle, DateTime.addDuration(createdAt, limits.lifetime))) return
+      history.now = idle
+      history.system({ _tag: "Expire" })
+      assert.strictEqual(history.sandbox.status, turn?.state === "failed" ? "failed" : "succeeded")
+    }
+  },
+  {
+    name: "gives all setups of a boot an hour together",
+    holds: (history) => {
+      if (history.sandbox.status !== "creating") return
+      const { createdAt, statusAt } = history.sandbox
+      for (let i = 0; i < 3; i++) {
+        history.system({ _tag: "StartSetup", limit: Duration.hours(16) })
+        history.wait("50 minutes")
+      }
+      const latest = DateTime.addDuration(statusAt, Duration.sum(limits.boot, Duration.hours(1)))
+      const old = DateTime.addDuration(createdAt, limits.lifetime)
+      assert.deepStrictEqual(nextDeadline(history.sandbox, limits), DateTime.min(latest, old))
+    }
+  },
+  {
+    name: "keeps the texts of what waits, and of nothing else",
+    holds: (history) => {
+      for (const { waiting, waitingTexts } of states(history)) {
+        assert.sameMembers(waitingTexts.map(({ id }) => id), waiting.map(({ id }) => id))
+      }
+    }
+  },
+  {
+    name: "a rejected command says why and changes nothing; nothing else says why",
+    holds: (history) => {
+      for (const { after, before, result: { outcome, rejection, revision } } of answered(history)) {
+        assert.strictEqual(rejection !== undefined, outcome === "rejected")
+        if (outcome !== "rejected") continue
+        assert.strictEqual(after, before)
+        assert.strictEqual(revision, before.revision)
+      }
+    }
+  },
+  {
+    name: "an applied command tells the revision after it",
+    holds: (history) => {
+      for (const { after, result: { outcome, revision } } of answered(history)) {
+        if (outcome === "applied") assert.strictEqual(revision, after.revision)
+      }
+    }
+  },
+  {
+    name: "is answered by people's commands as the table of docs/decisions.md 3 says",
+    holds: ({ moments }) => {
+      for (const { before, did, refused, result } of moments) {
+        const isOver = before.status === "terminating" || SETTLED.has(before.status)
+        const isBusy = before.turn !== null && ACTIVE.has(before.turn.state)
+        if (did._tag === "Interrupt" && result?.outcome !== "duplicate") {
+          const rejection = isOver ? "sandbox_terminal" : isBusy ? undefined : "no_active_turn"
+          assert.deepStrictEqual([result?.outcome, result?.rejection], [rejection === undefined ? "applied" : "rejected", rejection])
+        }
+        if (did._tag === "Send") {
+          const waits = before.status === "running" && isBusy && (did.whenBusy ?? "reject") !== "reject"
+          const expected = before.status !== "running"
+            ? "SandboxNotRunning"
+            : !isBusy
+            ? null
+            : !waits
+            ? "TurnActive"
+            : before.waiting.length < MOST_WAITING
+            ? null
+            : "QueueFull"
+          assert.strictEqual(refused, expected)
+        }
+      }
+    }
+  },
+  {
+    name: "terminate is never rejected, and the first one ends the sandbox",
+    holds: (history) => {
+      history.moments.filter(({ did }) => did._tag === "Terminate").forEach(({ after, result }, i) => {
+        assert.strictEqual(result?.outcome, i === 0 ? "applied" : "duplicate")
+        if (i === 0) assert.include(["terminating", "terminated"], after.status)
+      })
+    }
+  },
+  {
+    name: "ends for good when it is terminated and released",
+    holds: (history) => {
+      history.person({ _tag: "Terminate" })
+      if (history.sandbox.status === "terminating") history.system({ _tag: "Release" })
+      // Only a release that the host refused for too long is not taken back by a repeated command.
+      assert.include(["terminated", "failed"], history.sandbox.status)
+      if (history.sandbox.status === "failed") assert.strictEqual(history.sandbox.reason, "release_failed")
+    }
+  },
+  {
+    name: "has a next deadline exactly while something of it can expire",
+    holds: (history) => {
+      const next = nextDeadline(history.sandbox, limits)
+      assert.strictEqual(next === null, SETTLED.has(history.sandbox.status))
+      history.now = next ?? DateTime.add(history.now, { days: 365 })
+      assert.strictEqual(history.system({ _tag: "Expire" }).events.length > 0, next !== null)
+    }
+  },
+  {
+    name: "expires in nothing before its next deadline",
+    holds: (history) => {
+      const next = nextDeadline(history.sandbox, limits)
+      if (next === null) return
+      history.now = DateTime.subtract(next, { milliseconds: 1 })
+      assert.deepStrictEqual(history.system({ _tag: "Expire" }).events, [])
+    }
+  },
+  {
+    name: "expires once at one instant",
+    holds: (history) => {
+      history.wait("40 days").system({ _tag: "Expire" })
+      const { after, before, events } = history.system({ _tag: "Expire" })
+      assert.deepStrictEqual(events, [])
+      assert.strictEqual(after, before)
+      const next = nextDeadline(after, limits)
+      assert.isTrue(next === null || DateTime.isGreaterThan(next, history.now))
+    }
+  },
+  {
+    name: "does not live for ever",
+    holds: (history) => {
+      for (let i = 0; i < 60; i++) {
+        const next = nextDeadline(history.sandbox, limits)
+        if (next === null) break
+        history.now = DateTime.max(history.now, next)
+        history.system({ _tag: "Expire" })
+      }
+      assert.isTrue(SETTLED.has(history.sandbox.status))
+      assert.isTrue(DateTime.isLessThanOrEqualTo(createdAt, history.now))
+    }
   }
 ]
+
+/** Runs every law of histories, on the rules that this package has: whoever changes them checks their own. */
+export const checkHistories = (runs = 300): Suite =>
+  define("Laws of histories", Layer.empty, (it) => {
+    for (const { holds, name } of historyLaws) {
+      for (const [people, plans] of [["sensible", legal], ["hostile", hostile]] as const) {
+        it.effect.prop(`${name} (${people} people)`, [plans], ([plan]) => Effect.sync(() => holds(play(plan))), {
+          arbitrary: { ...thorough.arbitrary, runs }
+        })
+      }
+    }
+    it.effect.prop("sensible people are never refused", [legal], ([plan]) =>
+      Effect.sync(() =>
+        assert.deepStrictEqual(play(plan).moments.filter(({ refused }) => refused !== null), [])
+      ), {
+      arbitrary: { ...thorough.arbitrary, runs }
+    })
+  })
 
 // ---------------------------------------------------------------------------------------------------------------
 // Sandbox stores
@@ -416,7 +845,6 @@ const Life = Schema.Struct({
 const Decided = Schema.Literals(["approve", "deny"])
 
 const life = Arbitrary.schema(Life)
-const encode = Schema.encodeSync(Sandbox)
 
 const newCreation = Effect.fnUntraced(function*(grantId?: string) {
   const ids = yield* Ids
