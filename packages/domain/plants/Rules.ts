@@ -248,9 +248,9 @@ export const plants: Plants = {
         "approvedKinds: [kind]"
       ],
       [
-        "forgets that it was asked to end a turn",
-        "          ...turn,\n          state: event.data.state,\n          interruptRequested: turn.interruptRequested || ",
-        "          ...turn,\n          state: event.data.state,\n          interruptRequested: "
+        "forgets with a turn that it was asked to end it",
+        "          interruptRequested: turn.interruptRequested || event.data.reason === \"interrupt\"\n        },\n        // What",
+        "          interruptRequested: false\n        },\n        // What"
       ],
       [
         "is idle from the begin of a publication",

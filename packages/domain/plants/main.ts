@@ -10,17 +10,18 @@ import { parseArgs } from "node:util"
 import type { Suite } from "../testing/Suite.ts"
 import type { Plant, Plants } from "./Plant.ts"
 
-const HELP = `Usage: npm run plants -- [PORT]... [--list] [--verbose]
+const HELP = `Usage: npm run plants -- [PORT]... [--only TEXT] [--list] [--verbose]
 
-  PORT       only the faults of this port, such as SandboxStore
-  --list     names the faults and plants none
-  --verbose  says of each fault which rule noticed it, and how
+  PORT         only the faults of this port, such as SandboxStore
+  --only TEXT  of these only faults whose name has this in it
+  --list       names the faults and plants none
+  --verbose    says of each fault which rule noticed it, and how
 
 Exits with 1 if a fault is missed, if a suite fails without one, or if a fault no longer fits its module.
 `
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { list: { type: "boolean" }, verbose: { type: "boolean" }, help: { type: "boolean" } }
+  options: { only: { type: "string", default: "" }, list: { type: "boolean" }, verbose: { type: "boolean" }, help: { type: "boolean" } }
 })
 if (values.help) {
   process.stdout.write(HELP)
@@ -134,7 +135,8 @@ for (const port of ports.filter(({ port }) => positionals.length === 0 || positi
     continue
   }
   let caught = 0
-  for (const plant of port.plants) {
+  const plants = port.plants.filter(({ does }) => does.includes(values.only))
+  for (const plant of plants) {
     let noticed: Noticed | null
     try {
       noticed = await suitesOf(port, plant).then(judge)
@@ -149,7 +151,7 @@ for (const port of ports.filter(({ port }) => positionals.length === 0 || positi
       if (noticed !== null) process.stdout.write(`        by "${noticed.rule}"\n        ${firstLine(noticed.says)}\n`)
     }
   }
-  table.push([port.port, port.plants.length, caught])
+  table.push([port.port, plants.length, caught])
 }
 
 if (!values.list) {

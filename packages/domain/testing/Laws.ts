@@ -303,6 +303,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "has its next deadline where the limits of docs/decisions.md 2.1, 2.2 and 3 put it",
     holds: (history) => {
+      history.wait("3 hours").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 7 } })
       const table = new TimeTable(limits)
       const next = (sandbox: Sandbox) => nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
       for (const event of created(history.first)) table.record(event, history.first.createdAt)
@@ -450,6 +451,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "has pending approvals exactly while its turn waits for them",
     holds: (history) => {
+      history.system({ _tag: "EndTurn", turnId: history.turn, state: "failed" })
       for (const { approvals, turn } of states(history)) {
         assert.strictEqual(approvals.length > 0, turn?.state === "awaiting_approval")
         assert.strictEqual(new Set(approvals.map(({ approval_id }) => approval_id)).size, approvals.length)
