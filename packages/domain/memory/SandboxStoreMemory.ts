@@ -24,7 +24,9 @@ import {
   SandboxStore,
   topicsOf,
   securityEvents,
-  conclude
+  conclude,
+  summaryOf,
+  type ListQuery
 } from "../src/sandbox/SandboxStore.ts"
 import { Setups } from "../src/sandbox/Setups.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
@@ -79,6 +81,18 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
     })
 
+    const matching = (grantId: string, { after, repo, status }: ListQuery) =>
+      Effect.sync(() =>
+        Array.from(rows.values(), ({ sandbox }) => sandbox)
+          .filter((sandbox) =>
+            sandbox.grantId === grantId &&
+            (status === null || sandbox.status === status) &&
+            (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+            (after === null || newestFirst(after, sandbox) < 0)
+          )
+          .sort(newestFirst)
+      )
+
     const store = SandboxStore.of({
       create: Effect.fn("SandboxStore.create")(function*({ creation, keyed, organizationId, trace = null }) {
         const { origin } = creation
@@ -114,17 +128,16 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
 
       find: ({ grantId, id }) => Effect.map(rowOf(state, id, grantId), (row) => row.sandbox),
 
-      list: (grantId, { after, limit, repo, status }) =>
-        Effect.sync(() =>
-          Array.from(rows.values(), ({ sandbox }) => sandbox.waitingTexts.length === 0 ? sandbox : { ...sandbox, waitingTexts: [] })
-            .filter((sandbox) =>
-              sandbox.grantId === grantId &&
-              (status === null || sandbox.status === status) &&
-              (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
-              (after === null || newestFirst(after, sandbox) < 0)
-            )
-            .sort(newestFirst)
-        ).pipe(Effect.map((found) => pageOf(found, limit, bytesOf.sandbox))),
+      list: (grantId, query) =>
+        Effect.map(matching(grantId, query), (found) =>
+          pageOf(
+            found.map((sandbox) => sandbox.waitingTexts.length === 0 ? sandbox : { ...sandbox, waitingTexts: [] }),
+            query.limit,
+            bytesOf.sandbox
+          )),
+
+      summaries: (grantId, query) =>
+        Effect.map(matching(grantId, query), (found) => pageOf(found.map(summaryOf), query.limit, bytesOf.summary)),
 
       log: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)),

@@ -17,7 +17,7 @@ import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import { partId } from "../src/sandbox/SandboxEvent.ts"
-import { Appended, bytesOf, type LogEntry, SandboxStore } from "../src/sandbox/SandboxStore.ts"
+import { Appended, bytesOf, type LogEntry, SandboxStore, type SandboxSummary, summaryOf } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
 import { fromWire } from "../src/sandbox/schema/SandboxEvent.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
@@ -414,6 +414,29 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual(seen.map(({ id }) => id), expected.map(({ id }) => id))
       }))
 
+    it.effect("gives summaries of what it lists, in its order, page by page, with the same filters", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        yield* make({ grantId, metadata: { ticket: "T-1" } })
+        const { sandbox } = yield* running
+        const failing = yield* make({ grantId, createdAt: DateTime.add(at, { seconds: 1 }), repos: [{ fullName: "acme/third" }] })
+        yield* drive(failing, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No disk.", retryable: false }])
+        yield* make({ grantId, createdAt: DateTime.add(at, { seconds: 2 }) })
+        const all = { after: null, limit: 100, status: null, repo: null }
+        const listed = yield* store.list(grantId, all)
+        assert.deepStrictEqual(yield* store.summaries(grantId, all), listed.map(summaryOf))
+        // One whose turn is under way.
+        assert.deepStrictEqual(
+          yield* store.summaries(sandbox.grantId, all),
+          (yield* store.list(sandbox.grantId, all)).map(summaryOf)
+        )
+        for (const query of [{ after: listed[0] ?? null, limit: 1 }, { status: "failed" as const }, { repo: "ACME/third" }]) {
+          const asked = { ...all, ...query }
+          assert.deepStrictEqual(yield* store.summaries(grantId, asked), (yield* store.list(grantId, asked)).map(summaryOf))
+        }
+      }))
+
     it.effect("filters the list by status and by any of the repositories, whatever the case", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
@@ -509,6 +532,29 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           seen.push(...page.map(({ id }) => id))
         }
         assert.deepStrictEqual(seen, made.map(({ id }) => id).reverse())
+      }))
+
+    it.effect("pages of summaries end after their bytes too, and their prompts do not count", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const grantId = yield* (yield* StoreFixture).grant
+        const query = { limit: 100, status: null, repo: null }
+        const made = yield* Effect.forEach(
+          Array.from({ length: 12 }, (_, seconds) => DateTime.add(at, { seconds })),
+          (createdAt, i) =>
+            make({ grantId, createdAt, ...(i < 8 ? { metadata: { log: "é".repeat(100_000) } } : { prompt: "\u{1F680}".repeat(60_000) }) })
+        )
+        const pages: Array<ReadonlyArray<string>> = []
+        for (let after: SandboxSummary | null = null;;) {
+          const page: ReadonlyArray<SandboxSummary> = yield* store.summaries(grantId, { ...query, after })
+          after = page.at(-1) ?? null
+          if (after === null) break
+          assert.isTrue(page.slice(0, -1).reduce((sum, summary) => sum + bytesOf.summary(summary), 0) < PAGE_BYTES)
+          pages.push(page.map(({ id }) => id))
+        }
+        assert.deepStrictEqual(pages.flat(), made.map(({ id }) => id).reverse())
+        // Four with a large prompt, and those that fit beside them.
+        assert.deepStrictEqual(pages.map(({ length }) => length), [8, 4])
       }))
 
     it.effect("what a turn and a sandbox record is bounded, also when another worker goes on", () =>

@@ -1,5 +1,7 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
+import type { SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
+import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { DateTime, Schema } from "effect"
 
 type Reader<A> = (value: unknown) => A
@@ -65,6 +67,8 @@ const maybeInstant = orNull(instant)
 const setupTime = orNull(encoded(of.setupTime))
 const maybeText = orNull(text)
 const turn = orNull(encoded(of.turn))
+const turnState = oneOf(TurnState)
+const turnInState = orNull((value) => ({ state: turnState(value) }))
 const waiting = list(of.waiting)
 const approvals = list(of.approvals)
 const publications = list(of.publications)
@@ -86,6 +90,35 @@ export const COLUMNS = names.join(", ")
 
 /** As {@link COLUMNS}, of many at once: large texts are left where they are. */
 export const LIST_COLUMNS = names.map((name) => name === "s.waiting_texts" ? "'[]'::jsonb" : name).join(", ")
+
+/** The columns of a summary, of the table as `s`. Documents are texts, which are made once for their length and for us. */
+export const SUMMARY_COLUMNS = `
+  s.id, s.created_at, s.title, s.repos::text AS repos, s.model, s.agent_runtime, s.metadata::text AS metadata, s.status, s.started_at,
+  s.completed_at, s.error, s.turn ->> 'state' AS turn, s.usage`
+
+/** Those columns as they are called there. */
+export const SUMMARY_NAMES =
+  "id, created_at, title, repos, model, agent_runtime, metadata, status, started_at, completed_at, error, turn, usage"
+
+/** The summary whose {@link SUMMARY_NAMES} are the first of these values. Throws when one is not what it is to be. */
+export const summaryOf = (row: ReadonlyArray<unknown>): SandboxSummary => {
+  let i = 0
+  return {
+    id: id(row[i++]),
+    createdAt: instant(row[i++]),
+    title: text(row[i++]),
+    repos: repos(JSON.parse(text(row[i++]))),
+    model: text(row[i++]),
+    agentRuntime: agentRuntime(row[i++]),
+    metadata: metadata(JSON.parse(text(row[i++]))),
+    status: status(row[i++]),
+    startedAt: maybeInstant(row[i++]),
+    completedAt: maybeInstant(row[i++]),
+    error: maybeText(row[i++]),
+    turn: turnInState(row[i++]),
+    usage: usage(row[i++])
+  }
+}
 
 /**
  * The sandbox whose {@link COLUMNS} are the first of these values. Values, since the driver takes a tenth of a list's time to make

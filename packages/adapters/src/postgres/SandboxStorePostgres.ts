@@ -17,6 +17,7 @@ import {
   Appended,
   conclude,
   type CreationRequest,
+  type ListQuery,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStore,
@@ -36,7 +37,7 @@ import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
-import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "./SandboxRow.ts"
+import { COLUMNS, LIST_COLUMNS, sandboxOf, SUMMARY_COLUMNS, SUMMARY_NAMES, summaryOf, WIDTH } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -471,6 +472,14 @@ export const layer = Layer.effect(
       return by !== "policy" && "fence" in by && by.fence !== fence ? yield* new StaleLease() : sandbox
     })
 
+    const newest = (grantId: string, { after, limit, repo, status }: ListQuery) =>
+      sql`
+          WHERE s.grant_id = ${grantId}
+            ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
+            ${status === null ? sql`` : sql`AND s.status = ${status}`}
+            ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
+          ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}`
+
     return SandboxStore.of({
       create: Effect.fn("SandboxStore.create")(function*(request) {
         const { creation, keyed } = request
@@ -489,21 +498,27 @@ export const layer = Layer.effect(
 
       find: (key) => Effect.flatMap(find(key), (row) => row === null ? Effect.fail(new SandboxNotFound()) : Effect.succeed(sandboxOf(row))),
 
-      list: Effect.fn("SandboxStore.list")(function*(grantId, { after, limit, repo, status }) {
+      list: Effect.fn("SandboxStore.list")(function*(grantId, query) {
         const bytes = sql`
           octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) + octet_length(s.approvals::text) +
           octet_length(s.metadata::text) + octet_length(s.publications::text) + octet_length(s.repos::text) + octet_length(s.title)`
         const rows = yield* reads`
           SELECT ${listColumns} FROM (
           SELECT s.*, ${bytesBefore(bytes, sql`created_at DESC, id DESC`)}
-          FROM sandboxes s
-          WHERE s.grant_id = ${grantId}
-            ${after === null ? sql`` : sql`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
-            ${status === null ? sql`` : sql`AND s.status = ${status}`}
-            ${repo === null ? sql`` : sql`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}
-          ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
+          FROM sandboxes s ${newest(grantId, query)}
           ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
         return rows.map((row) => sandboxOf(row))
+      }, guard),
+
+      summaries: Effect.fn("SandboxStore.summaries")(function*(grantId, query) {
+        const bytes = sql`
+          coalesce(octet_length(p.error), 0) + octet_length(p.metadata) + octet_length(p.repos) + octet_length(p.title)`
+        const rows = yield* reads`
+          SELECT ${sql.literal(SUMMARY_NAMES)} FROM (
+          SELECT p.*, ${bytesBefore(bytes, sql`created_at DESC, id DESC`)}
+          FROM (SELECT ${sql.literal(SUMMARY_COLUMNS)} FROM sandboxes s ${newest(grantId, query)}) p
+          ) p WHERE bytes_before < ${PAGE_BYTES} ORDER BY created_at DESC, id DESC`.values
+        return rows.map((row) => summaryOf(row))
       }, guard),
 
       log: (id, after, limit) =>

@@ -160,6 +160,15 @@ describe("the spawner", () => {
       assert.strictEqual(stateOf(pid), "gone")
     }))
 
+  it.live("starts no program for whoever still asks when it was let go of", () =>
+    Effect.gen(function*() {
+      const { scope, spawn } = yield* withSpawner
+      yield* Scope.close(scope, Exit.void)
+      const before = childrenOf(process.pid)
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(Effect.tryPromise(() => sh(spawn, "true")))))
+      assert.deepStrictEqual(childrenOf(process.pid), before)
+    }))
+
   it.live("that is killed takes its children along, and the next program gets another one", () =>
     Effect.gen(function*() {
       const { pid, scope, spawn } = yield* withSpawner

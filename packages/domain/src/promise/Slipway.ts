@@ -18,17 +18,18 @@ import { Hints, makeLocal, type Topic, WORK } from "../Hints.ts"
 import { Ids } from "../Ids.ts"
 import { reader } from "../InvalidRequest.ts"
 import { type Catalogue, ModelCatalogue } from "../models/ModelCatalogue.ts"
-import { nextPage } from "../Page.ts"
+import { mayBeCut, nextPage, pageOf } from "../Page.ts"
 import type { ApprovalDecision } from "../sandbox/Approval.ts"
 import type { CommandResult } from "../sandbox/Command.ts"
 import { Sandboxes } from "../sandbox/Sandboxes.ts"
 import type { SandboxStatus, WireEvent } from "../sandbox/SandboxEvent.ts"
 import { SandboxEvents } from "../sandbox/SandboxEvents.ts"
-import { bytesOf, SandboxStore, topicsOf } from "../sandbox/SandboxStore.ts"
+import { bytesOf, SandboxStore, summaryOf, topicsOf } from "../sandbox/SandboxStore.ts"
 import { Sandbox } from "../sandbox/schema/Sandbox.ts"
 import type { WhenBusy } from "../sandbox/Waiting.ts"
 import { SandboxId } from "../SandboxId.ts"
 import type { RepoName } from "../source/RepoRef.ts"
+import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Timestamp } from "../Timestamp.ts"
 
 type Promised<Service> = {
@@ -41,7 +42,7 @@ type Promised<Service> = {
  * The `SandboxStore` port as promises. A rejection that has a `_tag` is one of the errors that the port's method names, and
  * goes on to the caller as it is; so does any other one, as a bug. The store sends no hints: that is done for it.
  */
-export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "traces">
+export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "summaries" | "traces">
 
 export interface Options {
   /**
@@ -191,6 +192,19 @@ const storeOf = (store: PromisedStore) =>
       replay: (grantId, keyed, forkOf) => asked(() => store.replay(grantId, keyed, forkOf)),
       find: (key) => asked(() => store.find(key)),
       list: (grantId, query) => asked(() => store.list(grantId, query)),
+      summaries: Effect.fnUntraced(function*(grantId, query) {
+        const found: Array<Sandbox> = []
+        // Its pages are smaller than those of summaries.
+        for (let after = query.after; found.length < query.limit;) {
+          const page = yield* asked<ReadonlyArray<Sandbox>, StoreUnavailable>(() =>
+            store.list(grantId, { ...query, after, limit: query.limit - found.length })
+          )
+          found.push(...page)
+          after = page.at(-1) ?? null
+          if (after === null || !mayBeCut(page, bytesOf.sandbox)) break
+        }
+        return pageOf(found.map(summaryOf), query.limit, bytesOf.summary)
+      }),
       log: (id, after, limit) => asked(() => store.log(id, after, limit)),
       messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
       command: (key, command, now, keyed) =>

@@ -24,6 +24,7 @@ import type { Lease, StaleLease } from "./Leases.ts"
 import { workOf } from "./Leasing.ts"
 import type { Creation, Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"
+import type { Turn } from "./Turn.ts"
 
 /** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
 export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("SandboxNotFound", {}) {
@@ -52,13 +53,51 @@ export interface Message {
   readonly createdAt: DateTime.Utc
 }
 
-/** Bytes of what of an entry, a message, a sandbox can be large: what their pages are measured by. */
+/** What clients are shown of a sandbox, of many at once: without its prompts, which are most of it. */
+export interface SandboxSummary extends
+  Pick<
+    Sandbox,
+    | "agentRuntime"
+    | "completedAt"
+    | "createdAt"
+    | "error"
+    | "id"
+    | "metadata"
+    | "model"
+    | "repos"
+    | "startedAt"
+    | "status"
+    | "title"
+    | "usage"
+  >
+{
+  readonly turn: Pick<Turn, "state"> | null
+}
+
+export const summaryOf = (sandbox: Sandbox): SandboxSummary => ({
+  id: sandbox.id,
+  createdAt: sandbox.createdAt,
+  title: sandbox.title,
+  repos: sandbox.repos,
+  model: sandbox.model,
+  agentRuntime: sandbox.agentRuntime,
+  metadata: sandbox.metadata,
+  status: sandbox.status,
+  startedAt: sandbox.startedAt,
+  completedAt: sandbox.completedAt,
+  error: sandbox.error,
+  turn: sandbox.turn === null ? null : { state: sandbox.turn.state },
+  usage: sandbox.usage
+})
+
+/** Bytes of what of an entry, a message, a sandbox, its summary can be large: what their pages are measured by. */
 export const bytesOf = {
   entry: ({ wire }: LogEntry): number => utf8Length(wire),
   message: ({ text }: Message): number => utf8Length(text),
   sandbox: ({ approvals, metadata, prompt, publications, repos, title, turn }: Sandbox): number =>
     utf8Length(prompt) + utf8Length(turn?.prompt ?? "") +
-    utf8Length(JSON.stringify([approvals, metadata, publications, repos, title]))
+    utf8Length(JSON.stringify([approvals, metadata, publications, repos, title])),
+  summary: ({ error, metadata, repos, title }: SandboxSummary): number => utf8Length(JSON.stringify([error, metadata, repos, title]))
 }
 
 /** Position in a list that is ordered by `createdAt`, then `id`, both descending. */
@@ -138,6 +177,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * waits in them comes without its text.
    */
   list(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
+  /** As `list`, of each what {@link summaryOf} has of it: a page as `pageOf` makes one by {@link bytesOf} of summaries. */
+  summaries(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<SandboxSummary>, StoreUnavailable>
   /**
    * Entries with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
    * has checked whose sandbox it is.

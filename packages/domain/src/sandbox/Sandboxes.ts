@@ -50,7 +50,7 @@ import { count, countCreation, declare } from "./Counting.ts"
 import { asCreation, CreateSandbox, ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { fingerprint, type IdempotencyConflict, type KeyedRequest } from "./Idempotency.ts"
 import { isSettled, type Origin, type Sandbox } from "./Sandbox.ts"
-import { type ListQuery, type Message, type SandboxNotFound, SandboxStore } from "./SandboxStore.ts"
+import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type SandboxSummary } from "./SandboxStore.ts"
 import { ApprovalDecision, ApprovalId } from "./schema/Approval.ts"
 import { MessageId, Prompt } from "./schema/Command.ts"
 import { IdempotencyKey } from "./schema/Idempotency.ts"
@@ -110,6 +110,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, InvalidRequest | StoreUnavailable>
+  /** As `list`, for who shows many of them. */
+  summaries(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<SandboxSummary>, InvalidRequest | StoreUnavailable>
   terminate(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   interrupt(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   /** Approves or denies what the agent asks for, as an `ApprovalDecision` says. */
@@ -276,6 +278,9 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         get: (by, id) => store.find({ grantId: by.grantId, id }),
         list: Effect.fnUntraced(function*(by, { after, ...query }) {
           return yield* store.list(by.grantId, { after, ...yield* Effect.fromResult(readQuery(query)) })
+        }),
+        summaries: Effect.fnUntraced(function*(by, { after, ...query }) {
+          return yield* store.summaries(by.grantId, { after, ...yield* Effect.fromResult(readQuery(query)) })
         }),
         terminate: (by, id) => execute(by, id, terminate(ids)),
         interrupt: (by, id) => execute(by, id, interrupt(ids)),

@@ -20,8 +20,11 @@ export const turnTransitions: Readonly<Record<TurnState, ReadonlyArray<TurnState
 /** A turn that has not ended. */
 export type ActiveTurn = Turn & { readonly state: "pending" | "running" | "awaiting_approval" }
 
+/** Whether a turn in this state has not ended yet. */
+export const isUnderWay = (state: Turn["state"]): boolean => turnTransitions[state].length > 0
+
 /** Whether it has not ended yet. */
-export const isActive = (turn: Turn | null): turn is ActiveTurn => turn !== null && turnTransitions[turn.state].length > 0
+export const isActive = (turn: Turn | null): turn is ActiveTurn => turn !== null && isUnderWay(turn.state)
 
 /** Id of the sandbox's `n`th turn, counted from 1. Known before the turn exists, so a retried start names the same turn. */
 export const turnId = (ids: Pick<Ids["Service"], "derive">, id: SandboxId, n: number): Uuid => ids.derive(`${id}/turn/${n}`)

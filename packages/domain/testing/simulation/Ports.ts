@@ -63,6 +63,7 @@ export const storesOf = (
         return Effect.tap(found, ({ id, lastSeq }) => Effect.sync(() => witness.queue.told(process, id, lastSeq)))
       }),
     list: (grantId, query) => call("list", store.list(grantId, query), look),
+    summaries: (grantId, query) => call("summaries", store.summaries(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
     messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
     command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),

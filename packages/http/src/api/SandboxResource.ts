@@ -1,9 +1,9 @@
 /** A sandbox as the interface shows it (2.1): every field always there, nothing else. */
 import { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
 import { Usage } from "@slipway/domain/models/schema/Usage"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { isActive } from "@slipway/domain/sandbox/Turn"
+import { isUnderWay } from "@slipway/domain/sandbox/Turn"
 import { SandboxId, worktreeId } from "@slipway/domain/SandboxId"
 import { RepoRef } from "@slipway/domain/source/RepoRef"
 import { format, Timestamp, timestamp } from "@slipway/domain/Timestamp"
@@ -42,7 +42,7 @@ export type SandboxResource = typeof SandboxResource.Type
 const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
 
 /** `publicUrl` has no slash at its end and never comes from a request. */
-export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource => {
+export const toResource = (sandbox: SandboxSummary, publicUrl: string): SandboxResource => {
   const self = selfLink(publicUrl, sandbox.id)
   return {
     id: sandbox.id,
@@ -53,7 +53,7 @@ export const toResource = (sandbox: Sandbox, publicUrl: string): SandboxResource
     repos: sandbox.repos,
     model: sandbox.model,
     agentRuntime: sandbox.agentRuntime,
-    turn: { active: isActive(sandbox.turn) },
+    turn: { active: sandbox.turn !== null && isUnderWay(sandbox.turn.state) },
     usage: sandbox.usage,
     metadata: sandbox.metadata,
     error: sandbox.status === "failed" ? sandbox.error : null,

@@ -2,7 +2,7 @@
 import { nextPage } from "@slipway/domain/Page"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
+import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -31,7 +31,7 @@ export const layer = HttpApiBuilder.group(
     const sandboxes = yield* Sandboxes
     const { cursorKey, publicUrl } = yield* Settings
 
-    const shown = (sandbox: Sandbox) => encoded(toResource(sandbox, publicUrl))
+    const shown = (sandbox: SandboxSummary) => encoded(toResource(sandbox, publicUrl))
 
     const accepted = ({ replayed, sandbox }: { readonly sandbox: Sandbox; readonly replayed: boolean }) => {
       const resource = shown(sandbox)
@@ -54,8 +54,8 @@ export const layer = HttpApiBuilder.group(
         if (after !== undefined && Option.isNone(position)) return yield* InvalidCursor.make("after: not a cursor of this list")
         const { more, page } = yield* nextPage(
           limit,
-          bytesOf.sandbox,
-          (last, limit) => sandboxes.list(by, { after: last ?? Option.getOrNull(position), limit, repo, status })
+          bytesOf.summary,
+          (last, limit) => sandboxes.summaries(by, { after: last ?? Option.getOrNull(position), limit, repo, status })
         )
         return answer(
           {

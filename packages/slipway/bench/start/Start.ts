@@ -1,8 +1,8 @@
 /**
  * From `npm start` to the first 200 of `/readyz` on a data folder that is there, and the memory of the server when nobody asks
  * anything of it, beside `HandServer.ts`: Node and `pg` on a copy of the same cluster, by `npm start` as well. Both start the same
- * Postgres with the same settings; code is compiled already on both sides. Ours opens its doors when boxes were probed, the schema
- * was looked at and the worker runs.
+ * Postgres with the same settings; code is compiled already on both sides. Ours answers when the schema was looked at and its routes
+ * stand; boxes are probed meanwhile, and the worker begins after that.
  *
  * Where `npm run bundle` left a built server in `dist/slipway`, it is measured too, by an `npm start` of its own.
  *

@@ -1,5 +1,5 @@
 /** `slipway serve`: the service, until it is told to stop. */
-import { Deferred, Effect, Layer, Redacted, Schema } from "effect"
+import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { createServer } from "node:net"
 import * as DataFolder from "../service/DataFolder.ts"
@@ -47,7 +47,7 @@ export const linkOf = (publicUrl: string, code: Redacted.Redacted): string => `$
 const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
   // A process that answers for GitHub alone never runs it.
-  if (settings.role !== "http" || settings.github === null) yield* GitProgram.version
+  const git = yield* Effect.forkScoped(settings.role === "http" && settings.github !== null ? Effect.void : GitProgram.version)
   // A process that only answers keeps nothing there, unless its database is there.
   if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
   // Before anybody is told that the service is up.
@@ -58,6 +58,7 @@ const serveUntilStopped = Effect.gen(function*() {
   yield* Services.announce(settings, publicUrl)
   const postgres = yield* OwnPostgres.begin(settings)
   const [{ announce }, Service] = yield* Effect.promise(() => Promise.all([import("./Announce.ts"), import("../service/Service.ts")]))
+  yield* Fiber.join(git)
   const started = Layer.effectDiscard(announce(settings, publicUrl))
   const up = yield* Deferred.make<void>()
   const service = Layer.launch(

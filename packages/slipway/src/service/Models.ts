@@ -69,15 +69,19 @@ const keyIn = (variable: string) =>
     Effect.orDie
   )
 
-export interface Models {
+/** What is here, whatever keeps its agents in. */
+interface Found {
+  /** What any process might run. */
+  readonly everything: Catalogue
+  /** Of the operator's accounts, by variable. */
+  readonly keys: ReadonlyMap<string, Redacted.Redacted>
+}
+
+export interface Models extends Found {
   readonly default: string | null
   readonly checked: ReadonlyArray<Checked>
   /** What this process can run. */
   readonly catalogue: Catalogue
-  /** What any process might. */
-  readonly everything: Catalogue
-  /** Of the operator's accounts, by variable. */
-  readonly keys: ReadonlyMap<string, Redacted.Redacted>
 }
 
 const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
@@ -95,17 +99,17 @@ const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
 
 /**
  * Reads the file, the keys it names and what is installed. A process that only answers requests has neither of these two.
- * `hostProblem`: why agents with a model account may not run here.
+ * `against` says what of it can be used: `hostProblem` is why agents with a model account may not run here; `null`: they may.
  */
-export const load = Effect.fn("Models.load")(function*({ dataDir, modelsFile, role }: Settings, hostProblem: string | null) {
+export const find = Effect.fn("Models.find")(function*({ dataDir, modelsFile, role }: Settings) {
   const file = yield* read(modelsFile)
   const infos = yield* inspect(Installed.folderIn(dataDir))
   const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
-  const found = yield* Effect.forEach(
+  const present = yield* Effect.forEach(
     variables,
     (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
   )
-  const keys = new Map(found.flat())
+  const keys = new Map(present.flat())
   const anywhere: Surroundings = {
     profile: (name) => {
       const info = infos.get(name)
@@ -114,24 +118,24 @@ export const load = Effect.fn("Models.load")(function*({ dataDir, modelsFile, ro
     hasKey: () => true,
     hostProblem: null
   }
-  const here: Surroundings = {
-    profile: (name) => infos.get(name) ?? null,
-    hasKey: (variable) => keys.has(variable),
-    hostProblem
+  const found: Found = { everything: toCatalogue(file, check(file, anywhere)), keys }
+  const against = (hostProblem: string | null): Models => {
+    const here: Surroundings = {
+      profile: (name) => infos.get(name) ?? null,
+      hasKey: (variable) => keys.has(variable),
+      hostProblem
+    }
+    const checked = check(file, role === "http" ? anywhere : here)
+    return { ...found, default: file.default, checked, catalogue: toCatalogue(file, checked) }
   }
-  const checked = check(file, role === "http" ? anywhere : here)
-  const models: Models = {
-    default: file.default,
-    checked,
-    catalogue: toCatalogue(file, checked),
-    everything: toCatalogue(file, check(file, anywhere)),
-    keys
-  }
-  return models
+  return { ...found, against }
 })
 
+/** As of {@link find}, with what keeps agents in. */
+export const load = (settings: Settings, hostProblem: string | null) => Effect.map(find(settings), ({ against }) => against(hostProblem))
+
 /** Takes the keys out of the environment that the programs we start inherit. */
-export const hideKeys = ({ keys }: Models) =>
+export const hideKeys = ({ keys }: Found) =>
   Effect.sync(() => {
     for (const variable of keys.keys()) delete process.env[variable]
   })

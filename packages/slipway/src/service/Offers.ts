@@ -21,16 +21,27 @@ export const announce = Effect.fn("Offers.announce")(function*(worker: string, m
   yield* publish.pipe(Effect.repeat(Schedule.spaced(`${WorkerOffers.HEARD_SECONDS} seconds`)), Effect.forkScoped)
 })
 
-/** The catalogue as it is now, whenever it is looked at. `own`: what this process can run itself. */
-export const catalogue = Effect.fn("Offers.catalogue")(function*(models: Models, own: Offer | null) {
+/**
+ * The catalogue as it is now, whenever it is looked at, of `everything` that any process might run. `own`: what this process can run
+ * itself, once that is known; `null`: nothing, ever.
+ */
+export const catalogue = Effect.fn("Offers.catalogue")(function*<E>(everything: Catalogue, own: Effect.Effect<Offer, E> | null) {
   const offers = yield* WorkerOffers.make
-  const merged = (others: ReadonlyArray<Offer>) => offeredBy(own === null ? others : [own, ...others], models.everything)
-  let now = merged([])
-  const refresh = surviving(Effect.map(offers.current, (others) => {
-    now = merged(others)
+  let [ours, others]: [ReadonlyArray<Offer>, ReadonlyArray<Offer>] = [[], []]
+  let now = everything
+  const refresh = surviving(Effect.map(offers.current, (found) => {
+    others = found
+    now = offeredBy([...ours, ...others], everything)
   }))
   yield* refresh
   yield* refresh.pipe(Effect.repeat(Schedule.spaced(REFRESH)), Effect.forkScoped)
+  if (own !== null) {
+    // Whoever waits for it as well says why there is none.
+    yield* Effect.ignoreCause(Effect.map(own, (offer) => {
+      ours = [offer]
+      now = offeredBy([...ours, ...others], everything)
+    })).pipe(Effect.forkScoped)
+  }
   const live: Catalogue = {
     get default() {
       return now.default

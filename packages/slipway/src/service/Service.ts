@@ -36,7 +36,7 @@ import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { AllowedEgress } from "@slipway/worker/SetUp"
 import { Timing } from "@slipway/worker/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Context, Duration, Effect, Layer, Schema } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
@@ -154,71 +154,121 @@ class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate",
 /** What keeps the agents of the running service in. */
 export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
 
-/** Runs the service until its scope closes. `port` is the one to listen on, not 0. `postgres`: see `Storage.layer`. */
+/** What everything here is built on. */
+const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>
+  Layer.mergeAll(
+    Source.commits(settings),
+    role === "http" ? WorkerTrouble.layer : Layer.tap(
+      WorkerTrouble.layer,
+      (built) => Context.get(built, WorkerTrouble.WorkerTrouble).report(Effect.succeed("The worker is starting."))
+    ),
+    BootsHere.layer,
+    Layer.effect(
+      Policy,
+      Effect.map(Policy, (limits) => ({
+        ...limits,
+        ...lifetimes,
+        boot: Duration.max(limits.boot, Duration.sum(clone.time, Duration.minutes(1))),
+        approval
+      }))
+    ),
+    // Where nobody collects spans, none are made: each request would make half a dozen.
+    traces === null ? TracesOtlp.none : TracesOtlp.layer({ ...traces, serviceVersion: manifest.version })
+  )
+
+/** What keeps agents in; where it was told to have that, it fails without. */
+const choose = Effect.fnUntraced(function*(settings: Settings.Settings) {
+  const isolation = yield* Isolation.choose(settings)
+  if (settings.isolation === "auto" || isolation.problem === null) return isolation
+  return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
+})
+
+/**
+ * Begins to build the layer, and answers what waits for it. It ends with the scope, after whatever came into the scope later: who
+ * waits for it may use it to the end.
+ */
+const begin = Effect.fnUntraced(function*<A, E, R>(layer: Layer.Layer<A, E, R>) {
+  const own = yield* Scope.fork(yield* Effect.scope)
+  return Fiber.join(yield* Effect.forkScoped(Layer.buildWithScope(layer, own)))
+})
+
+/** The trees of this machine before they are there: who asks waits. */
+const awaited = <E>(here: Effect.Effect<Context.Context<TreesHere>, E>) => {
+  const trees = Effect.orDie(Effect.map(here, (built) => Context.get(built, TreesHere)))
+  return TreesHere.of({
+    own: (id) => Effect.flatMap(trees, ({ own }) => own(id)),
+    restored: (sandbox) => Effect.flatMap(trees, ({ restored }) => restored(sandbox))
+  })
+}
+
+/**
+ * Runs the service until its scope closes. `port` is the one to listen on, not 0. `postgres`: see `Storage.layer`.
+ *
+ * What takes time and needs no other is begun at once: the database, and the look at what keeps agents in on this machine.
+ * Requests are answered as soon as there is a database, unless there must be such means as well; the worker begins when both were
+ * found, and then the layer is built.
+ */
 export const layer = (settings: Settings.Settings, publicUrl: string, postgres = OwnPostgres.layer(settings)) =>
   Layer.unwrap(Effect.gen(function*() {
+    const { databaseUrl, metricsAddress, role } = settings
     // Others may have one environment for all processes.
-    if (settings.role !== "http") yield* Toolchains.check(settings)
-    const isolation = yield* Isolation.choose(settings)
-    if (settings.isolation !== "auto" && isolation.problem !== null) {
-      return yield* new CannotIsolate({ isolation: settings.isolation, problem: isolation.problem })
-    }
-    const models = yield* Models.load(settings, isolation.problem)
+    if (role !== "http") yield* Toolchains.check(settings)
+    const models = yield* Models.find(settings)
     // Before anything is started that would inherit them.
     yield* Models.hideKeys(models)
     yield* Settings.hideSecrets
-    yield* reportModels(settings, models)
-    return withModels(settings, publicUrl, models, isolation, postgres).pipe(Layer.provideMerge(Layer.succeed(Chosen, isolation)))
-  })).pipe(
-    // Whoever only answers starts no programs.
-    Layer.provide(settings.role === "http" ? Layer.empty : Spawner.layer)
-  )
 
-const withModels = (
-  settings: Settings.Settings,
-  publicUrl: string,
-  models: Models.Models,
-  isolation: Isolation.Isolation,
-  postgres: ReturnType<typeof OwnPostgres.layer>
-) => {
-  const { databaseUrl, metricsAddress, role } = settings
-  const workerId = randomUUID()
-  const source = Source.host(settings, publicUrl)
-  const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
-    Layer.provideMerge(source),
-    Layer.provide(Layer.effect(ModelCatalogue, Offers.catalogue(models, role === "all" ? Offers.offerOf(models) : null)))
-  )
-  const beside = databaseUrl === null
-    ? ReachableTrees.layerLocal
-    : Layer.unwrap(Effect.map(TreesHere, (here) => ReachableTreesLink.layer({ own: { worker: workerId, here } })))
-  const working = worker(workerId, settings, models, isolation)
-  const watched = metricsAddress === null ? working : working.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
-  const roles = role === "http"
-    ? http(settings, publicUrl).pipe(Layer.provideMerge(domain.pipe(Layer.provide(ReachableTreesLink.layer({ own: null })))))
-    // Built in this order and ended in the reverse one: requests end before the work they wait for.
-    : (role === "all" ? http(settings, publicUrl).pipe(Layer.provideMerge(working)) : watched).pipe(
-      Layer.provideMerge(domain.pipe(Layer.provide(beside))),
-      Layer.provide(TreesHere.layer),
-      Layer.provide(CheckpointTrees.layer.pipe(Layer.provide(isolation.host), Layer.provide(source))),
-      Layer.provide(trees(settings, isolation))
+    const chosen = yield* begin(
+      // Whoever only answers starts no programs.
+      Layer.effect(Chosen, choose(settings)).pipe(Layer.provideMerge(role === "http" ? Layer.empty : Spawner.layer))
     )
-  return roles.pipe(
-    Layer.provideMerge(Storage.layer(settings, true, postgres)),
-    Layer.provide([
-      Source.commits(settings),
-      WorkerTrouble.layer,
-      BootsHere.layer,
-      Layer.effect(
-        Policy,
-        Effect.map(Policy, (limits) => ({
-          ...limits,
-          ...settings.lifetimes,
-          boot: Duration.max(limits.boot, Duration.sum(settings.clone.time, Duration.minutes(1))),
-          approval: settings.approval
-        }))
+    const stored = yield* begin(
+      Source.host(settings, publicUrl).pipe(
+        Layer.provideMerge(Storage.layer(settings, true, postgres)),
+        Layer.provideMerge(surroundings(settings))
+      )
+    )
+    const machine = Layer.effectContext(chosen)
+    const storage = Layer.effectContext(stored)
+
+    const modelsHere = Effect.map(chosen, (built) => models.against(Context.get(built, Chosen).problem))
+    const here = role === "http" ? null : yield* begin(
+      Layer.unwrap(Effect.map(Chosen, (isolation) =>
+        TreesHere.layer.pipe(
+          Layer.provideMerge(CheckpointTrees.layer.pipe(Layer.provide(isolation.host))),
+          Layer.provideMerge(trees(settings, isolation))
+        ))).pipe(Layer.provideMerge(machine), Layer.provideMerge(storage))
+    )
+    const workerId = randomUUID()
+    const waiting = here === null ? null : awaited(here)
+    const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
+      Layer.provide(
+        waiting === null
+          ? ReachableTreesLink.layer({ own: null })
+          : databaseUrl === null
+          ? ReachableTrees.layerLocal.pipe(Layer.provide(Layer.succeed(TreesHere, waiting)))
+          : ReachableTreesLink.layer({ own: { worker: workerId, here: waiting } })
       ),
-      // Where nobody collects spans, none are made: each request would make half a dozen.
-      settings.traces === null ? TracesOtlp.none : TracesOtlp.layer({ ...settings.traces, serviceVersion: manifest.version })
-    ])
-  )
-}
+      Layer.provide(Layer.effect(
+        ModelCatalogue,
+        Offers.catalogue(models.everything, role === "all" ? Effect.map(modelsHere, Offers.offerOf) : null)
+      )),
+      Layer.provideMerge(storage)
+    )
+    // It does not say that it listens and then that it may not run.
+    const permitted = settings.isolation === "auto" ? Layer.empty : machine
+    const served = role === "worker" ? domain : http(settings, publicUrl).pipe(Layer.provide(permitted), Layer.provideMerge(domain))
+    if (here === null) {
+      yield* Effect.flatMap(modelsHere, (found) => reportModels(settings, found))
+      return served.pipe(Layer.provideMerge(machine))
+    }
+
+    const work = Layer.unwrap(Effect.gen(function*() {
+      const found = yield* modelsHere
+      yield* reportModels(settings, found)
+      return worker(workerId, settings, found, yield* Chosen)
+    }))
+    const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
+    const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))
+    return Layer.effectContext(working).pipe(Layer.provideMerge(served))
+  }))

@@ -6,7 +6,6 @@
 import { type Endpoint, resolve } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as PrivateServer from "@slipway/adapters/worker-link/PrivateServer"
 import * as WorkerHealth from "@slipway/adapters/worker-link/WorkerHealth"
-import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
 import * as ProcessMetrics from "@slipway/http/handlers/ProcessMetrics"
 import { Effect, Layer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -17,8 +16,6 @@ export const layer = (listen: Endpoint) =>
   Layer.unwrap(Effect.gen(function*() {
     const served = { what: "metrics", listen, option: "metricsListen" } as const
     const resolved = yield* resolve(served)
-    // Until the worker says how it is.
-    yield* (yield* WorkerTrouble).report(Effect.succeed("The worker is starting."))
     const health = yield* WorkerHealth.answers
     const lookAtProcess = yield* ProcessMetrics.make
     const metrics = Effect.gen(function*() {

@@ -4,7 +4,7 @@ import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
-import { readdirSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import type { Finding } from "../../src/commands/Doctor.ts"
 import { command as slipway, folder, processesOf, repository, run, serve, until } from "./SlipwayProcess.ts"
@@ -134,6 +134,10 @@ describe("slipway doctor", () => {
           serve.stderr,
           /^slipway: Sandboxes cannot be isolated, and SLIPWAY_ISOLATION is bubblewrap\. The program bwrap is not installed[^\n]*\n$/u
         )
+        // Its database was begun before, and has ended.
+        assert.isTrue(existsSync(path.join(data, "postgres/cluster")))
+        assert.isFalse(existsSync(path.join(data, "postgres/cluster/postmaster.pid")))
+        assert.deepStrictEqual(yield* processesOf(data), [])
       }).pipe(Effect.scoped),
     LONG
   )

@@ -1,9 +1,13 @@
 import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Fiber } from "effect"
-import { folder, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { spawn, spawnSync } from "node:child_process"
+import { chmodSync, copyFileSync, writeFileSync } from "node:fs"
+import path from "node:path"
+import { command, environment, folder, freePort, processesOf, run, serve, until } from "../commands/SlipwayProcess.ts"
 
 it.live("a service that starts before its database waits for it, and says so once", () =>
   Effect.gen(function*() {
@@ -33,3 +37,65 @@ it.live("one whose database does not come gives up with a line that names it, an
     assert.match(stderr, /The database at 127\.0\.0\.1:1\/shop cannot be used: .*ECONNREFUSED.*\. Start it, or check DATABASE_URL\./u)
     assert.notMatch(stderr + stdout, /canary-password|\n +at /u)
   }).pipe(Effect.scoped))
+
+const bwrap = spawnSync("sh", ["-c", "command -v bwrap"], { encoding: "utf8" }).stdout.trim()
+const mayMount = spawnSync("unshare", ["--mount", "true"]).status === 0
+
+/** A service where no box comes up before `open` is called. */
+const withSlowBoxes = Effect.gen(function*() {
+  const [data, tools] = [yield* folder, yield* folder]
+  const [real, slow, gate] = [path.join(tools, "bwrap"), path.join(tools, "slow"), path.join(tools, "gate")]
+  // The users of boxes pass.
+  chmodSync(tools, 0o755)
+  copyFileSync(bwrap, real)
+  writeFileSync(slow, `#!/bin/sh\nuntil [ -e ${gate} ]; do sleep 0.02; done\nexec ${real} "$@"\n`, { mode: 0o755 })
+  const port = yield* freePort
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn("unshare", ["--mount", "--propagation", "private", "sh", "-c", `mount -o bind "$0" ${bwrap} && exec "$@"`, slow,
+        process.execPath, command, "serve"], {
+        env: environment(data, { SLIPWAY_PORT: `${port}`, SLIPWAY_ISOLATION: "auto" }),
+        cwd: data,
+        stdio: "ignore"
+      })
+    ),
+    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
+  const readiness = Effect.promise(() =>
+    fetch(`http://127.0.0.1:${port}/readyz`).then(async (reply) => ({ status: reply.status, body: await reply.json() }), () => null)
+  )
+  const tellToStop = Effect.sync(() => child.kill("SIGTERM"))
+  return { data, readiness, tellToStop, ended: Effect.promise(() => exited), open: Effect.sync(() => writeFileSync(gate, "")) }
+})
+
+const starting = { status: 200, body: { status: "ok", problem: "The worker is starting." } }
+const ready = { status: 200, body: { status: "ok" } }
+
+it.live.skipIf(bwrap === "" || !mayMount)(
+  "answers requests while its boxes are looked at, and says that its worker is starting (as root, with bubblewrap)",
+  () =>
+    Effect.gen(function*() {
+      const { data, ended, open, readiness, tellToStop } = yield* withSlowBoxes
+      assert.deepStrictEqual(yield* until(readiness, (answer) => answer !== null), starting)
+      yield* open
+      assert.deepStrictEqual(yield* until(readiness, (answer) => answer?.body.problem === undefined), ready)
+      yield* tellToStop
+      assert.strictEqual(yield* ended, 0)
+      assert.deepStrictEqual(yield* processesOf(data), [])
+    }).pipe(Effect.scoped)
+)
+
+it.live.skipIf(bwrap === "" || !mayMount)(
+  "leaves nothing behind when it is told to stop while its boxes are looked at (as root, with bubblewrap)",
+  () =>
+    Effect.gen(function*() {
+      const { data, ended, open, readiness, tellToStop } = yield* withSlowBoxes
+      yield* until(readiness, (answer) => answer !== null)
+      yield* tellToStop
+      yield* open
+      assert.strictEqual(yield* ended, 0)
+      assert.deepStrictEqual(yield* Mounts.disksLeft(data, 0), [])
+      assert.deepStrictEqual(yield* processesOf(data), [])
+    }).pipe(Effect.scoped)
+)

@@ -81,6 +81,9 @@ const SPARE_BYTES = 64 * 2 ** 20
 /** What a killed process was making is nobody's after this time; it takes milliseconds. */
 const LEFT_AFTER_MILLIS = 60_000
 
+/** Of the look whether this machine can do it, once nobody waits for it; it takes some 200 ms. */
+const TRIAL_ENDS_WITHIN = "5 seconds"
+
 /** Mounts under way at once. */
 const AT_ONCE = 4
 
@@ -186,7 +189,11 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
       return `this machine does not mount one: ${error instanceof Error ? error.message : error}`
     }
   }
-  const lacking = yield* Effect.promise(tried)
+  const trying = yield* Effect.sync(tried)
+  const lacking = yield* Effect.promise(() => trying).pipe(
+    // What it mounted it takes away itself, unless a program of the machine hangs.
+    Effect.onInterrupt(() => Effect.timeoutOption(Effect.promise(() => trying), TRIAL_ENDS_WITHIN))
+  )
 
   /** Puts right what a power loss left, then mounts. */
   const mountAgain = async (disk: string, folder: string, busy: ReadonlySet<string>) => {

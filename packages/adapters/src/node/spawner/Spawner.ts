@@ -104,6 +104,7 @@ class Spawner {
   readonly #jobs = new Map<number, Job>()
   readonly #connecting = new Map<string, Job>()
   #process: ChildProcess | undefined
+  #isClosed = false
   #count = 0
 
   constructor(server: Server, socketPath: string) {
@@ -168,6 +169,10 @@ class Spawner {
   readonly spawn: Spawn = (command, args, options) => {
     const { cwd, env, inputFile, outputFile } = options
     const job = new Job(options)
+    if (this.#isClosed) {
+      job.lose()
+      return job.child
+    }
     const id = ++this.#count
     this.#jobs.set(id, job)
     this.#connecting.set(job.key, job)
@@ -176,7 +181,9 @@ class Spawner {
     return job.child
   }
 
+  /** No program is started from here on. */
   async close(): Promise<void> {
+    this.#isClosed = true
     const ending = this.#process
     if (ending !== undefined) {
       const exited = new Promise((resolve) => ending.once("exit", resolve))
