@@ -14,9 +14,13 @@ interface Commit {
   readonly message: string
 }
 
+/** What git leaves out of names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
+const CRUD = /^[\0- .,:;<>"\\']+|[\0- .,:;<>"\\']+$|[\n<>]/gu
+
 /** Writes what `git commit-tree` would, into the repository in `gitDir`, and answers its id. The same commit is the same file. */
 export const write = async (gitDir: string, { at, author, message, parent, tree }: Commit): Promise<string> => {
-  const by = `${author.name} <${author.email}> ${at} +0000`
+  const [name, email] = [author.name, author.email].map((text) => text.replace(CRUD, ""))
+  const by = `${name} <${email}> ${at} +0000`
   const body = Buffer.from(`tree ${tree}\nparent ${parent}\nauthor ${by}\ncommitter ${by}\n\n${message}`)
   const content = Buffer.concat([Buffer.from(`commit ${body.length}\0`), body])
   const id = createHash(tree.length === 40 ? "sha1" : "sha256").update(content).digest("hex")

@@ -6,7 +6,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
+import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import * as Overlays from "../hosts/overlay/Overlays.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
@@ -57,6 +57,13 @@ export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Op
       )
     )
   )
+
+/** A name that no other repository has, nor one that is in this one's place later: for what this process remembers of it. */
+export const identity = ({ gitDir }: Pick<HostRepository, "gitDir">): Effect.Effect<string> =>
+  Effect.promise(async () => {
+    const { birthtimeNs, ino } = await stat(gitDir, { bigint: true })
+    return `${gitDir} ${ino} ${birthtimeNs}`
+  })
 
 /** The folders whose objects the repositories in `directory` borrow. A folder that is not there has none. */
 export const borrowed = async (directory: string): Promise<ReadonlyArray<string>> => {

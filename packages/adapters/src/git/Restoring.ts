@@ -50,7 +50,7 @@ const takeObjects = Effect.fnUntraced(function*(
   const [, measured, left] = yield* Effect.all([
     ask(here, ["rev-list", "--objects", "--quiet", ...commits, `^${baseSha}`, "--"]),
     Mirrors.measure(gitDir, sha, limits.checkoutFiles, { ...LIMITED, env }),
-    strange({ gitDir, baseSha }, `${sha}^{tree}`, limits.treeBytes, ask, "saved")
+    strange({ gitDir, baseSha }, `${sha}^{tree}`, limits.treeBytes, ask, { isKept: false, purpose: "saved" })
   ], { concurrency: "unbounded" })
   if (measured === undefined || measured.files > limits.checkoutFiles || measured.bytes > limits.checkoutBytes) {
     return yield* ReceivedPack.unsound("The tree is larger than it may be.")

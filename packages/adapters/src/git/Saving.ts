@@ -5,7 +5,7 @@
 import { CannotSave, type SaveOptions } from "@slipway/domain/files/WorkingTrees"
 import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
 import { isGitPath } from "@slipway/domain/source/FileRules"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
@@ -19,10 +19,11 @@ import { fields, type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
-import { idsIn, type Known, known, savedFile } from "./KnownObjects.ts"
+import { idsIn, type Known, known, note, savedFile } from "./KnownObjects.ts"
 import * as Packs from "./Packs.ts"
 import * as Push from "./Push.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
+import { Remembered } from "./Remembered.ts"
 import * as Shortstat from "./Shortstat.ts"
 import { strange, without } from "./Snapshot.ts"
 
@@ -64,7 +65,7 @@ export const currentTree = Effect.fnUntraced(function*<A extends Known, E, R>(
   const isKnown = [found.baseTree, ...idsIn(found)].includes(tree)
   if (!isKnown) yield* received.index
   /** Names in it that must not be saved. Fails where it is unsound. */
-  const left = isKnown ? Effect.succeed([]) : strange(repository, tree, maximumBytes, received.beside, "saved")
+  const left = isKnown ? Effect.succeed([]) : strange(repository, tree, maximumBytes, received.beside, { isKept: false, purpose: "saved" })
   return { tree, left, isKnown, received, before: found }
 })
 
@@ -111,22 +112,23 @@ const packOf = Effect.fnUntraced(function*(
 /** What people see in lists is worth no more than this, nor is a tree that is made to take long. */
 const COUNTING = "5 seconds"
 
+/** By both commits. */
+const counted = new Remembered<Shortstat.Counts>(1_000)
+
 /** How much the commit differs from the one the tree started from; `null`: git cannot count it in time. */
-const countChanges = (repository: HostRepository, sha: string): Effect.Effect<ChangeCounts | null> =>
-  run(repository, [
-    "diff-tree",
-    "-r",
-    "--shortstat",
-    "--find-renames=100%",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--ignore-submodules=all",
-    repository.baseSha,
-    sha
-  ], { timeout: COUNTING, isLimited: true, config: ["core.bigFileThreshold=1m"] }).pipe(
-    Effect.map((said) => ({ repo: repository.repo, ...Shortstat.parse(line(said)) })),
-    Effect.orElseSucceed(() => null)
+const countChanges = Effect.fnUntraced(function*(repository: HostRepository, sha: string): Effect.fn.Return<ChangeCounts | null> {
+  const { baseSha, repo } = repository
+  const known = counted.get(`${baseSha} ${sha}`)
+  if (known !== undefined) return { repo, ...known }
+  const args = ["-r", "--shortstat", "--find-renames=100%", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", baseSha, sha]
+  const said = yield* Effect.option(
+    run(repository, ["diff-tree", ...args], { timeout: COUNTING, isLimited: true, config: ["core.bigFileThreshold=1m"] })
   )
+  if (Option.isNone(said)) return null
+  const counts = Shortstat.parse(line(said.value))
+  counted.set(`${baseSha} ${sha}`, counts)
+  return { repo, ...counts }
+})
 
 /** A tree with a pack of what it has, open until the scope closes. */
 export const save = Effect.fn("Saving.save")(
@@ -156,7 +158,10 @@ export const save = Effect.fn("Saving.save")(
     if (!now.isKnown) yield* now.received.keep(now.tree)
     const treeId = left.length > 0 ? yield* without(repository, now.tree, left) : now.tree
     const { pack, sha } = treeId === now.tree ? yield* early : yield* packed(treeId)
-    if (treeId !== lastTree) yield* Effect.promise(() => replaceFile(savedFile(repository), treeId, join(repository.gitDir, "scratch")))
+    if (treeId !== lastTree) {
+      yield* Effect.promise(() => replaceFile(savedFile(repository), treeId, join(repository.gitDir, "scratch")))
+      yield* note(repository, treeId, "tree")
+    }
     const tree: Archive.SavedTree = {
       repo,
       baseSha,

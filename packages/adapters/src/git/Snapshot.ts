@@ -10,11 +10,13 @@ import * as AgentCommits from "./AgentCommits.ts"
 import * as AgentHead from "./AgentHead.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
+import * as CommitObject from "./CommitObject.ts"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "./Git.ts"
-import { type HostRepository, run, scratch } from "./HostRepository.ts"
+import { type HostRepository, identity, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
-import { idsIn, known } from "./KnownObjects.ts"
+import { idsIn, known, note } from "./KnownObjects.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
+import { Remembered } from "./Remembered.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
 export const MAX_SNAPSHOT_BYTES = 1_073_741_824
@@ -37,49 +39,83 @@ const choose = Effect.fnUntraced(function*(names: ReadonlyArray<Buffer>) {
   return chosen
 })
 
-/** Names in `tree` that must not be in a commit for this. Fails when it holds what git would not have made, or too much. */
-export const strange = Effect.fnUntraced(
-  function*(
-    repository: Pick<HostRepository, "baseSha" | "gitDir">,
-    tree: string,
-    maximumBytes: number,
-    ask: (repository: Pick<HostRepository, "gitDir">, args: Parameters<typeof run>[1], options?: GitOptions) => ReturnType<typeof run>,
-    purpose: AgentCommits.Purpose = "published"
-  ) {
-    const blobs = Promise.withResolvers<string>()
-    const sizes = yield* Effect.forkScoped(
-      ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.promise })
-    )
-    // :<old mode> <new mode> <old id> <new id> <status>, then the name
-    const parts = eachField(
-      yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none",
-        `${repository.baseSha}^{tree}`, tree], {
-        maximumBytes: MAXIMUM_DIFF_BYTES
-      })
-    )
-    const left: Array<Buffer> = []
-    const ids: Array<string> = []
-    let unsound: string | undefined
-    let count = 0
-    yield* inPieces(parts, (head) => {
-      const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
-      const path = parts.next().value ?? Buffer.alloc(0)
-      const isNew = oldMode === ABSENT
-      if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
-      else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
-      else if (newMode === REPOSITORY && oldMode !== REPOSITORY) left.push(path)
-      else if (purpose === "published" && isNew && isEnvironmentFile(path.toString())) left.push(path)
-      else if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) ids.push(id)
-      return unsound === undefined
+/** What a tree has beyond the commit that it started from. By what a commit of it is for: */
+interface Looked {
+  /** All of its changed files together. */
+  readonly bytes: Readonly<Record<AgentCommits.Purpose, number>>
+  /** Names in it that must not be in the commit. */
+  readonly left: Readonly<Record<AgentCommits.Purpose, ReadonlyArray<Buffer>>>
+}
+
+type Ask = (repository: Pick<HostRepository, "gitDir">, args: Parameters<typeof run>[1], options?: GitOptions) => ReturnType<typeof run>
+
+const look = Effect.fnUntraced(function*(repository: Pick<HostRepository, "baseSha" | "gitDir">, tree: string, ask: Ask) {
+  const blobs = Promise.withResolvers<string>()
+  const sizes = yield* Effect.forkScoped(
+    ask(repository, ["cat-file", "--batch-check=%(objectsize)"], { input: blobs.promise })
+  )
+  // :<old mode> <new mode> <old id> <new id> <status>, then the name
+  const parts = eachField(
+    yield* ask(repository, ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none",
+      `${repository.baseSha}^{tree}`, tree], {
+      maximumBytes: MAXIMUM_DIFF_BYTES
     })
-    if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
-    blobs.resolve(ids.map((id) => `${id}\n`).join(""))
-    const bytes = (yield* Fiber.join(sizes)).toString("latin1").split("\n").reduce((sum, size) => sum + (Number(size) || 0), 0)
-    if (bytes > maximumBytes) return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
-    return left
-  },
-  Effect.scoped
-)
+  )
+  const [repositories, secrets]: [Array<Buffer>, Array<Buffer>] = [[], []]
+  const ids: Array<{ readonly id: string; readonly isSecret: boolean }> = []
+  let unsound: string | undefined
+  let count = 0
+  yield* inPieces(parts, (head) => {
+    const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
+    const path = parts.next().value ?? Buffer.alloc(0)
+    const isNew = oldMode === ABSENT
+    const isSecret = isNew && isEnvironmentFile(path.toString())
+    if (++count > MAXIMUM_FILES) unsound = `More than ${MAXIMUM_FILES} files are changed.`
+    else if (isNew && isGitPath(path.toString())) unsound = "A file has a name that git does not allow."
+    else if (newMode === REPOSITORY && oldMode !== REPOSITORY) repositories.push(path)
+    else {
+      if (isSecret) secrets.push(path)
+      if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) ids.push({ id, isSecret })
+    }
+    return unsound === undefined
+  })
+  if (unsound !== undefined) return yield* ReceivedPack.unsound(unsound)
+  blobs.resolve(ids.map(({ id }) => `${id}\n`).join(""))
+  const told = (yield* Fiber.join(sizes)).toString("latin1").split("\n")
+  const bytes = { saved: 0, published: 0 }
+  for (const [i, { isSecret }] of ids.entries()) {
+    const size = Number(told[i]) || 0
+    bytes.saved += size
+    if (!isSecret) bytes.published += size
+  }
+  const looked: Looked = { bytes, left: { saved: repositories, published: [...repositories, ...secrets] } }
+  return looked
+}, Effect.scoped)
+
+/** By repository and tree: a checkpoint has looked at nearly every tree before it is published. */
+const remembered = new Remembered<Looked>(1_000)
+/** Names that are worth remembering. */
+const FEW = 100
+
+/**
+ * Names in `tree` that must not be in a commit for this. Fails when it holds what git would not have made, or too much. `isKept`: it
+ * lies in the repository with all it needs, so what was seen of it before is so still.
+ */
+export const strange = Effect.fnUntraced(function*(
+  repository: Pick<HostRepository, "baseSha" | "gitDir">,
+  tree: string,
+  maximumBytes: number,
+  ask: Ask,
+  { isKept, purpose }: { readonly isKept: boolean; readonly purpose: AgentCommits.Purpose }
+) {
+  const name = `${yield* identity(repository)} ${tree}`
+  const { bytes, left } = (isKept ? remembered.get(name) : undefined) ?? (yield* look(repository, tree, ask))
+  if (left.published.length <= FEW) remembered.set(name, { bytes, left })
+  if (bytes[purpose] > maximumBytes) {
+    return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
+  }
+  return left[purpose]
+})
 
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(
@@ -104,27 +140,17 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       // A checkpoint has nearly always taken it before.
       const isKnown = idsIn(before).includes(tree)
       if (!isKnown) yield* received.index
-      const left = yield* strange(repository, tree, maximumBytes, received.beside)
+      const left = yield* strange(repository, tree, maximumBytes, received.beside, { isKept: isKnown, purpose: "published" })
       if (!isKnown) yield* received.keep(tree)
       if (left.length > 0) tree = yield* without(repository, tree, left)
     }
     if (tree === baseTree) return yield* new NoChanges({ repo })
     if (own !== undefined && tree === ownTree) return { sha: own, baseRef }
 
-    const date = `@${Math.floor(preparedAt / 1_000)} +0000`
-    const sha = line(
-      yield* run(repository, ["commit-tree", tree, "-p", own ?? baseSha, "-F", "-"], {
-        input: options.message,
-        env: {
-          GIT_AUTHOR_NAME: options.author.name,
-          GIT_AUTHOR_EMAIL: options.author.email,
-          GIT_AUTHOR_DATE: date,
-          GIT_COMMITTER_NAME: options.author.name,
-          GIT_COMMITTER_EMAIL: options.author.email,
-          GIT_COMMITTER_DATE: date
-        }
-      })
-    )
+    const { author, message } = options
+    const commit = { tree, parent: own ?? baseSha, author, at: Math.floor(preparedAt / 1_000), message }
+    const sha = yield* Effect.promise(() => CommitObject.write(repository.gitDir, commit))
+    yield* note(repository, sha, "commit")
     return { sha, baseRef }
   },
   (self, { repo }) =>

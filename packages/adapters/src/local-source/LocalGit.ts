@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
 import * as LocalRefs from "../git/LocalRefs.ts"
+import { Remembered } from "../git/Remembered.ts"
 import * as Shortstat from "../git/Shortstat.ts"
 
 /** Whether `path` is the top folder of a checkout; else it is a bare repository. */
@@ -50,8 +51,14 @@ export const tips = Effect.fnUntraced(function*(path: string, ...branches: Reado
 export const contains = (path: string, base: string, head: string): Effect.Effect<boolean> =>
   Effect.match(run(path, ["merge-base", "--is-ancestor", head, base]), { onSuccess: () => true, onFailure: () => false })
 
-/** What `head` changed since it left `base`, renames found. */
+/** By folder and both commits, which always differ by the same. */
+const counted = new Remembered<Shortstat.Counts>(1_000)
+
+/** What `head` changed since it left `base`, both ids of commits, renames found. */
 export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {
+  const name = `${path} ${base} ${head}`
+  const known = counted.get(name)
+  if (known !== undefined) return known
   const summary = yield* run(path, [
     "diff",
     "--shortstat",
@@ -63,7 +70,9 @@ export const counts = Effect.fnUntraced(function*(path: string, base: string, he
     `${base}...${head}`,
     "--"
   ])
-  return Shortstat.parse(summary)
+  const counts = Shortstat.parse(summary)
+  counted.set(name, counts)
+  return counts
 })
 
 /** `undefined`: it is not there, or no commit. */

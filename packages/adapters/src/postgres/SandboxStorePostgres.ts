@@ -10,9 +10,9 @@ import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sand
 import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { isArrival, workOf } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { recordingOf } from "@slipway/domain/sandbox/Recording"
+import { type Recording, recordingOf } from "@slipway/domain/sandbox/Recording"
 import { created, initial, type Origin } from "@slipway/domain/sandbox/Sandbox"
-import { type SandboxEvent, type SandboxEventOf, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
+import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   Appended,
   conclude,
@@ -29,13 +29,14 @@ import { Approval } from "@slipway/domain/sandbox/schema/Approval"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { DateTime, Effect, Exit, Layer, Option, Schema, Struct } from "effect"
+import { Context, DateTime, Effect, Exit, Layer, Option, Result, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import * as Batches from "./Batches.ts"
 import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
+import { type KnownRow, KnownRows } from "./KnownRows.ts"
 import { makeOpened } from "./PartnerStorePostgres.ts"
 import { COLUMNS, LIST_COLUMNS, sandboxOf, SUMMARY_COLUMNS, SUMMARY_NAMES, summaryOf, WIDTH } from "./SandboxRow.ts"
 import { guard } from "./SqlFailure.ts"
@@ -69,6 +70,10 @@ const encodeState = (sandbox: Sandbox) => {
     usage: JSON.stringify(usage)
   }
 }
+const fenceOf = (by: Writer): number | null => by !== "policy" && "fence" in by ? by.fence : null
+/** Whether the row is the writer's to change. */
+const isBy = ({ fence, sandbox }: KnownRow, by: Writer): boolean =>
+  by === "policy" || ("fence" in by ? by.fence === fence : by.grantId === sandbox.grantId)
 const iso = (at: DateTime.Utc | null): string | null => at === null ? null : DateTime.formatIso(at)
 
 export const layer = Layer.effect(
@@ -84,6 +89,7 @@ export const layer = Layer.effect(
     const maxActive = yield* MaxActiveSandboxes
     const ids = yield* Ids
     const tellOpened = yield* makeOpened
+    const known = new KnownRows()
 
     /** For `pageOf`: the length of a text is known without reading it, so what is beyond the page is left on the disk. */
     const bytesBefore = (bytes: Statement.Fragment, order: Statement.Fragment) =>
@@ -95,13 +101,13 @@ export const layer = Layer.effect(
       const client = lock ? sql : reads
       return Effect.flatMap(
         client`
-          SELECT ${columns}, s.fence FROM sandboxes s
+          SELECT ${columns}, s.fence, s.xmin::text FROM sandboxes s
           WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
           ${lock ? sql`FOR UPDATE` : sql``}`.values,
-        ([row]) =>
+        ([row]): Effect.Effect<KnownRow, SandboxNotFound> =>
           row === undefined
             ? Effect.fail(new SandboxNotFound())
-            : Effect.succeed({ sandbox: sandboxOf(row), fence: Number(row[WIDTH]) })
+            : Effect.succeed({ sandbox: sandboxOf(row), fence: Number(row[WIDTH]), version: String(row[WIDTH + 1]) })
       )
     }
 
@@ -120,15 +126,62 @@ export const layer = Layer.effect(
     })
 
     /** Makes visible what the lease that records a checkpoint put of it last. */
-    const keepCheckpoint = ({ id }: Sandbox, { data }: SandboxEventOf<"sandbox.checkpoint">, at: DateTime.Utc, fence: number) =>
-      sql`
-      INSERT INTO checkpoints (sandbox_id, checkpoint, content, turn_id, created_at, bytes, repos)
-      SELECT last.sandbox_id, last.checkpoint, last.id, ${data.turn_id ?? null}, ${iso(at)}, last.bytes,
-        ${JSON.stringify(data.repos ?? [])}::jsonb
-      FROM (
-        SELECT * FROM checkpoint_contents WHERE sandbox_id = ${id} AND checkpoint = ${data.checkpoint ?? 0} AND fence = ${fence}
-        ORDER BY id DESC LIMIT 1
-      ) last WHERE last.bytes IS NOT NULL`
+    const keepCheckpoints = (events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number) => {
+      const recorded = events.flatMap(({ data, type }) =>
+        type === "sandbox.checkpoint" ? [{ checkpoint: data.checkpoint ?? 0, turn: data.turn_id ?? null, repos: data.repos ?? [] }] : []
+      )
+      return recorded.length === 0 ? sql`` : sql`, kept AS (
+          INSERT INTO checkpoints (sandbox_id, checkpoint, content, turn_id, created_at, bytes, repos)
+          SELECT c.id, r.checkpoint, last.id, r.turn, ${iso(at)}, last.bytes, r.repos
+          FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(recorded)}::jsonb) AS r(checkpoint integer, turn text, repos jsonb)
+          CROSS JOIN LATERAL (
+            SELECT p.id, p.bytes FROM checkpoint_contents p
+            WHERE p.sandbox_id = c.id AND p.checkpoint = r.checkpoint AND p.fence = ${fence} ORDER BY p.id DESC LIMIT 1
+          ) last WHERE last.bytes IS NOT NULL
+        )`
+    }
+
+    const standing = (approvals: Recording["approvals"]) =>
+      approvals.length === 0 ? sql`` : sql`, stood AS (
+          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by, reason)
+          SELECT c.id, a."approvalId", a.outcome, a.by, a.reason
+          FROM changed c
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text, reason text)
+          ON CONFLICT (sandbox_id, approval_id) DO UPDATE
+            SET outcome = excluded.outcome, resolved_by = excluded.resolved_by, reason = excluded.reason
+        )`
+
+    const listing = (messages: Recording["messages"], at: DateTime.Utc) =>
+      messages.length === 0 ? sql`` : sql`, said AS (
+          -- One that is whole twice is listed where it said something first, with all of its text.
+          SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,
+            (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
+          FROM changed c
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, "turnId" text, role text, text text)
+          LEFT JOIN LATERAL (
+            SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
+            WHERE m.text IS NULL AND e.sandbox_id = c.id AND e.part_id = m.id || ${TEXT_PART}
+            ORDER BY e.seq DESC LIMIT 1
+          ) l ON true
+          -- A message that was all reasoning says nothing.
+          WHERE coalesce(m.text, l.text) IS NOT NULL
+          GROUP BY c.id, m.id, m."turnId", m.role
+        ), told_on AS (
+          -- One that went on after it was listed.
+          UPDATE messages t SET text = s.text FROM said s
+          WHERE s.role = 'assistant' AND t.sandbox_id = s.sandbox_id AND t.id = s.id AND t.role = 'assistant'
+          RETURNING t.id
+        ), listed AS (
+          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
+          SELECT s.sandbox_id, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
+          WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
+        )`
+
+    const markForPruning = (ids: ReadonlyArray<SandboxId>) =>
+      ids.length === 0 ? sql`` : sql`, marked AS (
+          INSERT INTO checkpoint_marks (sandbox_id) SELECT m.id FROM changed CROSS JOIN unnest(${textArray(ids)}::text[]) AS m(id)
+          ON CONFLICT (sandbox_id) DO UPDATE SET due_at = excluded.due_at
+        )`
 
     /** What waits is up to 600,000 characters, and most events leave it as it is. */
     const queueOf = (before: Sandbox, { turnless, waiting, waitingTexts }: Sandbox) =>
@@ -140,75 +193,62 @@ export const layer = Layer.effect(
     /** Its machine has all of it by now. */
     const arrived = sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,")
 
-    /** One statement: the new state, its events and what follows from them. `fence`: of the lease of whoever writes, if one does. */
+    /**
+     * The new state, its events and what follows from them, by one statement, if the row is as it is known; `null`: it is another one,
+     * and nothing was written. `fence`: of the lease of whoever writes, if one does.
+     */
     const write = Effect.fnUntraced(function*(
-      before: Sandbox,
+      row: KnownRow,
       events: ReadonlyArray<SandboxEvent>,
       at: DateTime.Utc,
       fence: number | null = null
     ) {
+      const before = row.sandbox
       if (events.length === 0) return before
       const { approvals, entries, messages, sandbox } = recordingOf(before, events, at)
       const state = encodeState(sandbox)
       const work = workOf(sandbox)
       const workSince = work === null ? sql`NULL` : sql`coalesce(work_since, now())`
-      yield* sql`
-        WITH logged AS (
+      const kept = fence === null ? sql`` : keepCheckpoints(events, at, fence)
+      const besides = sql`${standing(approvals)}${listing(messages, at)}${kept}${markForPruning(letGo({ before, sandbox }))}`
+      // All that is written is of the row that was changed, so nothing is before it is locked.
+      const [changed] = yield* sql<{ readonly version: string }>`
+        WITH changed AS (
+          UPDATE sandboxes SET
+            status = ${sandbox.status}, reason = ${sandbox.reason}, initiator = ${sandbox.initiator},
+            status_at = ${iso(sandbox.statusAt)}, started_at = ${iso(sandbox.startedAt)},
+            completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
+            idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
+            publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, tokens = ${state.tokens}::jsonb,
+            revision = ${sandbox.revision},
+            last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
+            owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
+            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
+            ${queueOf(before, sandbox)}
+            deadline_at = ${iso(nextDeadline(sandbox, limits))}, ${fence !== null && isArrival(events) ? arrived : sql``}
+            work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
+          WHERE id = ${sandbox.id} AND last_seq = ${before.lastSeq} AND xmin = ${row.version}::xid
+          RETURNING id, xmin::text AS version
+        ), logged AS (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
-          SELECT ${sandbox.id}, e.seq, ${iso(at)}, e.type, e.part, e.wire
-          FROM jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        ), stood AS (
-          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by, reason)
-          SELECT ${sandbox.id}, a."approvalId", a.outcome, a.by, a.reason
-          FROM jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text, reason text)
-          ON CONFLICT (sandbox_id, approval_id) DO UPDATE
-            SET outcome = excluded.outcome, resolved_by = excluded.resolved_by, reason = excluded.reason
-        ), said AS (
-          -- One that is whole twice is listed where it said something first, with all of its text.
-          SELECT min(m.seq) AS seq, m.id, m."turnId", m.role, (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
-          FROM jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, "turnId" text, role text, text text)
-          LEFT JOIN LATERAL (
-            SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
-            WHERE m.text IS NULL AND e.sandbox_id = ${sandbox.id} AND e.part_id = m.id || ${TEXT_PART}
-            ORDER BY e.seq DESC LIMIT 1
-          ) l ON true
-          -- A message that was all reasoning says nothing.
-          WHERE coalesce(m.text, l.text) IS NOT NULL
-          GROUP BY m.id, m."turnId", m.role
-        ), told_on AS (
-          -- One that went on after it was listed.
-          UPDATE messages t SET text = s.text FROM said s
-          WHERE s.role = 'assistant' AND t.sandbox_id = ${sandbox.id} AND t.id = s.id AND t.role = 'assistant'
-          RETURNING t.id
-        ), listed AS (
-          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
-          SELECT ${sandbox.id}, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
-          WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
-        )
-        UPDATE sandboxes SET
-          status = ${sandbox.status}, reason = ${sandbox.reason}, initiator = ${sandbox.initiator},
-          status_at = ${iso(sandbox.statusAt)}, started_at = ${iso(sandbox.startedAt)},
-          completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
-          idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
-          publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, tokens = ${state.tokens}::jsonb,
-          revision = ${sandbox.revision},
-          last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
-          owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
-          restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
-          ${queueOf(before, sandbox)}
-          deadline_at = ${iso(nextDeadline(sandbox, limits))}, ${fence !== null && isArrival(events) ? arrived : sql``}
-          work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
-        WHERE id = ${sandbox.id}`
-      for (const event of events) {
-        if (event.type === "sandbox.checkpoint" && fence !== null) yield* keepCheckpoint(sandbox, event, at, fence)
-      }
-      for (const id of letGo({ before, sandbox })) {
-        yield* sql`
-          INSERT INTO checkpoint_marks (sandbox_id) VALUES (${id}) ON CONFLICT (sandbox_id) DO UPDATE SET due_at = excluded.due_at`
-      }
-      yield* sql.afterCommit(hints.publish(topicsOf({ before, events, sandbox }), new Appended(entries)))
+          SELECT c.id, e.seq, ${iso(at)}, e.type, e.part, e.wire
+          FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+        )${besides}
+        SELECT version FROM changed`
+      if (changed === undefined) return null
+      yield* sql.afterCommit(Effect.andThen(
+        Effect.sync(() => known.remember({ sandbox, fence: row.fence, version: changed.version })),
+        hints.publish(topicsOf({ before, events, sandbox }), new Appended(entries))
+      ))
       return sandbox
     })
+
+    /** The row is locked. */
+    const writeLocked = (row: KnownRow, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence?: number | null) =>
+      Effect.flatMap(
+        write(row, events, at, fence),
+        (sandbox) => sandbox === null ? Effect.die(new Error("a sandbox changed while it was locked")) : Effect.succeed(sandbox)
+      )
 
     /** Binds a key that is free, or whose time is over. Waits for another transaction that is binding it. */
     const bind = (binding: {
@@ -466,11 +506,25 @@ export const layer = Layer.effect(
         ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`
     })
 
-    const lockFor = Effect.fnUntraced(function*(id: SandboxId, by: Writer) {
-      const key = by !== "policy" && "grantId" in by ? { id, grantId: by.grantId } : { id }
-      const { fence, sandbox } = yield* read(key, true)
-      return by !== "policy" && "fence" in by && by.fence !== fence ? yield* new StaleLease() : sandbox
-    })
+    /** By its own knowledge of the row alone, and only if that is what there is; `null`: the row has to be read. */
+    const changeKnown = <E>(
+      id: SandboxId,
+      by: Writer,
+      decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
+      now: DateTime.Utc
+    ) =>
+      Effect.contextWith((context: Context.Context<never>) => {
+        const row = Context.getOrUndefined(context, sql.transactionService) === undefined ? known.find(id) : undefined
+        if (row === undefined || !isBy(row, by)) return Effect.succeed(null)
+        const events = Result.getOrElse(decide(row.sandbox), () => [])
+        // What refuses, or leaves it as it is, is decided on what there is.
+        if (events.length === 0) return Effect.succeed(null)
+        return Effect.map(
+          // What is committed is hinted.
+          guard(Effect.uninterruptible(write(row, events, now, fenceOf(by)))),
+          (sandbox) => sandbox === null ? null : { before: row.sandbox, events, sandbox }
+        )
+      })
 
     const newest = (grantId: string, { after, limit, repo, status }: ListQuery) =>
       sql`
@@ -535,7 +589,8 @@ export const layer = Layer.effect(
 
       command: Effect.fn("SandboxStore.command")((key, command, now, keyed, trace = null) =>
         transaction(Effect.gen(function*() {
-          const { sandbox } = yield* read(key, true)
+          const row = yield* read(key, true)
+          const { sandbox } = row
           // The row's lock orders requests with one key, so this finds what an earlier one bound.
           const bound = keyed === undefined
             ? Option.none()
@@ -555,7 +610,7 @@ export const layer = Layer.effect(
             : yield* approvalsOf(key.id, [command.approvalId])
           const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
           const events = verdict.outcome === "applied" ? verdict.events : []
-          const after = yield* write(sandbox, events, now)
+          const after = yield* writeLocked(row, events, now)
           yield* audit.append(securityEvents(key.id, events, now))
           const { keep, result, turnId } = conclude(after.revision, commandId, receipt, verdict)
           if (keep !== null) {
@@ -577,15 +632,19 @@ export const layer = Layer.effect(
         }))
       ),
 
-      change: Effect.fn("SandboxStore.change")((id, by, decide, now, opened) =>
-        transaction(Effect.gen(function*() {
-          const before = yield* lockFor(id, by)
+      change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now, opened) {
+        const changed = opened === undefined ? yield* changeKnown(id, by, decide, now) : null
+        if (changed !== null) return changed
+        return yield* transaction(Effect.gen(function*() {
+          const row = yield* read({ id, ...(by !== "policy" && "grantId" in by ? { grantId: by.grantId } : {}) }, true)
+          if (!isBy(row, by)) return yield* new StaleLease()
+          const before = row.sandbox
           const events = yield* Effect.fromResult(decide(before))
-          const sandbox = yield* write(before, events, now, by !== "policy" && "fence" in by ? by.fence : null)
+          const sandbox = yield* writeLocked(row, events, now, fenceOf(by))
           if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
           return { before, events, sandbox }
         }))
-      ),
+      }),
 
       traces: Effect.fn("SandboxStore.traces")(function*(id, turnId) {
         const rows = yield* sql<{ readonly turnId: string; readonly traceparent: string }>`

@@ -23,6 +23,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import * as Archive from "../../src/git/Archive.ts"
+import { direct, Spawn } from "../../src/node/spawner/Spawn.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 
@@ -107,6 +108,42 @@ describe("a tree that is saved again and again", () => {
       const patch = yield* trees.diff(key, { from: first.sha, to: second.sha, maximumBytes: 10_000 })
       assert.include(Buffer.from(patch).toString(), "-# one\n+# two\n")
       for (const blob of planted) gitIn(repository, "--git-dir", repository, "cat-file", "-e", blob)
+    }).pipe(Effect.scoped))
+})
+
+describe("a tree that is published after it was saved", () => {
+  /** As it is, and the words of which each program of ours was told one. */
+  const asking = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E, R>, words: ReadonlyArray<string>) {
+    const asked: Array<string> = []
+    const counting: Spawn = (command, args, options) => {
+      if (command === "git" || args.includes("slipway-git") && !args.includes("snapshot")) {
+        asked.push(...words.filter((word) => args.includes(word)))
+      }
+      return direct(command, args, options)
+    }
+    yield* Effect.provideService(self, Spawn, counting)
+    return asked
+  })
+  const WORDS = ["cat-file", "diff-tree", "index-pack", "commit-tree"]
+
+  it.live("is not looked at again, unless it is another one by then", () =>
+    Effect.gen(function*() {
+      const { baseSha, directory, save, tree, trees } = yield* setUp()
+      const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
+      let sha = ""
+      const publish = Effect.map(trees.snapshot(key, { message: "What it did", author }), (made) => {
+        sha = made.sha
+      })
+      const published = () => gitIn(repository, "--git-dir", repository, "diff-tree", "-r", "--name-only", baseSha, sha)
+      write(tree, { "notes.md": "Notes.\n" })
+      assert.includeMembers(yield* asking(save, WORDS), ["index-pack", "diff-tree", "cat-file"])
+      assert.deepStrictEqual(yield* asking(publish, WORDS), [])
+      assert.strictEqual(published(), "notes.md")
+      write(tree, { "more.md": "More.\n", ".env.local": "SECRET=1\n" })
+      assert.includeMembers(yield* asking(save, WORDS), ["index-pack", "diff-tree", "cat-file"])
+      // Only a checkpoint holds the file: it is another tree.
+      assert.includeMembers(yield* asking(publish, WORDS), ["index-pack", "diff-tree", "cat-file"])
+      assert.strictEqual(published(), "more.md\nnotes.md")
     }).pipe(Effect.scoped))
 })
 

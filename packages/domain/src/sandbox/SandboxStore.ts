@@ -210,7 +210,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   traces(id: SandboxId, turnId: string | null): Effect.Effect<Traces, StoreUnavailable>
 
   /**
-   * Locks the sandbox and records what `decide` makes of it; nothing is written when that is empty. `opened`: which pull
+   * Records what `decide` makes of the sandbox as it is; nothing is written when that is empty. It may be asked more than once: what
+   * it made of an older state is thrown away. `opened`: which pull
    * request it says is there. Partners are told with it, once, if the sandbox started under a touch.
    */
   change<E>(

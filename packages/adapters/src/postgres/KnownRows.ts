@@ -1,0 +1,39 @@
+/**
+ * Rows of sandboxes as this process wrote them last. Another process may have changed one meanwhile: nothing is done by what is known
+ * here unless the statement that does it finds the row to be that very version.
+ */
+import { workOf } from "@slipway/domain/sandbox/Leasing"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+
+export interface KnownRow {
+  readonly sandbox: Sandbox
+  /** Of its newest lease. */
+  readonly fence: number
+  /** `xmin` of the row: the transaction that wrote it so. Whatever changes any column makes it another one. */
+  readonly version: string
+}
+
+/** Twice the most that one worker has at work. */
+const MOST = 64
+
+export class KnownRows {
+  /** Who was written last comes last. */
+  readonly #rows = new Map<SandboxId, KnownRow>()
+
+  find(id: SandboxId): KnownRow | undefined {
+    return this.#rows.get(id)
+  }
+
+  /** Once it is committed. Of a sandbox without work nothing more is expected, and what waits for one is up to 600,000 characters. */
+  remember(row: KnownRow): void {
+    const { sandbox } = row
+    this.#rows.delete(sandbox.id)
+    if (workOf(sandbox) === null || sandbox.waiting.length > 0) return
+    this.#rows.set(sandbox.id, row)
+    for (const oldest of this.#rows.keys()) {
+      if (this.#rows.size <= MOST) break
+      this.#rows.delete(oldest)
+    }
+  }
+}
