@@ -11,7 +11,7 @@ const STORM = String.raw`perl -e '$SIG{CHLD} = "IGNORE"; for (1 .. 1000) { my $p
 const HOG = `perl -e '$x = "a" x (1024 * 1024 * 1024); print length $x'`
 
 it.live.skipIf(!World.hasBoxes)(
-  "a fork storm or out-of-memory in the box looks like nothing: the turn says which limit it was, and the next one works",
+  "a fork storm or out-of-memory in the box: the turn says which limit it was, and the next one works",
   () =>
     Effect.gen(function*() {
       const { api } = yield* World.service({

@@ -5,7 +5,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
-import { serve, until, worker } from "../commands/SlipwayProcess.ts"
+import { appendFileSync, readFileSync } from "node:fs"
+import path from "node:path"
+import { folder, repository, run, serve, until, worker } from "../commands/SlipwayProcess.ts"
 import * as Api from "../machines/Api.ts"
 import * as World from "./World.ts"
 
@@ -156,5 +158,5 @@ const frozen = Effect.fnUntraced(function*(thawing: "at once" | "one after the o
   assert.deepStrictEqual(late, [])
 })
 
-it.live("everything is frozen for an hour and thawed: no stale lease writes, each limit is applied once, and nothing happens twice", () =>
+it.live("everything frozen for an hour and thawed: no stale lease writes, each limit is applied once, and nothing happens twice", () =>
   Effect.forEach(["at once", "one after the other"] as const, (thawing) => Effect.scoped(frozen(thawing)), { concurrency: 2 }))

@@ -12,7 +12,7 @@ const DISK_MIB = 200
 const EACH_MIB = 60
 
 it.live.skipIf(!SmallDisk.isPossible)(
-  "the disk is full and finished trees cannot be removed: they are, and there is room again",
+  "a disk full with finished trees to remove: they are removed, and there is room again",
   () =>
     Effect.gen(function*() {
       const { data, databaseUrl } = yield* World.place

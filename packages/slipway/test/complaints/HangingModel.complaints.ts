@@ -76,7 +76,7 @@ const provider = Effect.gen(function*() {
 })
 
 it.live.skipIf(!World.hasBoxes)(
-  "an upstream model sends headers and hangs while the agent is killed: the request ends, nothing stays reserved, and the sandbox goes on",
+  "an upstream model that sends headers and hangs, the agent killed meanwhile: the request ends, nothing stays reserved, and the sandbox goes on",
   () =>
     Effect.gen(function*() {
       const { data, databaseUrl } = yield* World.place

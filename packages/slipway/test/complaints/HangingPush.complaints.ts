@@ -4,11 +4,10 @@ import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
-import { folder, processesOf, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, serve, until } from "../commands/SlipwayProcess.ts"
 import * as Api from "../machines/Api.ts"
-import * as World from "./World.ts"
 
-it.live("git push is accepted and then hangs: the publication fails in its time, and asking again makes one branch and one pull request", () =>
+it.live("a git push accepted and then hanging: the publication goes on in its time, and one branch and one pull request come of it and of the next", () =>
   Effect.gen(function*() {
     const github = yield* GitHubServer.start()
     github.app.install("Acme")
@@ -40,12 +39,10 @@ it.live("git push is accepted and then hangs: the publication fails in its time,
     // Meanwhile the sandbox works on.
     yield* api.send(id, "[[write path=b.txt content=b]]")
     yield* api.event(id, "turn.completed", 2)
-    yield* until(api.pull(id), ({ actionState }) => actionState === "failed")
+    // Nobody has to ask again: git gives up on a host that says nothing, and what had arrived is found.
+    const published = yield* until(api.pull(id), ({ actionState }) => actionState !== "publishing")
     yield* Effect.promise(() => asked)
-    const told = World.ofType(yield* api.log(id), "pull_request.updated").at(-1)
-    assert.deepInclude(told, { action_state: "failed" })
-    assert.deepInclude(told?.["error"], { code: "source_host_error" })
-    assert.deepStrictEqual((yield* processesOf(github.apiUrl)).filter((found) => found.includes("git")), [])
+    assert.deepStrictEqual([published.actionState, published.pullRequest?.number], ["idle", 1])
 
     yield* api.publish(id)
     const { pullRequest } = yield* until(api.pull(id), ({ actionState }) => actionState === "idle")

@@ -4,7 +4,7 @@ import { Effect, Fiber } from "effect"
 import { until } from "../commands/SlipwayProcess.ts"
 import * as World from "./World.ts"
 
-it.live("only pollers and stream readers are there and the sandbox never rests: reading is no activity, and the idle limit comes", () =>
+it.live("only pollers and stream readers present: reading is no activity, and the idle limit comes", () =>
   Effect.gen(function*() {
     const { api, databaseUrl, server } = yield* World.service({ SLIPWAY_IDLE_HOURS: "1" })
     const id = yield* api.create({ prompt: "[[write path=a.txt content=a]]" })

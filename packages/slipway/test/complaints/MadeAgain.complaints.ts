@@ -21,7 +21,7 @@ const LEAVE = [
 ].join("; ")
 
 it.live(
-  "a sandbox is made again and adopts what an earlier one left: same key, repository and words give a new one without anything of it",
+  "a sandbox made again: with the key, the repository and the words of an earlier one it has nothing of what that left",
   () =>
     Effect.gen(function*() {
       const { data, databaseUrl, shop } = yield* World.place

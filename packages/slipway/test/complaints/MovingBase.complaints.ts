@@ -9,7 +9,7 @@ import * as Api from "../machines/Api.ts"
 
 const SANDBOXES = 4
 
-it.live("a base branch is pushed during boot: a sandbox has one base, and what it changed and publishes is against that", () =>
+it.live("a base branch pushed during boot: a sandbox has one base, and what it changed and publishes is against that", () =>
   Effect.gen(function*() {
     const github = yield* GitHubServer.start()
     github.app.install("Acme")

@@ -85,7 +85,7 @@ const REFUSED = ["secret-of-the-repository.attacker.example:443", "allowed.examp
 const ALLOWED = "allowed.example:443"
 
 it.live.skipIf(!hasNetworks)(
-  "a refused name tells its resolver what the agent knows: it never becomes a question, and an allowed one does",
+  "a refused name that becomes a DNS query: none does, and an allowed one does",
   () =>
     Effect.gen(function*() {
       const name = yield* network
