@@ -6,8 +6,8 @@ import type { ModelAccount } from "@slipway/domain/models/ModelGateway"
 import * as Pace from "@slipway/domain/Pace"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { type BoxLimit, metSince } from "@slipway/domain/sandbox/BoxLimit"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
@@ -65,7 +65,10 @@ const endOf = (answer: Answer, wish: Wish | null, met: ReadonlyArray<BoxLimit>):
     const tooLarge = answer !== "killed" && answer.failure.tooLarge === true
     if (tooLarge) return { state: "failed", tooLarge }
     const [limit] = met
-    return { state: "failed", ...(limit === undefined ? { reason: "agent_lost", initiator: "provider" } : { reason: limit, initiator: "policy" }) }
+    return {
+      state: "failed",
+      ...(limit === undefined ? { reason: "agent_lost", initiator: "provider" } : { reason: limit, initiator: "policy" })
+    }
   }
   const { state } = answer.success
   if (state === "interrupted" && wish !== null) return { ...wish, state }

@@ -318,24 +318,27 @@ scenario("an agent that crashes fails its turn as agent_lost and is resumed; the
     assert.strictEqual((yield* find(id)).status, "running")
   }))
 
-scenario("a limit of the box is told once in its turn, while the turn goes on, and not what was met before it", (world) =>
-  Effect.gen(function*() {
-    world.limitsMet = { outOfMemory: 3, tooManyProcesses: 5 }
-    yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    yield* pass("10 seconds")
-    assert.deepStrictEqual(yield* eventsOf(id, "sandbox.error"), [])
-    for (let refused = 6; refused < 9; refused++) {
-      world.limitsMet = { outOfMemory: 3, tooManyProcesses: refused }
+scenario(
+  "a limit of the box is told once in its turn, while the turn goes on, and not what was met before it",
+  (world) =>
+    Effect.gen(function*() {
+      world.limitsMet = { outOfMemory: 3, tooManyProcesses: 5 }
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
       yield* pass("10 seconds")
-    }
-    const told = yield* eventsOf(id, "sandbox.error")
-    assert.deepStrictEqual(told.map(({ data }) => [data.code, data.retryable]), [["too_many_processes", true]])
-    assert.strictEqual(told[0]?.turn_id, (yield* find(id)).turn?.id)
-    yield* agent.end({ state: "succeeded" })
-    yield* ended(id)
-    assert.deepStrictEqual(yield* lastTurn(id), { state: "succeeded" })
-  }))
+      assert.deepStrictEqual(yield* eventsOf(id, "sandbox.error"), [])
+      for (let refused = 6; refused < 9; refused++) {
+        world.limitsMet = { outOfMemory: 3, tooManyProcesses: refused }
+        yield* pass("10 seconds")
+      }
+      const told = yield* eventsOf(id, "sandbox.error")
+      assert.deepStrictEqual(told.map(({ data }) => [data.code, data.retryable]), [["too_many_processes", true]])
+      assert.strictEqual(told[0]?.turn_id, (yield* find(id)).turn?.id)
+      yield* agent.end({ state: "succeeded" })
+      yield* ended(id)
+      assert.deepStrictEqual(yield* lastTurn(id), { state: "succeeded" })
+    })
+)
 
 scenario("an agent that ran out of memory fails its turn as that, told before the turn's end", (world) =>
   Effect.gen(function*() {

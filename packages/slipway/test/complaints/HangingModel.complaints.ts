@@ -59,7 +59,9 @@ const provider = Effect.gen(function*() {
         response.flushHeaders()
         if (!state.hangs) {
           const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
-          response.end(`data: ${JSON.stringify({ choices: [{ delta: { content: "hi" }, finish_reason: "stop" }], usage })}\n\ndata: [DONE]\n\n`)
+          response.end(
+            `data: ${JSON.stringify({ choices: [{ delta: { content: "hi" }, finish_reason: "stop" }], usage })}\n\ndata: [DONE]\n\n`
+          )
         }
         Deferred.doneUnsafe(asked, Effect.void)
       }).listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
@@ -76,7 +78,7 @@ const provider = Effect.gen(function*() {
 })
 
 it.live.skipIf(!World.hasBoxes)(
-  "an upstream model that sends headers and hangs, the agent killed meanwhile: the request ends, nothing stays reserved, and the sandbox goes on",
+  "an upstream model that sends headers and hangs, the agent killed meanwhile: it ends, nothing stays reserved, the sandbox goes on",
   () =>
     Effect.gen(function*() {
       const { data, databaseUrl } = yield* World.place
@@ -119,7 +121,9 @@ it.live.skipIf(!World.hasBoxes)(
       assert.deepStrictEqual(World.ofType(yield* api.log(id), "turn.completed"), [
         { state: "failed", reason: "agent_lost", initiator: "provider" }
       ])
-      assert.deepStrictEqual((yield* until(calls, (rows) => rows.every(({ state }) => state !== "open"))).map(({ reserved }) => reserved), [0])
+      assert.deepStrictEqual((yield* until(calls, (rows) => rows.every(({ state }) => state !== "open"))).map(({ reserved }) => reserved), [
+        0
+      ])
       const kept = yield* World.query(databaseUrl, "SELECT reserved::int AS reserved FROM sandbox_spending")
       assert.deepStrictEqual(kept, [{ reserved: 0 }])
       assert.strictEqual(model.state.open, 0)

@@ -7,7 +7,7 @@ import path from "node:path"
 import { folder, serve, until } from "../commands/SlipwayProcess.ts"
 import * as Api from "../machines/Api.ts"
 
-it.live("a git push accepted and then hanging: the publication goes on in its time, and one branch and one pull request come of it and of the next", () =>
+it.live("a git push accepted and then hanging: it is given up in time, and there is one branch and one pull request", () =>
   Effect.gen(function*() {
     const github = yield* GitHubServer.start()
     github.app.install("Acme")

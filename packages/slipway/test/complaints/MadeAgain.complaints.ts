@@ -32,7 +32,8 @@ it.live(
       )
       writeFileSync(path.join(shop, ".gitignore"), "deps\n")
       execFileSync("git", ["-C", shop, "add", "--all"])
-      execFileSync("git", ["-C", shop, "-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", "commit", "--quiet", "--message", "Set up"])
+      execFileSync("git", ["-C", shop, "-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", "commit", "--quiet", "--message",
+        "Set up"])
       const isolation = { SLIPWAY_ISOLATION: World.hasBoxes ? "bubblewrap" : "none" }
       const server = yield* serve(data, { DATABASE_URL: databaseUrl, ...isolation })
       const api = Api.make(server)
@@ -45,9 +46,7 @@ it.live(
         const { id }: { readonly id: string } = await reply.json() as { readonly id: string }
         return { status: reply.status, id }
       })
-      const sleepers = Effect.sync(() =>
-        World.treeOf(server.pid).filter((pid) => World.commandOf(pid).includes("sleep 86399")).length
-      )
+      const sleepers = Effect.sync(() => World.treeOf(server.pid).filter((pid) => World.commandOf(pid).includes("sleep 86399")).length)
 
       const first = yield* create
       yield* api.event(first.id, "sandbox.checkpoint")
@@ -74,7 +73,9 @@ it.live(
       yield* api.publish(again.id)
       const { pullRequest } = yield* until(api.pull(again.id), ({ actionState }) => actionState === "idle")
       assert.notStrictEqual(pullRequest?.number, published.pullRequest?.number)
-      const branches = execFileSync("git", ["-C", shop, "for-each-ref", "--format=%(refname:short)", "refs/heads/slipway"], { encoding: "utf8" })
+      const branches = execFileSync("git", ["-C", shop, "for-each-ref", "--format=%(refname:short)", "refs/heads/slipway"], {
+        encoding: "utf8"
+      })
       assert.sameMembers(branches.trim().split("\n"), [`slipway/${first.id}`, `slipway/${again.id}`])
     }).pipe(Effect.scoped)
 )

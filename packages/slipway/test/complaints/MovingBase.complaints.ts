@@ -1,7 +1,7 @@
 /** A branch that somebody pushes to all the time, while sandboxes start from it. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import { Effect, Fiber } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder, serve, until } from "../commands/SlipwayProcess.ts"

@@ -81,7 +81,8 @@ for (const name of ${JSON.stringify(names)}) {
 }
 `
 
-const REFUSED = ["secret-of-the-repository.attacker.example:443", "allowed.example:80", "sub.allowed.example:443", "allowed.example.attacker.example:443"]
+const REFUSED = ["secret-of-the-repository.attacker.example:443", "allowed.example:80", "sub.allowed.example:443",
+  "allowed.example.attacker.example:443"]
 const ALLOWED = "allowed.example:443"
 
 it.live.skipIf(!hasNetworks)(

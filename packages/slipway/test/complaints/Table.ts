@@ -1,4 +1,4 @@
-/** Says at the end of a run which complaints cannot be made of this service. A test is called after its complaint, a colon, and what holds. */
+/** Says at the end of a run of which complaints it holds. A test is called after its complaint, a colon, and what holds. */
 import type { Reporter, TestModule } from "vitest/node"
 
 const words = { passed: "held", failed: "NOT HELD", skipped: "not tested here", pending: "not tested" } as const

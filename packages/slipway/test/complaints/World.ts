@@ -50,7 +50,8 @@ export const service = Effect.fnUntraced(function*(settings: Readonly<Record<str
 
 export const statuses = (events: ReadonlyArray<Api.Told>) => events.filter(({ type }) => type === "sandbox.status").map(({ data }) => data)
 
-export const ofType = (events: ReadonlyArray<Api.Told>, type: string) => events.filter((event) => event.type === type).map(({ data }) => data)
+export const ofType = (events: ReadonlyArray<Api.Told>, type: string) =>
+  events.filter((event) => event.type === type).map(({ data }) => data)
 
 /** The process with all that descend from it; those that ended meanwhile are left out. */
 export const treeOf = (root: number): ReadonlyArray<number> => {

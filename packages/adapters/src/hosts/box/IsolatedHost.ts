@@ -1,5 +1,13 @@
 /** A `SandboxHost` of boxes: what is the same whatever they are made of. */
-import { type Box, type BoxCommand, type BoxProcess, HostError, type LimitsMet, type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import {
+  type Box,
+  type BoxCommand,
+  type BoxProcess,
+  HostError,
+  type LimitsMet,
+  type Programs,
+  SandboxHost
+} from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Exit, Option, Schema, Scope, Stream } from "effect"
 import { existsSync } from "node:fs"

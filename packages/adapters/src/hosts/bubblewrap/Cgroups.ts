@@ -5,9 +5,9 @@
  *
  * A launcher writes its own id into `procs` before it becomes the box, so nothing of it ever runs outside.
  */
+import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
 import { codeOf } from "../../node/ErrorCode.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
 
