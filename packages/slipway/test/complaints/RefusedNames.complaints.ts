@@ -84,6 +84,8 @@ for (const name of ${JSON.stringify(names)}) {
 const REFUSED = ["secret-of-the-repository.attacker.example:443", "allowed.example:80", "sub.allowed.example:443",
   "allowed.example.attacker.example:443"]
 const ALLOWED = "allowed.example:443"
+/** Nobody else is in that network. */
+const PORT = "4000"
 
 it.live.skipIf(!hasNetworks)(
   "a refused name that becomes a DNS query: none does, and an allowed one does",
@@ -103,6 +105,7 @@ it.live.skipIf(!hasNetworks)(
             env: environment(data, {
               SLIPWAY_ISOLATION: "bubblewrap",
               SLIPWAY_HOST: "10.232.0.2",
+              SLIPWAY_PORT: PORT,
               SLIPWAY_PUBLIC_URL: "https://slipway.test",
               SLIPWAY_EGRESS_ALLOW: ALLOWED
             })
@@ -122,8 +125,9 @@ it.live.skipIf(!hasNetworks)(
       child.stderr.on("data", keep)
       yield* until(Effect.sync(() => output), (said) => /sbx_live_\w+/u.test(said) && said.includes("isolation"))
       yield* run(data, ["repos", "add", "acme/shop", shop])
-      const port = /"?(?:port|listening)[^\n]*?:(\d{4,5})/u.exec(output)?.[1] ?? /:(\d{4,5})\b/u.exec(output)?.[1]
-      const api = Api.make({ url: `http://10.232.0.2:${port}`, key: /sbx_live_\w+/u.exec(output)?.[0] })
+      const url = `http://10.232.0.2:${PORT}`
+      yield* until(Effect.promise(() => fetch(`${url}/readyz`).then(({ status }) => status, () => 0)), (status) => status === 200)
+      const api = Api.make({ url, key: /sbx_live_\w+/u.exec(output)?.[0] })
 
       const id = yield* api.create({ prompt: "[[shell node ask.mjs > answers.txt 2>&1]]" })
       yield* api.event(id, "turn.completed")
