@@ -304,6 +304,7 @@ const Anything = Schema.TaggedUnion({
   RecordWork: { turn: Named },
   RequestApproval: { turn: Named, call: Call, kind: Schema.Literals(["edit", "command", "other"]) },
   EndTurn: { turn: Named, state: TurnOutcome },
+  ReportBoxLimit: { turn: Named, limit: Schema.Literals(["out_of_memory", "too_many_processes"]) },
   ReportUsage: { counted: Schema.Boolean },
   Expire: {},
   RevokeGrant: {},
@@ -430,6 +431,9 @@ const take = (history: History, step: Step): void => {
     case "EndTurn":
       history.system({ _tag: "EndTurn", turnId: named(history, step.turn), state: step.state })
       return
+    case "ReportBoxLimit":
+      history.system({ _tag: "ReportBoxLimit", turnId: named(history, step.turn), limit: step.limit })
+      return
     case "ReportUsage":
       history.system(used(step.counted, history.moments.length))
       return
@@ -506,6 +510,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
             ...busy,
             system(work(turn)),
             system(used(true, 0)),
+            system({ _tag: "ReportBoxLimit", turnId: turn, limit: "out_of_memory" }),
             system(publication),
             system({ _tag: "EndTurn", turnId: turn, state: sandbox.turn.interruptRequested ? "interrupted" : "succeeded" }),
             system({ _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),

@@ -6,12 +6,13 @@ import type { ModelAccount } from "@slipway/domain/models/ModelGateway"
 import * as Pace from "@slipway/domain/Pace"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import { type BoxLimit, metSince } from "@slipway/domain/sandbox/BoxLimit"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/Turn"
 import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
 import { steersOf } from "@slipway/domain/sandbox/Waiting"
-import { Context, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
+import { Context, Duration, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { type Agent, rememberSession } from "./Agent.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
@@ -24,6 +25,9 @@ export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowTo
 /** What one turn may have written in a second, so that none keeps the store from others. */
 const COMMANDS_PER_SECOND = 1000
 const BYTES_PER_SECOND = 1024 * 1024
+
+/** Between two looks at whether the turn's programs met limits of their box: two small files of the kernel. */
+const LIMITS_LOOK = Duration.seconds(2)
 
 /** Why a turn is made to end. */
 interface Wish {
@@ -53,12 +57,18 @@ const tooExpensive = ({ refusedFor }: ModelAccount): Wish => ({
 /** `killed`: the agent did not end the turn although it was asked to. */
 type Answer = Result.Result<TurnEnd, AgentError> | "killed"
 
-const endOf = (answer: Answer, wish: Wish | null): TurnJournal.Ending => {
+/** `met`: limits of the box that the turn's programs met. */
+const endOf = (answer: Answer, wish: Wish | null, met: ReadonlyArray<BoxLimit>): TurnJournal.Ending => {
   if (wish?.state !== undefined) return { ...wish, state: wish.state }
   if (answer === "killed" || Result.isFailure(answer)) {
     if (wish !== null) return { state: "interrupted", ...wish }
     const tooLarge = answer !== "killed" && answer.failure.tooLarge === true
-    return { state: "failed", ...(tooLarge ? { tooLarge } : { reason: "agent_lost", initiator: "provider" }) }
+    if (tooLarge) return { state: "failed", tooLarge }
+    const [limit] = met
+    return {
+      state: "failed",
+      ...(limit === undefined ? { reason: "agent_lost", initiator: "provider" } : { reason: limit, initiator: "policy" })
+    }
   }
   const { state } = answer.success
   if (state === "interrupted" && wish !== null) return { ...wish, state }
@@ -72,7 +82,8 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   // Cancelled before the agent got it.
   if (started.turn?.id !== turn.id || started.turn.state !== "running") return "alive"
 
-  const { model } = agent
+  const { box: { limitsMet }, model } = agent
+  const metBefore = limitsMet === undefined ? null : yield* limitsMet
   const before = model === null ? null : yield* model.account
   const showsDetail = yield* ShowToolDetail
   const spans = yield* Traced.activity
@@ -145,6 +156,17 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     journal = TurnJournal.meter(journal, account)
     return added.open
   })
+  /** Limits of the box that the turn's programs met so far: each is told once. */
+  let met: ReadonlyArray<BoxLimit> = []
+  const lookAtLimits = Effect.gen(function*() {
+    if (limitsMet === undefined || metBefore === null) return
+    const now = metSince(metBefore, yield* limitsMet)
+    const newly = now.filter((limit) => !met.includes(limit))
+    met = now
+    for (const limit of newly) journal = TurnJournal.meet(journal, limit)
+    if (newly.length > 0) yield* added.open
+  })
+  const watching = limitsMet === undefined ? Effect.void : Effect.forever(Effect.andThen(Effect.sleep(LIMITS_LOOK), lookAtLimits))
   const refused = model === null ? Effect.never : model.accounts.pipe(
     Stream.filter(({ refusals }) => refusals > (before?.refusals ?? 0)),
     Stream.runHead,
@@ -174,6 +196,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
 
   const writer = yield* Effect.forkChild(RootSpan.quiet(writing))
   const meter = yield* Effect.forkChild(metering)
+  const watcher = yield* Effect.forkChild(watching)
   const answer: Answer = yield* Effect.raceAllFirst([
     Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onBegin: begun.open, onEvent })),
     attending,
@@ -184,6 +207,8 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   if (answer === "killed") yield* agent.close
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
   yield* Fiber.interrupt(meter)
+  yield* Fiber.interrupt(watcher)
+  yield* lookAtLimits
   let trouble: ModelAccount["trouble"]
   if (model !== null) {
     const account = yield* model.account
@@ -194,7 +219,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
     if (account.refusals > (before?.refusals ?? 0)) wish ??= tooExpensive(account)
   }
   yield* spans.ended
-  const end = endOf(answer, wish)
+  const end = endOf(answer, wish, met)
   // The gateway knows better than the agent what is wrong with the provider, and what to do.
   const isTroubled = trouble !== undefined && wish === null && answer !== "killed" && Result.isSuccess(answer) && end.state === "failed"
   journal = TurnJournal.end(journal, isTroubled ? { ...end, reason: trouble?.message ?? "" } : end)

@@ -34,6 +34,7 @@ import {
   type BoxProcess,
   HomeDamaged,
   type HostError,
+  type LimitsMet,
   type Programs,
   SandboxHost
 } from "@slipway/domain/sandbox/SandboxHost"
@@ -175,6 +176,8 @@ export class World {
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
   /** What hosts offer of programs where an image is asked for. */
   programs = (image: string | null): Programs => ({ id: "", image: null, isRefused: image !== null, path: [], env: {} })
+  /** How often the kernel kept boxes to their limits; `null`: hosts cannot tell. */
+  limitsMet: LimitsMet | null = null
   /** Failures of the next calls, oldest first. */
   readonly openFailures: Array<AgentError> = []
   readonly provisionFailures: Array<HostError> = []
@@ -351,7 +354,10 @@ const hostOf = (world: World, { boxes, homes, rests }: Machine) =>
           sandboxId,
           workspace,
           home: `/home/${sandboxId}`,
-          spawn: (command) => spawned(world, command)
+          spawn: (command) => spawned(world, command),
+          ...world.limitsMet === null
+            ? {}
+            : { limitsMet: Effect.sync(() => world.limitsMet ?? { outOfMemory: 0, tooManyProcesses: 0 }) }
         }
       ),
     find: () => Effect.succeedNone,

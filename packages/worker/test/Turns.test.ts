@@ -318,6 +318,46 @@ scenario("an agent that crashes fails its turn as agent_lost and is resumed; the
     assert.strictEqual((yield* find(id)).status, "running")
   }))
 
+scenario(
+  "a limit of the box is told once in its turn, while the turn goes on, and not what was met before it",
+  (world) =>
+    Effect.gen(function*() {
+      world.limitsMet = { outOfMemory: 3, tooManyProcesses: 5 }
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      yield* pass("10 seconds")
+      assert.deepStrictEqual(yield* eventsOf(id, "sandbox.error"), [])
+      for (let refused = 6; refused < 9; refused++) {
+        world.limitsMet = { outOfMemory: 3, tooManyProcesses: refused }
+        yield* pass("10 seconds")
+      }
+      const told = yield* eventsOf(id, "sandbox.error")
+      assert.deepStrictEqual(told.map(({ data }) => [data.code, data.retryable]), [["too_many_processes", true]])
+      assert.strictEqual(told[0]?.turn_id, (yield* find(id)).turn?.id)
+      yield* agent.end({ state: "succeeded" })
+      yield* ended(id)
+      assert.deepStrictEqual(yield* lastTurn(id), { state: "succeeded" })
+    })
+)
+
+scenario("an agent that ran out of memory fails its turn as that, told before the turn's end", (world) =>
+  Effect.gen(function*() {
+    world.limitsMet = { outOfMemory: 0, tooManyProcesses: 0 }
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(say("m1", "I build"))
+    world.limitsMet = { outOfMemory: 1, tooManyProcesses: 0 }
+    yield* agent.crash()
+    yield* ended(id)
+    assert.deepStrictEqual((yield* events(id)).slice(-3).map(({ data, type }) => [type, "code" in data ? data.code : undefined]), [
+      ["sandbox.error", "out_of_memory"],
+      ["message.completed", undefined],
+      ["turn.completed", undefined]
+    ])
+    assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "out_of_memory", initiator: "policy" })
+    assert.strictEqual((yield* woken(world, id)).text, "Go on")
+  }))
+
 scenario("an agent that goes between two turns is resumed", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)

@@ -84,6 +84,14 @@ export interface BoxProcess {
   readonly exited: Effect.Effect<{ readonly code: number | null; readonly signal: string | null }>
 }
 
+/** How often the kernel kept a box to its limits, since the box was made. */
+export interface LimitsMet {
+  /** Programs that were ended because memory ran out. */
+  readonly outOfMemory: number
+  /** Processes and threads that were not started because there were as many as there may be. */
+  readonly tooManyProcesses: number
+}
+
 /** A provisioned box. Stopping the sandbox ends every process that was ever started in it. */
 export interface Box {
   readonly sandboxId: SandboxId
@@ -99,6 +107,8 @@ export interface Box {
    * Answers why it cannot, where nothing has changed; `null`: it is there. What runs already does not see it.
    */
   readonly overlay?: (wanted: KeptFolders) => Effect.Effect<string | null>
+  /** Grows only, while the box is there. Absent: the host cannot tell. */
+  readonly limitsMet?: Effect.Effect<LimitsMet>
 }
 
 /** Folders that a setup filled, in a file that a host of this machine can mount. */

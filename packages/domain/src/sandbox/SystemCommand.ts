@@ -3,6 +3,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { TokenCounts, Usage } from "../models/Usage.ts"
+import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
@@ -48,6 +49,8 @@ export type SystemCommand =
   }
   /** The agent took a message that steers, which waited for it. Ignored unless that turn is active. */
   | { readonly _tag: "RecordSteer"; readonly turnId: string; readonly messageId: string }
+  /** Programs of the sandbox met a limit of its box. Ignored unless that turn is active. */
+  | { readonly _tag: "ReportBoxLimit"; readonly turnId: string; readonly limit: BoxLimit }
   /** The agent sent a message larger than its driver reads, which ends the turn. */
   | { readonly _tag: "RefuseMessage"; readonly turnId: string }
   | {
@@ -195,6 +198,8 @@ export const decide = (
         data: { message_id: messageId, text: textOf(sandbox, messageId), author: { id: message.authorId } }
       }])
     }
+    case "ReportBoxLimit":
+      return Result.succeed(tell(sandbox, command.turnId, command.limit))
     case "RefuseMessage":
       return Result.succeed(sandbox.turn?.id === command.turnId ? endForMessage(sandbox) : [])
     case "ReportUsage":

@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import type { Uuid } from "../Ids.ts"
 import { addUsage, isSameSpent, type Spent } from "../models/Usage.ts"
 import type { AgentEvent, TurnEnd } from "./AgentRuntime.ts"
+import type { BoxLimit } from "./BoxLimit.ts"
 import { type Initiator, partId, type SandboxEventOf } from "./SandboxEvent.ts"
 import type { SystemCommand } from "./SystemCommand.ts"
 import { finishes, type TurnOutcome } from "./Turn.ts"
@@ -220,6 +221,10 @@ export const meter = (journal: TurnJournal, spent: Spent): TurnJournal => {
   const metered = { ...journal, metered: true }
   return ended || isSameSpent(spent, reported) ? metered : report(metered, { usage, tokens }, { _tag: "ReportUsage", usage, tokens })
 }
+
+/** The turn's programs met a limit of their box. */
+export const meet = (journal: TurnJournal, limit: BoxLimit): TurnJournal =>
+  journal.ended ? journal : push(journal, [{ _tag: "ReportBoxLimit", turnId: journal.turnId, limit }])
 
 /** Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once. */
 export const end = (journal: TurnJournal, { finish, tooLarge = false, ...ending }: Ending): TurnJournal => {

@@ -204,6 +204,7 @@ export const serve = (dataDir: string, settings: Readonly<Record<string, string>
   )
 
 export interface Worker {
+  readonly pid: number
   readonly kill: Effect.Effect<unknown>
   /** Its exit code. */
   readonly stop: Effect.Effect<number | null>
@@ -236,7 +237,7 @@ export const worker = (dataDir: string, databaseUrl: string, settings: Readonly<
               child.kill(signal)
               return exited
             })
-          resume(Effect.succeed({ kill: end("SIGKILL"), stop: end("SIGTERM") }))
+          resume(Effect.succeed({ pid: child.pid ?? 0, kill: end("SIGKILL"), stop: end("SIGTERM") }))
         }
       }
       child.stdout.on("data", listen)

@@ -6,6 +6,7 @@ import { type Server, until } from "../commands/SlipwayProcess.ts"
 export interface Told {
   readonly id: string
   readonly type: string
+  readonly turn_id?: string
   readonly data: { readonly [name: string]: unknown }
 }
 
@@ -17,6 +18,8 @@ interface Pull {
 export interface Api {
   readonly create: (body: object) => Effect.Effect<string>
   readonly send: (id: string, prompt: string) => Effect.Effect<void>
+  /** Waits for the turn that runs. */
+  readonly queue: (id: string, prompt: string) => Effect.Effect<void>
   readonly status: (id: string) => Effect.Effect<string>
   readonly log: (id: string) => Effect.Effect<ReadonlyArray<Told>>
   /** Waits for the n-th event of the type. */
@@ -31,7 +34,7 @@ export interface Api {
   readonly file: (id: string, path: string) => Effect.Effect<string>
 }
 
-export const make = ({ key, url }: Server): Api => {
+export const make = ({ key, url }: Pick<Server, "key" | "url">): Api => {
   const call = (address: string, body?: object) =>
     Effect.promise(() =>
       fetch(`${url}/api/public/v1/sandboxes${address}`, {
@@ -59,6 +62,7 @@ export const make = ({ key, url }: Server): Api => {
   return {
     create: (body) => Effect.map(json<{ readonly id: string }>("", { repos: [{ fullName: "acme/shop" }], ...body }), ({ id }) => id),
     send: (id, prompt) => Effect.asVoid(json(`/${id}/messages`, { prompt })),
+    queue: (id, prompt) => Effect.asVoid(json(`/${id}/messages`, { prompt, whenBusy: "queue" })),
     status: (id) => Effect.map(json<{ readonly status: string }>(`/${id}`), ({ status }) => status),
     log,
     event: (id, type, n = 1) => Effect.asVoid(until(log(id), (events) => events.filter((event) => event.type === type).length >= n)),

@@ -1,5 +1,13 @@
 /** A `SandboxHost` of boxes: what is the same whatever they are made of. */
-import { type Box, type BoxCommand, type BoxProcess, HostError, type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import {
+  type Box,
+  type BoxCommand,
+  type BoxProcess,
+  HostError,
+  type LimitsMet,
+  type Programs,
+  SandboxHost
+} from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Exit, Option, Schema, Scope, Stream } from "effect"
 import { existsSync } from "node:fs"
@@ -88,6 +96,8 @@ export interface Kind {
   start(launch: Launch): Effect.Effect<{ readonly process: BoxProcess; readonly end: Effect.Effect<void> }, HostError>
   /** Ends all that was ever started for the sandbox, by whatever worker of this service. */
   end(operation: HostError["operation"], sandboxId: SandboxId): Effect.Effect<void, HostError>
+  /** How often the kernel kept the sandbox's box to its limits, since it was made. Absent: it does not count that. */
+  readonly limitsMet?: (sandboxId: SandboxId) => Effect.Effect<LimitsMet>
   /** Gives back what a sandbox without processes holds beside its folder and its user. */
   discard(operation: HostError["operation"], sandboxId: SandboxId): Effect.Effect<void, HostError>
   /** Names of sandboxes of which more is left than a folder and a user. */
@@ -286,7 +296,14 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
         const wanted = { image, paths, tree: within(join(workspace, relative(WORKSPACE, tree))), home: within(folder.home) }
         return folders.overlay(sandboxId, wanted)
       })
-    const box = { sandboxId, workspace: WORKSPACE, home: folder.homeInBox, spawn, ...kind.showsMounts ? { overlay } : {} }
+    const box = {
+      sandboxId,
+      workspace: WORKSPACE,
+      home: folder.homeInBox,
+      spawn,
+      ...kind.showsMounts ? { overlay } : {},
+      ...kind.limitsMet === undefined ? {} : { limitsMet: kind.limitsMet(sandboxId) }
+    }
     const live: Live = { box, scope, running }
     lives.set(sandboxId, live)
     return live.box

@@ -5,6 +5,7 @@
  *
  * A launcher writes its own id into `procs` before it becomes the box, so nothing of it ever runs outside.
  */
+import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"
@@ -25,6 +26,8 @@ export interface Groups {
   readonly limits: ReadonlySet<Limit>
   /** Makes the group, or finds it; sets its limits. Answers the files that a process writes itself into. */
   create(name: string, limits: GroupLimits): Promise<ReadonlyArray<string>>
+  /** How often the kernel kept the group to its limits, since it was made. Nothing of a group that is not there. */
+  met(name: string): Promise<LimitsMet>
   /** Kills what is in it. Answers whether anything was. */
   kill(name: string): Promise<boolean>
   /** Removes an empty group. */
@@ -42,6 +45,9 @@ export interface NoGroups {
 const orElse = <A>(promise: Promise<A>, fallback: A): Promise<A> => promise.catch(() => fallback)
 
 const text = (file: string) => orElse(readFile(file, "utf8"), "")
+
+/** A counter in a file of `name value` lines. */
+const counted = async (file: string, name: string) => Number(new RegExp(`^${name} (\\d+)$`, "mu").exec(await text(file))?.[1] ?? 0)
 
 const isWritable = (path: string) => access(path, constants.W_OK).then(() => true, () => false)
 
@@ -141,6 +147,16 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
       if (memory !== undefined) await orElse(writeFile(join(memory, name, "memory.memsw.limit_in_bytes"), `${memoryBytes}`), undefined)
       return of(name).map((folder) => join(folder, "cgroup.procs"))
     },
+    met: async (name) => {
+      const counter = async (controller: string, file: string, counter: string) => {
+        const parent = parents.get(controller)
+        return parent === undefined ? 0 : counted(join(parent, name, file), counter)
+      }
+      return {
+        outOfMemory: await counter("memory", "memory.oom_control", "oom_kill"),
+        tooManyProcesses: await counter("pids", "pids.events", "max")
+      }
+    },
     kill: async (name) => (await Promise.all(of(name).map((folder) => killEach(join(folder, "cgroup.procs"))))).includes(true),
     remove: async (name) => {
       for (const folder of of(name)) await removeFolder(folder)
@@ -221,6 +237,10 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
         if (enabled.includes("cpu")) await set("cpu.max", `${quota(cpus)} ${CPU_PERIOD_MICROS}`)
         return [join(of(name), "cgroup.procs")]
       },
+      met: async (name) => ({
+        outOfMemory: await counted(join(of(name), "memory.events"), "oom_kill"),
+        tooManyProcesses: await counted(join(of(name), "pids.events"), "max")
+      }),
       kill: async (name) => {
         const killed = (await processesIn(join(of(name), "cgroup.procs"))).length > 0
         await orElse(writeFile(join(of(name), "cgroup.kill"), "1"), undefined)

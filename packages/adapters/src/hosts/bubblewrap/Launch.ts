@@ -120,6 +120,8 @@ interface Launch {
   readonly processors: string | null
   /** A process writes its id into each. */
   readonly groupFiles: ReadonlyArray<string>
+  /** Whether its group limits processes. */
+  readonly isGrouped: boolean
   readonly relay: Relay
   readonly strays: ReadonlyArray<number>
   readonly filterFile: string
@@ -129,10 +131,16 @@ interface Launch {
   readonly command: ReadonlyArray<string>
 }
 
+/**
+ * What a user may have beyond its sandbox's group where there is one. The kernel looks at the user first and counts nothing that it
+ * refuses there: so the group's limit is the one that is met, which it counts.
+ */
+const BEHIND_GROUP = 64
+
 /** The command line, program first. */
 export const commandLine = (launch: Launch): ReadonlyArray<string> => {
   const { limits, processors, relay: { mounts }, tools, user } = launch
-  const processes = `--nproc=${within("Max processes", limits.processes)}`
+  const processes = `--nproc=${within("Max processes", limits.processes + (launch.isGrouped ? BEHIND_GROUP : 0))}`
   return [
     // Outside of its group still, but nobody's program: it sees to it that the mounts are the box's alone.
     ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private"] as const),

@@ -115,6 +115,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         processors,
         relay,
         groupFiles: entrances.get(sandboxId) ?? [],
+        isGrouped: entrances.has(sandboxId) && !("reason" in groups) && groups.limits.has("processes"),
         strays,
         filterFile,
         argumentsFile,
@@ -160,6 +161,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       )
     }),
     start,
+    ..."reason" in groups ? {} : { limitsMet: (sandboxId) => Effect.promise(() => groups.met(sandboxId)) },
     end: Effect.fnUntraced(function*(operation, sandboxId) {
       // Two ways, neither of which trusts the other: the mark of what a worker started, and the user.
       const marked = yield* ProcessTable.killAll({

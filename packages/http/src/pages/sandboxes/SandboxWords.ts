@@ -69,6 +69,8 @@ const turnReason: Readonly<Record<string, string>> = {
   agent_lost: "The agent was lost. Send the message again.",
   turn_timeout: "It took too long.",
   output_limit: "The agent wrote more than a turn may.",
+  out_of_memory: "The sandbox ran out of memory, and its agent was ended. Send the message again.",
+  too_many_processes: "The sandbox had too many processes, and its agent was lost. Send the message again.",
   machine_lost: "The machine was lost, and with it what the turn had changed.",
   budget_exceeded: "What models may cost is used up. An operator can raise the budget.",
   no_credits: "The credits are used up."
