@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
+import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
 import { Hints } from "../src/Hints.ts"
 import { pageOf } from "../src/Page.ts"
@@ -55,6 +56,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     const maxActive = yield* MaxActiveSandboxes
     const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
     const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
+    const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
     const { keys, rows } = state
 
     const writable = (id: SandboxId, by: Writer) =>
@@ -194,7 +196,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     return Context.make(SandboxStore, store).pipe(
       Context.add(Board, BoardMemory.make(state)),
       Context.add(Leases, LeasesMemory.make(state, limits, hints)),
-      Context.add(Upkeep, UpkeepMemory.make(state, limits)),
+      Context.add(Upkeep, UpkeepMemory.make(state, limits, access)),
       Context.add(Checkpoints, CheckpointsMemory.make(state)),
       Context.add(Setups, SetupsMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))

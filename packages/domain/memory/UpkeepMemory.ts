@@ -1,15 +1,18 @@
 /** `Upkeep` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type { AccessStore } from "../src/access/AccessStore.ts"
 import { workOf } from "../src/sandbox/Leasing.ts"
 import type { Limits } from "../src/sandbox/Policy.ts"
 import { isSettled } from "../src/sandbox/Sandbox.ts"
 import { nextDeadline } from "../src/sandbox/TimeLimit.ts"
+import { live } from "../src/sandbox/Transition.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { isExpired, isHeld, type SandboxRows } from "./SandboxRows.ts"
 
-export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Service"] =>
+/** `access`: who knows which grants are revoked; `null`: none ever is. */
+export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: AccessStore["Service"] | null): Upkeep["Service"] =>
   Upkeep.of({
     now: DateTime.now,
 
@@ -26,8 +29,14 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits): Upkeep["Servi
           .map(({ id }) => id)
       })),
 
-    // Grants are not kept here.
-    ofRevokedGrants: () => Effect.succeed([]),
+    ofRevokedGrants: (limit) =>
+      access === null ? Effect.succeed([]) : Effect.map(access.listGrants, (grants) => {
+        const revoked = new Set(grants.filter(({ revokedAt }) => revokedAt !== null).map(({ id }) => id))
+        return Array.from(rows.values())
+          .filter(({ sandbox: { grantId, status } }) => revoked.has(grantId) && live.includes(status))
+          .slice(0, limit)
+          .map(({ sandbox }) => sandbox.id)
+      }),
 
     purgeEvents: (endedBefore, limit) =>
       Effect.sync(() => {

@@ -1,41 +1,55 @@
 /**
- * A seeded simulation of the whole service in one process: domain, stores, workers, machines, agents, source host and the
- * people who use them, under one scheduler and one clock, with calls that fail, come late or twice, and processes that are
- * killed at every step. After each step the rules must hold, and once nothing goes wrong any more everything must settle.
- * The same seed is the same run.
+ * A seeded simulation of the whole service in one process: domain, stores, workers, machines, agents, models, source host, the
+ * processes that answer people, the people who use them and the partners who are told, under one scheduler and one clock, with calls
+ * that fail, come late or twice, and processes that are killed at every step. After each step the rules must hold, and once nothing
+ * goes wrong any more everything must settle. In some seeds a month passes then. The same seed is the same run.
  */
 import type * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
+import * as AccessStoreMemory from "../memory/AccessStoreMemory.ts"
 import * as AgentRuntimeMemory from "../memory/AgentRuntimeMemory.ts"
+import * as AuditLogMemory from "../memory/AuditLogMemory.ts"
 import * as HintsMemory from "../memory/HintsMemory.ts"
 import * as IdsMemory from "../memory/IdsMemory.ts"
 import { MemoryDisk } from "../memory/MemoryDisk.ts"
 import { MemoryRepositories } from "../memory/MemoryRepositories.ts"
+import * as ModelGatewayMemory from "../memory/ModelGatewayMemory.ts"
 import * as PartnerStoreMemory from "../memory/PartnerStoreMemory.ts"
 import * as SandboxHostMemory from "../memory/SandboxHostMemory.ts"
 import * as SandboxStoreMemory from "../memory/SandboxStoreMemory.ts"
 import * as SourceHostMemory from "../memory/SourceHostMemory.ts"
+import * as SpendingMemory from "../memory/SpendingMemory.ts"
+import * as WebhookStoreMemory from "../memory/WebhookStoreMemory.ts"
 import * as WorkingTreesMemory from "../memory/WorkingTreesMemory.ts"
-import { Files } from "../src/files/Files.ts"
+import { Access } from "../src/access/Access.ts"
+import { AccessStore } from "../src/access/AccessStore.ts"
+import type { AuditLog } from "../src/access/AuditLog.ts"
+import type { MemberStore } from "../src/access/MemberStore.ts"
 import { WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { Hints } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
-import { Partners } from "../src/partner/Partners.ts"
+import { Budgets } from "../src/models/Budget.ts"
+import { type Model, ModelCatalogue, offlineDemo } from "../src/models/ModelCatalogue.ts"
+import type { ModelGateway } from "../src/models/ModelGateway.ts"
+import { Spending } from "../src/models/Spending.ts"
 import { PartnerStore } from "../src/partner/PartnerStore.ts"
+import { WebhookSender } from "../src/partner/WebhookSender.ts"
+import { WebhookStore } from "../src/partner/WebhookStore.ts"
 import { Publishing } from "../src/publishing/Publishing.ts"
 import { AgentRuntime } from "../src/sandbox/AgentRuntime.ts"
 import { Checkpoints } from "../src/sandbox/Checkpoints.ts"
 import { Leases, type Worker } from "../src/sandbox/Leases.ts"
 import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import { Sandboxes } from "../src/sandbox/Sandboxes.ts"
-import { SandboxEvents } from "../src/sandbox/SandboxEvents.ts"
 import { SandboxHost } from "../src/sandbox/SandboxHost.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { Setups } from "../src/sandbox/Setups.ts"
@@ -43,13 +57,18 @@ import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { Workers } from "../src/sandbox/Workers.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { SourceHost } from "../src/source/SourceHost.ts"
+import { accessOf, receiversOf, spendingOf, webhooksOf } from "./simulation/AccountPorts.ts"
 import { Chance } from "./simulation/Chance.ts"
 import { Faults } from "./simulation/Faults.ts"
-import { partner, person, REPOSITORIES, type Scene } from "./simulation/People.ts"
+import { MoneyWitness } from "./simulation/MoneyWitness.ts"
+import { DEAD, GRANTS, type Keyed, operator, partner, person, REPOSITORIES, revokeGrant, type Scene } from "./simulation/People.ts"
 import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storesOf, treesOf } from "./simulation/Ports.ts"
+import { RightsWitness } from "./simulation/RightsWitness.ts"
+import { clients, Servers } from "./simulation/Servers.ts"
 import { type Process, Timeline } from "./simulation/Timeline.ts"
 import { type Broken, Trace } from "./simulation/Trace.ts"
 import { type Disk, diskOf, TreesWitness } from "./simulation/TreesWitness.ts"
+import { WAITS, WebhookWitness } from "./simulation/WebhookWitness.ts"
 import { Witness } from "./simulation/Witness.ts"
 
 /** What a worker is given. */
@@ -60,11 +79,14 @@ export type WorkerPorts =
   | Ids
   | Publishing
   | Leases
+  | ModelGateway
   | SandboxHost
   | SandboxStore
   | Setups
   | SourceHost
   | Upkeep
+  | WebhookSender
+  | WebhookStore
   | Workers
   | WorkingTrees
 
@@ -75,6 +97,8 @@ export interface Options {
   readonly worker: (
     options: Worker & { readonly slots: number; readonly agentIdle: Duration.Duration }
   ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
+  /** That worker brings events to webhooks as well. Left out: nobody has any. */
+  readonly webhooks?: boolean
   /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
   readonly layers?: Partial<Layers>
   /** Keeps every line of the trace, not the last ones alone. */
@@ -84,8 +108,11 @@ export interface Options {
 /** The systems of a simulation, each replaceable. */
 export interface Layers {
   readonly hints: Layer.Layer<Hints>
+  readonly access: Layer.Layer<AccessStore | MemberStore, never, Ids | AuditLog>
   readonly store: Layer.Layer<SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers, never, Hints>
   readonly partners: Layer.Layer<PartnerStore, never, Ids>
+  readonly webhooks: Layer.Layer<WebhookStore, never, PartnerStore>
+  readonly spending: Layer.Layer<Spending>
   readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
   readonly host: Layer.Layer<SandboxHost, never, MemoryDisk>
   readonly agents: Layer.Layer<AgentRuntime, never, MemoryDisk>
@@ -94,8 +121,11 @@ export interface Layers {
 
 const memory: Layers = {
   hints: HintsMemory.layer,
+  access: AccessStoreMemory.layer,
   store: SandboxStoreMemory.layer,
   partners: PartnerStoreMemory.layer,
+  webhooks: WebhookStoreMemory.layer,
+  spending: SpendingMemory.layer,
   source: SourceHostMemory.layer,
   host: SandboxHostMemory.layer,
   agents: AgentRuntimeMemory.layer,
@@ -128,8 +158,32 @@ const limitsOf = (chance: Chance): Limits => ({
   release: Duration.seconds(chance.pick([60, 5])),
   turn: Duration.seconds(chance.pick([30, 6])),
   approval: Duration.seconds(chance.pick([8, 3])),
-  retention: Duration.days(30)
+  // In the midst of all that goes on, or a month later.
+  retention: chance.pick([Duration.days(30), Duration.days(30), Duration.seconds(50)])
 })
+
+/** A model that costs something: 3 to 15 micro-USD a token. The offline agent drives it, and asks it as an agent would. */
+const paidModel: Model = {
+  ...offlineDemo,
+  id: "paid/model",
+  offline: false,
+  upstream: {
+    protocol: "openai-chat",
+    baseUrl: "https://models.example/v1",
+    model: "model",
+    keyVariable: null,
+    prices: { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_000_000, output: 15_000_000 },
+    contextTokens: 100_000,
+    outputTokens: 10_000
+  }
+}
+
+/** A few requests to a model come to so much; micro-USD. */
+const budgetsOf = (chance: Chance) =>
+  chance.pick([{ sandbox: null, grant: null }, { sandbox: null, grant: null }, { sandbox: 12_000, grant: null }, {
+    sandbox: null,
+    grant: 30_000
+  }])
 
 /** How wrong a clock is set. */
 const skewOf = (chance: Chance): number => chance.pick([-25, -1, 1, 25]) * 3_600_000 + chance.between(-20_000, 20_000)
@@ -141,14 +195,16 @@ const TROUBLES = [
   [2, "workerStopped"],
   [1, "clockSet"],
   [1, "takenBack"],
-  [2, "machineLost"],
+  [3, "machineLost"],
   [2, "machineAway"],
   [2, "machineDrained"],
-  [2, "checkpointDamaged"]
+  [4, "checkpointDamaged"]
 ] as const
 
 /** Where the memory layers have working trees, each sandbox's below its id. */
 const WORK = "/memory/work/"
+
+const DAY = 86_400_000
 
 /** How long things go wrong. */
 const TROUBLE_MILLIS = 70_000
@@ -166,6 +222,9 @@ export const simulate = (options: Options): Result => {
   const layers = { ...memory, ...options.layers }
   const limits = limitsOf(chance)
   const agentIdle = Duration.millis(chance.pick([500, 3_000, 3_000, 60_000]))
+  const budgets = budgetsOf(chance)
+  const passesMonth = chance.is(0.15)
+  const losesGrant = chance.is(0.15)
   const started = new Map<Process, Started>()
   /** Those that are needed to tell how everything goes. */
   const immortal = new Set<Process>()
@@ -173,6 +232,7 @@ export const simulate = (options: Options): Result => {
     if (!process.alive) return
     process.alive = false
     trace.add(`${process.name} is killed`)
+    servers.died(process)
     for (const { agent, end } of started.get(process) ?? []) {
       agent.running = false
       timeline.run(Context.empty(), end)
@@ -189,7 +249,13 @@ export const simulate = (options: Options): Result => {
 
   const scope = Scope.makeUnsafe()
   const build = <A, E, R>(layer: Layer.Layer<A, E, R>, context: Context.Context<R>) =>
-    timeline.run(context, Effect.provideService(Layer.buildWithScope(layer, scope), Policy, limits))
+    timeline.run(
+      context,
+      Layer.buildWithScope(layer, scope).pipe(
+        Effect.provideService(Policy, limits),
+        Effect.provideService(Budgets, budgets)
+      )
+    )
 
   const world = timeline.process("world")
   immortal.add(world)
@@ -200,22 +266,39 @@ export const simulate = (options: Options): Result => {
   for (const name of REPOSITORIES) Context.get(repositories, MemoryRepositories).add(name, startOf(name))
   /** By worker. */
   const disks = new Map<string, Disk>()
+  const audit = build(AuditLogMemory.layer, Context.empty())
+  const rights = build(layers.access, Context.merge(ids, audit))
   const shared = build(
-    Layer.mergeAll(layers.store, layers.partners, layers.source),
-    Context.mergeAll(ids, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
+    Layer.mergeAll(layers.store, layers.partners, layers.source, layers.spending),
+    Context.mergeAll(ids, rights, repositories, Context.make(Hints, hintsOf(world, faults, timeline, hints)))
   )
+  const partners = Context.get(shared, PartnerStore)
+  const feedOf = (grantId: string) => timeline.run(Context.empty(), Effect.orDie(partners.feed(grantId, 0, 100_000)))
+  const rightsWitness = new RightsWitness(timeline, trace)
   const witness = new Witness({
     store: Context.get(shared, SandboxStore),
     leases: Context.get(shared, Leases),
+    upkeep: Context.get(shared, Upkeep),
     checkpoints: Context.get(shared, Checkpoints),
     diskOf: (worker) => disks.get(worker) ?? null,
     trees: new TreesWitness(trace, startOf, REPOSITORIES),
+    rights: rightsWitness,
+    money: new MoneyWitness(budgets, trace),
+    webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf }),
+    feedOf,
     ids: Context.get(ids, Ids),
     limits,
     timeline,
     trace
   })
   const { leases, store } = witness
+  const spending = witness.money.watch(Context.get(shared, Spending))
+  const webhooks = witness.webhooks.watch(Context.get(build(layers.webhooks, Context.mergeAll(shared, rights)), WebhookStore))
+  const operating = build(Access.layer, Context.mergeAll(ids, rights, Context.make(Hints, hintsOf(world, faults, timeline, hints))))
+  const grants = GRANTS.map((name) => ({
+    name,
+    id: timeline.run(operating, Effect.orDie(Access.use((access) => access.createGrant(name)))).grant.id
+  }))
 
   const buildSystems = () => build(Layer.mergeAll(layers.host, layers.trees).pipe(Layer.provideMerge(MemoryDisk.layer)), repositories)
   const machines = Array.from({ length: chance.pick([1, 2, 2, 3]) }, (_, i) => ({ name: `machine-${i + 1}`, systems: buildSystems() }))
@@ -227,7 +310,7 @@ export const simulate = (options: Options): Result => {
     const kept = {
       store,
       leases,
-      upkeep: Context.get(shared, Upkeep),
+      upkeep: witness.upkeep,
       checkpoints: witness.checkpointsOf(process),
       setups: Context.get(shared, Setups)
     }
@@ -240,16 +323,33 @@ export const simulate = (options: Options): Result => {
       !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
     const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
     const agents = Context.get(build(layers.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
+    const ledger = Context.make(Spending, spendingOf(process, faults, timeline.clock, spending))
+    const gateway = build(ModelGatewayMemory.layer, Context.merge(ids, ledger))
+    const access = Context.add(
+      rights,
+      AccessStore,
+      accessOf(process, faults, timeline.clock, Context.get(rights, AccessStore))
+    )
+    const ownHints = Context.make(Hints, hintsOf(process, faults, timeline, hints))
     return Context.mergeAll(
       ids,
-      Context.make(Hints, hintsOf(process, faults, timeline, hints)),
+      ledger,
+      gateway,
+      access,
+      build(Access.layer, Context.mergeAll(ids, access, ownHints)),
+      Context.make(WebhookStore, webhooksOf(process, faults, timeline.clock, webhooks)),
+      Context.make(WebhookSender, receiversOf(process, faults, witness.webhooks, (url) => url === DEAD)),
+      ownHints,
       storesOf(process, faults, kept, timeline.clock, witness),
       // What workers say of themselves decides nothing: nothing comes of it when that fails.
       Context.make(Workers, Context.get(shared, Workers)),
-      Context.make(PartnerStore, partnersOf(process, faults, Context.get(shared, PartnerStore))),
+      Context.make(PartnerStore, partnersOf(process, faults, partners)),
       Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
       Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
-      Context.make(AgentRuntime, agentsOf(process, faults, witness, disk, agents)),
+      Context.make(
+        AgentRuntime,
+        agentsOf(process, faults, witness, timeline, disk, Context.get(gateway, ModelGatewayMemory.MemoryModel), agents)
+      ),
       Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees)))
     )
   }
@@ -270,6 +370,7 @@ export const simulate = (options: Options): Result => {
       context,
       effect.pipe(
         Effect.provideService(Policy, limits),
+        Effect.provideService(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo, paidModel] }),
         Effect.provideService(Logger.CurrentLoggers, new Set([alarms]))
       )
     )
@@ -278,6 +379,26 @@ export const simulate = (options: Options): Result => {
   const mustNotFail = (exit: Exit.Exit<unknown, unknown>) => {
     if (Exit.isFailure(exit)) trace.breaks("nothing dies of a defect", describe(exit.cause))
   }
+
+  const clientele = timeline.process("people")
+  immortal.add(clientele)
+  const servers = new Servers({
+    count: chance.pick([1, 2, 2]),
+    timeline,
+    faults,
+    rights: rightsWitness,
+    people: clientele,
+    mint: (holder, grantId) => {
+      const grant = grants.find(({ id }) => id === grantId)?.name ?? ""
+      const minted = Access.use((access) => access.createKey({ grant, label: holder, scopes: ["sandboxes", "webhooks"], kind: "live" }))
+      const { key, record } = timeline.run(operating, Effect.orDie(minted))
+      return { id: record.id, key }
+    },
+    start: (process, main) => {
+      trace.add(`${process.name} starts`)
+      spawn(process, portsOf(process, machines[0]!), Effect.scoped(main), mustNotFail)
+    }
+  })
 
   // ---------------------------------------------------------------------------------------------------------------
   // Workers
@@ -327,16 +448,43 @@ export const simulate = (options: Options): Result => {
   // People and trouble
 
   const active = () => faults.on
-  const server = timeline.process("server")
-  immortal.add(server)
+  const office = timeline.process("operator")
+  immortal.add(office)
+  servers.startAll(() => 0)
   const moments = [agentIdle, limits.idle].map((duration) => Duration.toMillis(duration))
-  const scene: Scene = { chance: chance.fork(), witness, trace, active, moments }
+  const keyed: Array<Keyed> = []
+  const scene: Scene = {
+    chance: chance.fork(),
+    witness,
+    trace,
+    active,
+    moments,
+    servers,
+    keyed,
+    grants: grants.map(({ id }) => id),
+    paidModel: paidModel.id,
+    hasWebhooks: options.webhooks === true
+  }
   const people = Effect.all([...Array.from({ length: chance.between(1, 4) }, (_, n) => person(scene, n + 1)), partner(scene)], {
     concurrency: "unbounded",
     discard: true
   })
-  const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer)
-  spawn(server, portsOf(server, machines[0]!), Effect.provide(people, service), mustNotFail)
+  const asked = Context.merge(portsOf(clientele, machines[0]!), clients(servers))
+  spawn(clientele, asked, people, mustNotFail)
+  spawn(office, portsOf(office, machines[0]!), operator(scene, faults), mustNotFail)
+
+  /** Of the processes that answer: one is gone, those that were come back, a clock is set. */
+  const outages = Effect.gen(function*() {
+    const own = chance.fork()
+    while (faults.on) {
+      yield* Effect.sleep(own.between(200, 8_000))
+      if (!faults.on) return
+      servers.startAll((name) => faults.happens("clockSet", name) ? skewOf(own) : 0)
+      const up = servers.processes
+      if (up.length > 0 && own.is(0.5) && faults.happens("httpKilled", "http")) kill(own.pick(up))
+    }
+  })
+  spawn(world, Context.empty(), outages, mustNotFail)
 
   const trouble = Effect.gen(function*() {
     const own = chance.fork()
@@ -444,8 +592,20 @@ export const simulate = (options: Options): Result => {
     faults.on = false
     trace.add("from here on nothing goes wrong")
     const calmAt = timeline.now
+    rightsWitness.calmSince = calmAt
+    // All calls are answered by now, so what follows has to follow at once.
+    if (losesGrant) {
+      trace.count("grants revoked in calm")
+      const grant = chance.pick(scene.grants)
+      spawn(office, operating, Effect.delay(revokeGrant(scene, grant), chance.between(1, 4_000)), mustNotFail)
+    }
     const history: Array<ReadonlyMap<SandboxId, number>> = []
     for (;;) {
+      servers.startAll(() => 0)
+      for (const process of servers.processes) {
+        if (process.paused) timeline.resume(process)
+        process.skewMillis = 0
+      }
       for (const slot of slots) {
         if (slot.process?.paused === true) timeline.resume(slot.process)
         // One whose clock is wrong enforces nothing.
@@ -461,7 +621,93 @@ export const simulate = (options: Options): Result => {
       if (left === null && history.length > 6) break
       if (timeline.now - calmAt > SETTLED_MILLIS) return trace.breaks("everything settles", left ?? "")
     }
-    if (runUntil(timeline.now + 5_000)) witness.end()
+    if (!runUntil(timeline.now + 5_000)) return
+    over()
+    if (trace.broken === null && passesMonth) month()
+  }
+
+  /** What must be so of all that is over. */
+  const over = () => {
+    witness.end()
+    for (const { id } of grants) witness.money.end(id, timeline.run(Context.empty(), Effect.orDie(spending.of(id))))
+  }
+
+  /** Does it as people do, while time passes as it does. */
+  const done = (what: string, deed: Effect.Effect<unknown, unknown, Sandboxes | PartnerStore>): boolean => {
+    let isDone = false
+    spawn(clientele, asked, deed, (exit) => {
+      isDone = true
+      mustNotFail(exit)
+    })
+    const until = timeline.now + 60_000
+    while (!isDone && timeline.now < until) if (!runUntil(timeline.now + 500)) return false
+    if (!isDone) trace.breaks("everything settles", what)
+    return isDone && trace.broken === null
+  }
+
+  /** Everything stands still for so long. */
+  const leap = (millis: number) => {
+    timeline.now += millis
+    trace.add(`${(millis / DAY).toFixed(1)} days later`)
+    return runUntil(timeline.now + 20_000)
+  }
+
+  /** A month passes: a receiver that is gone is given up, keys answer for their time and no longer, and what had its time is forgotten. */
+  const month = () => {
+    trace.count("months")
+    const good = grants.filter(({ id }) => rightsWitness.isRevoked(id) === false)
+    const [first] = good
+    if (first !== undefined && options.webhooks === true && !givesUp(first.id)) return
+    if (!leap(29 * DAY - 4 * DAY)) return
+    const known = keyed.filter(({ by }) => good.some(({ id }) => id === by.grantId))
+    const again = ({ by, key, request }: Keyed) => Sandboxes.use((sandboxes) => sandboxes.create(by, request, key))
+    const replays = Effect.forEach(known, (one) =>
+      Effect.map(again(one), ({ replayed, sandbox }) => {
+        trace.count("keys that answered weeks later")
+        if (!replayed || sandbox.id !== one.id) trace.breaks("a key answers for 30 days", `${one.id}, ${sandbox.id}`)
+      }))
+    if (!done("creations are replayed", replays)) return
+    if (!leap(5 * DAY)) return
+    witness.forgetsKeys()
+    const old = Array.from(witness.sandboxes.keys())
+    const anew = Effect.forEach(known, (one) =>
+      Effect.flatMap(again(one), ({ replayed, sandbox }) => {
+        trace.count("keys that made anew")
+        if (replayed || old.includes(sandbox.id)) trace.breaks("after its time a key makes a sandbox anew", `${one.id}, ${sandbox.id}`)
+        return Sandboxes.use((sandboxes) => sandboxes.terminate(one.by, sandbox.id))
+      }))
+    if (!done("creations are made anew", anew)) return
+    const until = timeline.now + SETTLED_MILLIS
+    while (witness.unsettled() ?? orphan()) {
+      if (!runUntil(timeline.now + 1000)) return
+      if (timeline.now > until) return trace.breaks("everything settles", witness.unsettled() ?? orphan() ?? "")
+    }
+    witness.isForgotten(old)
+  }
+
+  /** An endpoint that nobody answers at: three days of attempts, and no more. */
+  const givesUp = (grantId: string): boolean => {
+    const at = timeline.now
+    const secret = { id: `00000000-0000-7000-8000-${String(options.seed).padStart(12, "0")}`, grantId, url: DEAD, types: null }
+    const registers = Effect.gen(function*() {
+      const createdAt = yield* DateTime.now
+      yield* webhooks.register({ ...secret, createdAt }, Redacted.make("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="))
+      const fact = {
+        type: "project.connected",
+        data: { claimId: secret.id, leadId: "lead", variant: "variant", occurredAt: createdAt, projectId: "p" }
+      } as const
+      const store = yield* PartnerStore
+      yield* store.record(Effect.succeed({ result: null, tell: [{ grantId, fact }] }), createdAt)
+    })
+    if (!done("an endpoint is registered", registers)) return false
+    for (const wait of WAITS) {
+      if (!runUntil(timeline.now + 3_000)) return false
+      timeline.now += wait * 1200 + 1000
+    }
+    if (!runUntil(timeline.now + 20_000)) return false
+    witness.webhooks.gaveUp(secret.id)
+    trace.add(`after ${((timeline.now - at) / DAY).toFixed(1)} days the endpoint is given up`)
+    return trace.broken === null
   }
 
   if (runUntil(timeline.now + TROUBLE_MILLIS)) calm()

@@ -8,7 +8,7 @@ export class Totals {
   steps = 0
   millis = 0
 
-  add({ counts, millis, steps }: Result): void {
+  add({ counts, millis, steps }: Pick<Result, "counts" | "millis" | "steps">): void {
     this.seeds += 1
     this.steps += steps
     this.millis += millis

@@ -53,7 +53,22 @@ export const FaultKind = [
   "workerKilled",
   "workerStopped",
   /** Somebody sets the clock of its machine, by seconds or by a day. */
-  "clockSet"
+  "clockSet",
+  /** A process that answers people is gone by itself, or right when it has done what it was asked and has not said so. */
+  "httpKilled",
+  "diedAnswering",
+  /** Whoever asks is cut off from who answers, which goes on. */
+  "connectionCut",
+  /** What somebody works with is good no longer. */
+  "keyRevoked",
+  "grantRevoked",
+  /** Whoever is to be told of an event does not answer, or answers that it has no time, that it cannot, or never more. */
+  "receiverSilent",
+  "receiverBusy",
+  "receiverFails",
+  "receiverGone",
+  /** It was told, and its answer is lost. */
+  "receiverCut"
 ] as const
 export type FaultKind = typeof FaultKind[number]
 
@@ -76,7 +91,8 @@ export interface Possible<E> {
 export class Faults {
   /** Off: everything is carried out at once, and answered. */
   on = true
-  readonly #chance: Chance
+  /** What the seed decides about those who are out of the service's hands. */
+  readonly chance: Chance
   readonly #trace: Trace
   readonly #timeline: Timeline
   readonly #network: Process
@@ -100,7 +116,7 @@ export class Faults {
     readonly until: number
   }) {
     const { chance, kill, mayDie, timeline, trace, until } = options
-    this.#chance = chance
+    this.chance = chance
     this.#trace = trace
     this.#timeline = timeline
     this.kill = kill
@@ -137,7 +153,17 @@ export class Faults {
       workerKilled: 1,
       workerCutOff: 0.02,
       workerStopped: 1,
-      clockSet: 1
+      clockSet: 1,
+      httpKilled: 1,
+      diedAnswering: 0.02,
+      connectionCut: 0.02,
+      keyRevoked: 1,
+      grantRevoked: 0.25,
+      receiverSilent: 0.05,
+      receiverBusy: 0.1,
+      receiverFails: 0.1,
+      receiverGone: 0.05,
+      receiverCut: 0.1
     }
     this.#likely = new Map(FaultKind.map((kind) => [kind, chance.is(0.6) ? Math.min(1, usual[kind] * much) : 0]))
   }
@@ -145,31 +171,36 @@ export class Faults {
   /** Whether this goes wrong now; counted when it does. */
   happens(kind: FaultKind, who: string): boolean {
     const likely = kind === "refused" && this.#isSick(who) ? this.#sickness : this.#likely.get(kind) ?? 0
-    if (!this.on || !this.#chance.is(likely)) return false
+    if (!this.on || !this.chance.is(likely)) return false
     this.#trace.count(kind)
     this.#trace.add(`${who}  [${kind}]`)
     return true
   }
 
+  /** One of them; mostly the first, while nothing goes wrong always. */
+  pick<A>(items: ReadonlyArray<A>): A {
+    return this.on ? this.chance.pick(items) : items[0]!
+  }
+
   /** Mostly short, sometimes longer than a lease. */
   millis(): number {
-    const drawn = this.#chance.is(0.7)
-      ? this.#chance.between(1, 50)
-      : this.#chance.is(0.8)
-      ? this.#chance.between(50, 5_000)
-      : this.#chance.between(5_000, 45_000)
+    const drawn = this.chance.is(0.7)
+      ? this.chance.between(1, 50)
+      : this.chance.is(0.8)
+      ? this.chance.between(50, 5_000)
+      : this.chance.between(5_000, 45_000)
     return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
   }
 
   /** Half of them longer than a lease. */
   longMillis(): number {
-    const drawn = this.#chance.is(0.5) ? this.#chance.between(50, 20_000) : this.#chance.between(30_000, 45_000)
+    const drawn = this.chance.is(0.5) ? this.chance.between(50, 20_000) : this.chance.between(30_000, 45_000)
     return Math.max(1, Math.min(drawn, this.#until - this.#timeline.now))
   }
 
   /** After how many chunks of a checkpoint something happens to it; it has four or a few more. */
   chunks(): number {
-    return this.#chance.between(1, 5)
+    return this.chance.between(1, 5)
   }
 
   /** A call of the process to a port. A killed process makes none. */
@@ -180,9 +211,9 @@ export class Faults {
       // In the middle of a sandbox's life, where it matters.
       if (name.includes(" by lease ") && this.happens("workerCutOff", who)) process.cutOffUntil = this.#timeline.now + this.longMillis()
       const kind = this.#isCutOff(process, name)
-        ? this.#chance.is(0.5) ? "refused" : "underWay"
-        : this.on && possible.error !== undefined && this.#isSick(who) && this.#chance.is(this.#sickness)
-        ? this.#chance.is(0.7) ? "refused" : "answerLost"
+        ? this.chance.is(0.5) ? "refused" : "underWay"
+        : this.on && possible.error !== undefined && this.#isSick(who) && this.chance.is(this.#sickness)
+        ? this.chance.is(0.7) ? "refused" : "answerLost"
         : this.#draw(process, name, possible)
       if (kind !== null) this.#trace.count(kind)
       if (kind === "answerLost") this.#trace.count(`answers lost of ${name.split(" ", 1)[0]}`)
@@ -233,7 +264,7 @@ export class Faults {
   #draw<E>(process: Process, name: string, { error, isOwn, repeatable }: Possible<E>): FaultKind | null {
     if (!this.on) return null
     // The other ports are called far less often.
-    let at = this.#chance.next() / (name.startsWith("store.") ? 1 : 5)
+    let at = this.chance.next() / (name.startsWith("store.") ? 1 : 5)
     for (const kind of FaultKind.slice(0, 8)) {
       if ((at -= this.#likely.get(kind) ?? 0) >= 0) continue
       const isPossible = kind === "refused" || kind === "answerLost" ?

@@ -5,11 +5,13 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { Access } from "../../src/access/Access.ts"
 import type { Principal } from "../../src/access/Principal.ts"
 import { Files } from "../../src/files/Files.ts"
 import type { PartnerFact } from "../../src/partner/PartnerEvent.ts"
 import { Partners } from "../../src/partner/Partners.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
+import { Webhooks } from "../../src/partner/Webhooks.ts"
 import { Publishing } from "../../src/publishing/Publishing.ts"
 import type { ApprovalDecision } from "../../src/sandbox/Approval.ts"
 import { CreateSandbox } from "../../src/sandbox/CreateSandbox.ts"
@@ -21,19 +23,25 @@ import { IdempotencyKey } from "../../src/sandbox/schema/Idempotency.ts"
 import type { WhenBusy } from "../../src/sandbox/Waiting.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import type { Chance } from "./Chance.ts"
+import type { Faults } from "./Faults.ts"
+import { OpenStreams, type Servers } from "./Servers.ts"
 import type { Trace } from "./Trace.ts"
 import type { Reader, Witness } from "./Witness.ts"
 
 /** What the people of a simulation work on. */
 export const REPOSITORIES = ["acme/shop", "acme/site"] as const
-/** For whom they work. */
-const GRANTS = ["grant-1", "grant-2"] as const
+/** The names of those for whom they work. */
+export const GRANTS = ["grant-1", "grant-2"] as const
 
-const principalOf = (grantId: string): Principal => ({
-  credential: { _tag: "Key", keyId: `key of ${grantId}` },
+/** Where nobody ever answers. */
+export const DEAD = "https://dead.example/"
+
+/** Whoever holds a key of this name. Which key that is the servers know, and what it opens they find out. */
+const principalOf = (holder: string, grantId: string): Principal => ({
+  credential: { _tag: "Key", keyId: holder },
   grantId,
-  organizationId: `organization of ${grantId}`,
-  userId: "user_1",
+  organizationId: "",
+  userId: "",
   scopes: new Set(["sandboxes"]),
   test: false
 })
@@ -43,10 +51,26 @@ export interface Scene {
   readonly chance: Chance
   readonly witness: Witness
   readonly trace: Trace
+  readonly servers: Servers
+  /** For whom they work, by id. */
+  readonly grants: ReadonlyArray<string>
+  /** The model that costs something; the default is free. */
+  readonly paidModel: string
+  readonly hasWebhooks: boolean
+  /** What was asked for under a key, to be asked for again when that is long ago. */
+  readonly keyed: Array<Keyed>
   /** Whether people still ask for things; they go on reading in any case. */
   readonly active: () => boolean
   /** How long after a turn something of its sandbox ends by itself; milliseconds. */
   readonly moments: ReadonlyArray<number>
+}
+
+/** A creation that had a key. */
+export interface Keyed {
+  readonly by: Principal
+  readonly request: CreateSandbox
+  readonly key: Option.Option<IdempotencyKey>
+  readonly id: SandboxId
 }
 
 const decodeRequest = Schema.decodeSync(CreateSandbox)
@@ -89,7 +113,7 @@ export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
   const chance = scene.chance.fork()
   const sandboxes = yield* Sandboxes
   const asking = patiently(chance)
-  const by = principalOf(chance.pick(GRANTS))
+  const by = principalOf(`person-${n}`, chance.pick(scene.grants))
   const must = (rule: string, holds: boolean, detail: string) => {
     if (!holds) trace.breaks(rule, detail)
   }
@@ -99,17 +123,23 @@ export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
       ? REPOSITORIES.map((fullName) => ({ fullName }))
       : [{ fullName: chance.is(0.04) ? "acme/gone" : chance.pick(REPOSITORIES) }],
     prompt: script(chance, n),
-    toolApprovalMode: chance.is(0.6) ? "prompt" : "auto"
+    toolApprovalMode: chance.is(0.6) ? "prompt" : "auto",
+    ...(chance.is(0.5) ? { model: scene.paidModel } : {})
   })
   const key = chance.is(0.8) ? Option.some(IdempotencyKey.make(`key-${chance.between(1, 2)}-${n}`)) : Option.none()
   const create = asking(sandboxes.create(by, request, key))
-  const both = yield* Effect.all([create, ...(Option.isSome(key) && chance.is(0.4) ? [create] : [])], { concurrency: 2 })
+  const both = yield* Effect.all([create, ...(Option.isSome(key) && chance.is(0.4) ? [create] : [])], { concurrency: 2 }).pipe(
+    Effect.catchTag("BudgetExceeded", () => Effect.succeed(null))
+  )
+  if (both === null) return
   const id = both[0].sandbox.id
   must(
     "equal requests with one key have one sandbox",
     both.every(({ sandbox }) => sandbox.id === id),
     both.map(({ sandbox }) => sandbox.id).join()
   )
+
+  if (Option.isSome(key)) scene.keyed.push({ by, request, key, id })
 
   const replay = Effect.gen(function*() {
     if (Option.isNone(key)) return
@@ -122,7 +152,7 @@ export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
   yield* owner(scene, { by, id, repos: request.repos, n, asked: { forks: 0, prompts: 0 }, more: [[1, replay]] })
 }, Effect.scoped)
 
-type Deed = Effect.Effect<unknown, unknown, Files | Publishing | SandboxEvents | Sandboxes | Scope.Scope>
+type Deed = Effect.Effect<unknown, unknown, Publishing | Sandboxes | Scope.Scope>
 
 interface Owned {
   readonly by: Principal
@@ -138,13 +168,12 @@ interface Owned {
 
 /** What a person does with a sandbox, as long as things go wrong; two readers follow it for ever. */
 const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n, repos }: Owned) {
-  const { active, moments, trace, witness } = scene
+  const { active, grants, moments, servers, trace, witness } = scene
   const chance = scene.chance.fork()
   const sandboxes = yield* Sandboxes
   const publishing = yield* Publishing
-  const files = yield* Files
   const asking = patiently(chance)
-  const stranger = principalOf(GRANTS.find((grantId) => grantId !== by.grantId) ?? "")
+  const stranger = principalOf(`stranger-${n}`, grants.find((grantId) => grantId !== by.grantId) ?? "")
   const must = (rule: string, holds: boolean, detail: string) => {
     if (!holds) trace.breaks(rule, detail)
   }
@@ -195,7 +224,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     const prompt = script(chance, 100 * n + ++asked.prompts)
     const key = chance.is(0.6) ? Option.some(IdempotencyKey.make(`message-${asked.prompts}`)) : Option.none()
     const busy = whenBusy === "reject" ? "TurnActive" : "QueueFull"
-    const sent = yield* unless(asking(sandboxes.sendMessage(by, id, prompt, key, whenBusy)), "SandboxNotRunning", busy)
+    const sent = yield* unless(asking(sandboxes.sendMessage(by, id, prompt, key, whenBusy)), "SandboxNotRunning", "BudgetExceeded", busy)
     if (sent === null) return false
     trace.add(`person-${n} sent ${sent.turnId} (${whenBusy}): ${sent.outcome}`)
     witness.seen(id)
@@ -256,7 +285,10 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
   )
 
   const look = unless(
-    Effect.suspend(() => asking(files.list(by, id, { repo: chance.pick(repos).fullName, path: "" }))),
+    Effect.suspend(() => {
+      const repo = chance.pick(repos).fullName
+      return asking(servers.ask(by, `files ${id}`, (own) => Files.use((files) => files.list(own, id, { repo, path: "" }))))
+    }),
     "AgentDisconnected",
     "FileNotFound",
     "SandboxNotRunning"
@@ -277,12 +309,19 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
   })
 
   const trespass = Effect.gen(function*() {
+    if (witness.rights.isRevoked(stranger.grantId) !== false) return
     const refused = yield* Effect.all([
       Effect.flip(asking(sandboxes.get(stranger, id))),
       Effect.flip(asking(sandboxes.terminate(stranger, id))),
       Effect.flip(asking(sandboxes.messages(stranger, id, { after: 0, limit: 10 }))),
-      Effect.flip(asking(files.list(stranger, id, { repo: undefined, path: "" }))),
-      Effect.flip(asking(SandboxEvents.use((events) => events.list(stranger, id, { after: 0, limit: 10 }))))
+      Effect.flip(
+        asking(servers.ask(stranger, `files ${id}`, (own) => Files.use((files) => files.list(own, id, { repo: undefined, path: "" }))))
+      ),
+      Effect.flip(
+        asking(
+          servers.ask(stranger, `log ${id}`, (own) => SandboxEvents.use((events) => events.list(own, id, { after: 0, limit: 10 })))
+        )
+      )
     ])
     must(
       "nothing of one grant is visible to another",
@@ -294,7 +333,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
   /** At the moment when its agent or the sandbox itself is about to end, or the lease is given back. */
   const wake = Effect.suspend(() => {
     const { idleSince = null } = witness.seen(id)?.state ?? {}
-    const at = (idleSince?.epochMilliseconds ?? 0) + chance.pick(moments) + chance.between(-30, 60)
+    const at = (idleSince ?? 0) + chance.pick(moments) + chance.between(-30, 60)
     return Effect.andThen(
       Effect.flatMap(DateTime.now, (now) => Effect.sleep(Math.max(0, Math.min(at - now.epochMilliseconds, 10_000)))),
       Effect.suspend(() =>
@@ -317,7 +356,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
       prompt: script(chance, 1000 * n + asked.forks),
       ...(chance.is(0.5) ? {} : { checkpoint: checkpointOf() })
     }
-    const forking = unless(asking(sandboxes.fork(by, id, request, key)), "CheckpointNotFound", "NoCheckpoint")
+    const forking = unless(asking(sandboxes.fork(by, id, request, key)), "BudgetExceeded", "CheckpointNotFound", "NoCheckpoint")
     const [one, other] = yield* Effect.all([forking, chance.is(0.3) ? forking : Effect.succeed(null)], { concurrency: 2 })
     if (one === null) return
     must("equal requests with one key have one sandbox", other === null || other.sandbox.id === one.sandbox.id, `${one.sandbox.id}`)
@@ -352,77 +391,189 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     }
   })
 
-  yield* Effect.all([deeds, decider, decider, reader(chance, trace, witness, by, id), reader(chance, trace, witness, by, id)], {
+  yield* Effect.all([deeds, decider, decider, reader(scene, chance, by, id), reader(scene, chance, by, id)], {
     concurrency: "unbounded"
   })
 })
 
 /** Follows a log for ever, with connections that are cut, and holds what it gets against what was written. */
-const reader = Effect.fnUntraced(function*(chance: Chance, trace: Trace, witness: Witness, by: Principal, id: SandboxId) {
-  const events = yield* SandboxEvents
-  const place: Reader = { id, cursor: chance.is(0.5) ? null : 0 }
+const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Principal, id: SandboxId) {
+  const { servers, trace, witness } = scene
+  const place: Reader = { id, grantId: by.grantId, cursor: chance.is(0.5) ? null : 0 }
   const name = `reader-${witness.readers.push(place)}`
 
   const take = (entries: ReadonlyArray<{ readonly seq: number; readonly wire: string }>) => {
     for (const { seq, wire } of entries) {
+      // What was forgotten before it was read: 0 is the oldest that is kept.
+      if (place.cursor === 0) place.cursor = Math.min(seq - 1, witness.seen(id)?.purged ?? 0)
       if (seq !== (place.cursor ?? 0) + 1) trace.breaks("a reader gets every event once, in order", `${id}: ${seq} after ${place.cursor}`)
       if (wire !== witness.seen(id)?.wires[seq - 1]) trace.breaks("a reader gets what was written", `${id}: ${wire}`)
       place.cursor = seq
     }
   }
 
-  const connection = Effect.gen(function*() {
-    trace.add(`${name} of ${id} after ${place.cursor}`)
-    const following = yield* events.follow(by, id, place.cursor)
-    if (following.nothingLeft) return "ended"
-    // As a server's own beat does: a lost hint costs a second.
-    yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(1000), Effect.sync(following.wake))))
-    const cutAfter = chance.is(0.3) ? chance.between(1, 6) : Number.POSITIVE_INFINITY
-    yield* following.frames.pipe(
-      Stream.take(cutAfter),
-      Stream.runForEach((frame) =>
-        Effect.sync(() => {
-          if (frame._tag === "Snapshot") place.cursor = frame.sandbox.lastSeq
-          if (frame._tag === "Entries") take(frame.entries)
-        })
+  /** Served as a server does it: with a beat of its own, so that a lost hint costs a second, and until the right to it is gone. */
+  const connection = servers.ask(by, `stream ${id} after ${place.cursor}`, (own, isHeard) =>
+    Effect.gen(function*() {
+      const events = yield* SandboxEvents
+      const key = own.credential._tag === "Key" ? own.credential.keyId : ""
+      trace.add(`${name} of ${id} after ${place.cursor}`)
+      const following = yield* events.follow(own, id, place.cursor)
+      if (following.nothingLeft) {
+        const { lastSeq } = following.sandbox
+        if (place.cursor !== lastSeq && (place.cursor !== 0 || witness.seen(id)?.purged !== lastSeq)) {
+          trace.breaks("a reader hears of every event that is kept", `${id}: nothing after ${place.cursor} of ${lastSeq}`)
+        }
+        place.cursor = lastSeq
+        return "ended"
+      }
+      yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(1000), Effect.sync(following.wake))))
+      const cutAfter = chance.is(0.3) ? chance.between(1, 6) : Number.POSITIVE_INFINITY
+      const frames = following.frames.pipe(
+        Stream.take(cutAfter),
+        Stream.takeWhile(isHeard),
+        Stream.runForEach((frame) =>
+          Effect.sync(() => {
+            if (frame._tag !== "Idle") witness.rights.streams(key, by.grantId, `${name} ${frame._tag}`)
+            if (frame._tag === "Snapshot") place.cursor = frame.sandbox.lastSeq
+            if (frame._tag === "Entries") take(frame.entries)
+          })
+        )
       )
-    )
-    trace.count("connections cut or ended")
-    return "again"
-  })
+      yield* Effect.raceFirst(frames, OpenStreams.use((streams) => streams.untilRevoked(own)))
+      trace.count("connections cut or ended")
+      return "again"
+    }))
 
   for (;;) {
-    const end = yield* Effect.catchTag(Effect.scoped(connection), "StoreUnavailable", () => Effect.succeed("again"))
+    const end = yield* Effect.suspend(() => connection).pipe(
+      Effect.catchTag("StoreUnavailable", () => Effect.succeed("again")),
+      Effect.catchTag("CursorExpired", () =>
+        Effect.sync(() => {
+          trace.count("cursors that expired")
+          const { purged = 0 } = witness.seen(id) ?? {}
+          if (place.cursor === null || place.cursor === 0 || place.cursor >= purged) {
+            trace.breaks("a cursor expires with the events behind it", `${id}: ${place.cursor}, forgotten are ${purged}`)
+          }
+          place.cursor = null
+          return "again"
+        }))
+    )
     do yield* seconds(chance, 3)
     while (end === "ended" && witness.seen(id)?.state.lastSeq === place.cursor)
   }
 })
 
-/** Tells facts to the feeds, some twice, and reads them in pages. */
-export const partner = Effect.fnUntraced(function*({ active, chance: shared, trace }: Scene) {
+/** Takes a grant back, however often it takes. */
+export const revokeGrant = Effect.fnUntraced(function*({ chance, trace, witness }: Scene, grant: string) {
+  const access = yield* Access
+  const done = witness.rights.revokes(grant)
+  yield* patiently(chance)(access.revokeGrant(grant))
+  trace.add(`the grant ${grant} is revoked`)
+  done()
+})
+
+/** Whoever runs the service takes keys and grants back, in the middle of all that goes on. */
+export const operator = Effect.fnUntraced(function*(scene: Scene, faults: Faults) {
+  const { active, grants, servers, trace, witness } = scene
+  const chance = scene.chance.fork()
+  const access = yield* Access
+  const asking = patiently(chance)
+  while (active()) {
+    yield* seconds(chance, 25)
+    if (!active()) break
+    const holder = servers.holders.length === 0 ? null : chance.pick(servers.holders)
+    const key = holder === null ? null : servers.keyOf(holder)
+    if (chance.is(0.3) && faults.happens("grantRevoked", "operator")) {
+      yield* revokeGrant(scene, chance.pick(grants))
+    } else if (key !== null && faults.happens("keyRevoked", "operator")) {
+      const done = witness.rights.revokes(key.id)
+      yield* asking(access.revokeKey(key.id))
+      trace.add(`the key ${key.id} of ${holder} is revoked`)
+      done()
+    }
+  }
+})
+
+/** Tells facts to the feeds, some twice, reads them in pages, and has them brought to receivers of its own. */
+export const partner = Effect.fnUntraced(function*({ active, chance: shared, grants, hasWebhooks, servers, trace, witness }: Scene) {
   const chance = shared.fork()
   const store = yield* PartnerStore
   const partners = yield* Partners
   const asking = patiently(chance)
-  const told = new Map<string, Set<string>>(GRANTS.map((grantId) => [grantId, new Set()]))
+  const { rights, webhooks } = witness
+  const told = new Map<string, Set<string>>(grants.map((grantId) => [grantId, new Set()]))
+  const types = ["task.started", "project.connected"] as const
   const fact = (taskId: string, occurredAt: DateTime.Utc): PartnerFact => ({
     type: "task.started",
     data: { claimId: "01890a5d-ac96-774b-bcce-b302099a8057", leadId: "lead", variant: "variant", occurredAt, taskId, projectId: null }
   })
+  const isGood = (grantId: string) => rights.isRevoked(grantId) === false
+  const asPartner = <A, E>(
+    grantId: string,
+    name: string,
+    request: (webhooks: Webhooks["Service"], grantId: string) => Effect.Effect<A, E>
+  ) => servers.ask(principalOf(`partner of ${grantId}`, grantId), name, (own) => Webhooks.use((webhooks) => request(webhooks, own.grantId)))
+  let receivers = 0
+
+  const register = Effect.fnUntraced(function*(grantId: string) {
+    const url = `https://receiver-${++receivers}.example/`
+    yield* asking(
+      asPartner(
+        grantId,
+        "register",
+        (webhooks, own) => webhooks.register(own, { url, types: chance.is(0.7) ? null : [chance.pick(types)] })
+      )
+    ).pipe(
+      Effect.catchTag("TooManyEndpoints", () => Effect.void)
+    )
+  })
+
+  /** What a partner may do about one of its endpoints. */
+  const manage = Effect.fnUntraced(function*(grantId: string) {
+    const own = webhooks.endpoints.filter((endpoint) => endpoint.grantId === grantId && !endpoint.isRemoved)
+    if (own.length === 0) return
+    const { id } = chance.pick(own)
+    const deed = chance.weighted([[3, "enable"], [1, "remove"], [1, "rotate"], [2, "redeliver"]] as const)
+    const manages = asPartner(grantId, `${deed} ${id}`, (webhooks, own): Effect.Effect<unknown, { readonly _tag: string }> => {
+      switch (deed) {
+        case "remove":
+          return webhooks.remove(own, id)
+        case "rotate":
+          return webhooks.rotateSecret(own, id)
+        case "redeliver":
+          return Effect.flatMap(
+            Effect.sync(() => witness.feedOf(grantId)),
+            (events) => events.length === 0 ? Effect.void : webhooks.redeliver(own, id, chance.pick(events).id)
+          )
+        default:
+          return webhooks.enable(own, id)
+      }
+    })
+    yield* Effect.catch(asking(manages), ({ _tag }) =>
+      Effect.sync(() => {
+        // A removal whose answer was lost is done.
+        if (_tag !== "EndpointNotFound") trace.breaks("nobody is refused without a reason", `${deed} of a webhook: ${_tag}`)
+      }))
+  })
+
   for (let n = 1; active(); n++) {
     yield* seconds(chance, 6)
     const at = yield* DateTime.now
-    const tell = GRANTS.filter(() => chance.is(0.6)).map((grantId) => ({
+    const good = grants.filter(isGood)
+    if (hasWebhooks && good.length > 0 && chance.is(0.2)) yield* register(chance.pick(good)).pipe(Effect.timeoutOption("20 seconds"))
+    if (good.length > 0 && chance.is(0.4)) yield* manage(chance.pick(good)).pipe(Effect.timeoutOption("20 seconds"))
+    const tell = grants.filter(() => chance.is(0.6)).map((grantId) => ({
       grantId,
       fact: fact(`${grantId}-${chance.between(Math.max(1, n - 2), n)}`, at)
     }))
     yield* asking(store.record(Effect.succeed({ result: null, tell }), at))
     for (const { fact, grantId } of tell) if (fact.type === "task.started") told.get(grantId)?.add(fact.data.taskId)
   }
-  for (const grantId of GRANTS) {
+  for (const grantId of grants.filter(isGood)) {
     const seen: Array<string> = []
     for (let after = 0;;) {
-      const { events, nextCursor } = yield* asking(partners.feed(principalOf(grantId), { after, limit: 3 }))
+      const { events, nextCursor } = yield* asking(partners.feed(principalOf(`partner of ${grantId}`, grantId), { after, limit: 3 }))
       for (const event of events) {
         if (event.sequence !== ++after) trace.breaks("a feed counts from 1 without gaps", `${grantId}: ${event.sequence}`)
         if (event.type === "task.started") seen.push(event.data.taskId)
@@ -434,6 +585,14 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, tra
     const expected = [...told.get(grantId) ?? []].toSorted().join()
     if (seen.toSorted().join() !== expected) {
       trace.breaks("a feed tells each fact of its grant once", `${grantId}: ${seen.join()} for ${expected}`)
+    }
+  }
+  // Nobody waits for days: what failed is tried again at once.
+  for (;;) {
+    yield* Effect.sleep(2_000)
+    for (const { grantId, id, isRemoved, url } of webhooks.endpoints) {
+      if (url === DEAD || isRemoved || !isGood(grantId) || !webhooks.isBehind(id)) continue
+      yield* Effect.ignore(asking(asPartner(grantId, `enable ${id}`, (webhooks, own) => webhooks.enable(own, id))))
     }
   }
 })

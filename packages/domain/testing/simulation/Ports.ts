@@ -5,6 +5,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import type { MemoryModel } from "../../memory/ModelGatewayMemory.ts"
 import { CannotSave, CloneFailed, PushFailed, TreesUnavailable, WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
@@ -310,7 +311,8 @@ export const hostOf = (
       for (const agent of witness.seen(id)?.agents ?? []) if (agent.machine === machine) agent.running = false
     })
   return SandboxHost.of({
-    isolation: host.isolation,
+    // Agents may have models that cost something.
+    isolation: "bubblewrap",
     programs: host.programs,
     provision: (options) =>
       Effect.map(
@@ -342,7 +344,9 @@ export const agentsOf = (
   process: Process,
   faults: Faults,
   witness: Witness,
+  timeline: Timeline,
   disk: Disk,
+  model: MemoryModel["Service"],
   runtime: AgentRuntime["Service"]
 ): AgentRuntime["Service"] =>
   AgentRuntime.of({
@@ -360,6 +364,27 @@ export const agentsOf = (
       const session = yield* runtime.open(options)
       if (faults.happens("answerLost", `${process.name} agent.open ${id}`)) return yield* failure("open")
       const { steer } = session
+      /** As any agent does before it says something. A request is the gateway's from then on, whatever becomes of who asked. */
+      const asksModel = Effect.suspend(() => {
+        const { access } = options
+        if (access === null) return Effect.void
+        const { chance } = faults
+        const requests = Effect.gen(function*() {
+          for (let left = chance.between(1, 3); left > 0; left--) {
+            const tokens = {
+              input: chance.between(50, 1500),
+              cachedInput: chance.between(0, 50),
+              cacheWrite: 0,
+              output: chance.between(1, 300)
+            }
+            const answered = faults.on ? Effect.sleep(chance.between(1, 900)) : Effect.void
+            if ((yield* model.ask(access, tokens, answered)) !== "served") return
+          }
+        })
+        return Effect.callback<void>((resume) => {
+          timeline.spawn(process, Context.empty(), requests).addObserver(() => resume(Effect.void))
+        })
+      })
       let turn = ""
       const watched: AgentSession = {
         ...session,
@@ -380,20 +405,23 @@ export const agentsOf = (
             witness.trees.works(id, process, true)
             const stops = Effect.sync(() => witness.trees.works(id, process, false))
             return Effect.ensuring(
-              session.prompt({
-                turnId,
-                text,
-                ...(onBegin === undefined ? {} : { onBegin }),
-                onEvent: (event) =>
-                  Effect.suspend(() => {
-                    if (!process.alive) return Effect.never
-                    if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
-                      witness.approved(id, event.callId, true)
-                    }
-                    if (event._tag === "MessageSteered") witness.steered(id, turnId, event.messageId)
-                    return onEvent(event)
-                  })
-              }),
+              Effect.andThen(
+                asksModel,
+                session.prompt({
+                  turnId,
+                  text,
+                  ...(onBegin === undefined ? {} : { onBegin }),
+                  onEvent: (event) =>
+                    Effect.suspend(() => {
+                      if (!process.alive) return Effect.never
+                      if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
+                        witness.approved(id, event.callId, true)
+                      }
+                      if (event._tag === "MessageSteered") witness.steered(id, turnId, event.messageId)
+                      return onEvent(event)
+                    })
+                })
+              ),
               stops
             )
           }),

@@ -58,9 +58,12 @@ export class QueueWitness {
   readonly #toldGone = new Map<string, number>()
   readonly #timeline: Timeline
   readonly #trace: Trace
+  readonly #isTooExpensive: (id: SandboxId) => boolean
 
-  constructor(timeline: Timeline, trace: Trace) {
+  /** `isTooExpensive`: whether a request of this sandbox to its model was refused for money. */
+  constructor(timeline: Timeline, trace: Trace, isTooExpensive: (id: SandboxId) => boolean) {
     this.#timeline = timeline
+    this.#isTooExpensive = isTooExpensive
     this.#trace = trace
   }
 
@@ -153,10 +156,11 @@ export class QueueWitness {
   #cancelled(id: SandboxId, known: Known, { data }: SandboxEventOf<"message.cancelled">): void {
     const { message_id: message, reason } = data
     this.#trace.count(`messages cancelled (${reason})`)
-    // Nobody here has a budget, and none says too much.
+    // None says too much.
     this.#rule(
-      "a message that waits is cancelled by who takes it back, or by the end of its sandbox",
-      reason === "sandbox_ended" || reason === "command" && known.unwanted.has(message),
+      "a message that waits is cancelled by who takes it back, by the end of its sandbox, or for want of money",
+      reason === "sandbox_ended" || reason === "command" && known.unwanted.has(message) ||
+        reason === "budget_exceeded" && this.#isTooExpensive(id),
       `${id} ${message}: ${reason}`
     )
     if (reason === "sandbox_ended") known.swept = true

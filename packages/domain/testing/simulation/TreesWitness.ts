@@ -3,10 +3,11 @@
  * rule is broken. It never asks the code that is under test.
  */
 import { remembered } from "../../memory/AgentRuntimeMemory.ts"
-import type { Creation, Sandbox } from "../../src/sandbox/Sandbox.ts"
+import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../../src/sandbox/SandboxEvent.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import type { Process } from "./Timeline.ts"
+import type { Told } from "./Told.ts"
 import type { Trace } from "./Trace.ts"
 
 /** All files of a sandbox's trees on one disk, as text that is equal for equal files. */
@@ -118,10 +119,10 @@ export class TreesWitness {
     if (prompts.length > 0) this.#trace.count("conversations that went on")
   }
 
-  /** Takes note of an event. `fence`: of the newest lease. */
-  record(before: Sandbox, event: SandboxEvent, fence: number): void {
-    const { id } = before
-    const known = this.#known.get(id) ?? this.#first(before)
+  /** Takes note of an event. `before`: what the events before it say; `fence`: of the newest lease. */
+  record(before: Told, event: SandboxEvent, fence: number): void {
+    const { id } = before.creation
+    const known = this.#known.get(id) ?? this.#first(before.creation)
     this.#known.set(id, known)
     switch (event.type) {
       case "turn.started":
@@ -151,7 +152,12 @@ export class TreesWitness {
     }
   }
 
-  #checkpoint({ id, checkpoint: newest }: Sandbox, { data }: SandboxEventOf<"sandbox.checkpoint">, known: Known, fence: number): void {
+  #checkpoint(
+    { creation: { id }, checkpoint: newest }: Told,
+    { data }: SandboxEventOf<"sandbox.checkpoint">,
+    known: Known,
+    fence: number
+  ): void {
     known.owes = false
     const { checkpoint } = data
     if (checkpoint === undefined) {
@@ -174,8 +180,8 @@ export class TreesWitness {
     known.files = files
   }
 
-  #restored(before: Sandbox, { data }: SandboxEventOf<"sandbox.restored">, known: Known): void {
-    const { id, origin, restoring } = before
+  #restored(before: Told, { data }: SandboxEventOf<"sandbox.restored">, known: Known): void {
+    const { creation: { id, origin }, restoring } = before
     const { cause, checkpoint, damaged = [] } = data
     this.#trace.count(checkpoint === undefined ? "restores that failed" : `restored (${cause})`)
     if (damaged.length > 0) this.#trace.count("damaged checkpoints passed over")
@@ -215,7 +221,7 @@ export class TreesWitness {
   }
 
   /** Those from which any machine can go on with it. */
-  #readable({ checkpoint, id, origin }: Sandbox): ReadonlyArray<number> {
+  #readable({ checkpoint, creation: { id, origin } }: Told): ReadonlyArray<number> {
     if (checkpoint === 0 && origin !== null) return this.damaged.has(`${origin.sandboxId}/${origin.checkpoint}`) ? [] : [0]
     return Array.from({ length: checkpoint }, (_, i) => i + 1).filter((number) => !this.damaged.has(`${id}/${number}`))
   }

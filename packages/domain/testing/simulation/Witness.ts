@@ -1,6 +1,7 @@
 /**
  * Sees every call as it is carried out, below all faults, and says which rule it breaks. It knows what the log says, who
- * holds which lease and which agents run; it never asks the code that is under test.
+ * holds which lease and which agents run. What must be it reads off the tables of docs/decisions.md, which it has in words of its own
+ * (`Told`, `Claims`, `TimeTable`, `LogLaws`): it never asks the rules that are under test. It knows `evolve`, to hold stores against it.
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -11,17 +12,16 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import type { Ids } from "../../src/Ids.ts"
-import { type Approval, approvalOf } from "../../src/sandbox/Approval.ts"
+import type { PartnerEvent } from "../../src/partner/PartnerEvent.ts"
 import { Checkpoints } from "../../src/sandbox/Checkpoints.ts"
 import type { CommandResult } from "../../src/sandbox/Command.ts"
-import { Leases, LEASE_SECONDS, type Lease } from "../../src/sandbox/Leases.ts"
-import { workOf } from "../../src/sandbox/Leasing.ts"
+import { Leases, type Lease, type Leased } from "../../src/sandbox/Leases.ts"
 import type { Limits } from "../../src/sandbox/Policy.ts"
-import { isUnderWay, type Creation, evolve, initial, isSettled, type Sandbox } from "../../src/sandbox/Sandbox.ts"
-import { changesRevision, type SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
+import { type Creation, evolve, initial, type Sandbox } from "../../src/sandbox/Sandbox.ts"
+import type { SandboxEvent } from "../../src/sandbox/SandboxEvent.ts"
 import { SandboxStore } from "../../src/sandbox/SandboxStore.ts"
 import { fromWire } from "../../src/sandbox/schema/SandboxEvent.ts"
-import { isActive, turnId } from "../../src/sandbox/Turn.ts"
+import { Upkeep } from "../../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import type { PullRequest } from "../../src/source/PullRequest.ts"
 import type { RepoName } from "../../src/source/RepoRef.ts"
@@ -31,14 +31,18 @@ import {
   policyApprovesAsTold,
   queueIsKept,
   statusesAreReachable,
-  turnsAreReachable,
-  usageIsAsTold
+  turnsAreReachable
 } from "../LogLaws.ts"
 import { broughtByTime, TimeTable } from "../TimeTable.ts"
+import { Claims } from "./Claims.ts"
+import type { MoneyWitness } from "./MoneyWitness.ts"
 import { QueueWitness } from "./QueueWitness.ts"
+import type { RightsWitness } from "./RightsWitness.ts"
 import type { Process, Timeline } from "./Timeline.ts"
+import { isChange, Told } from "./Told.ts"
 import type { Trace } from "./Trace.ts"
 import type { Disk, TreesWitness } from "./TreesWitness.ts"
+import type { WebhookWitness } from "./WebhookWitness.ts"
 
 /** One process of an agent. */
 export interface RunningAgent {
@@ -54,14 +58,25 @@ interface Seen {
   /** Writes under way, and whether the log was read since the last one. */
   writers: number
   looked: boolean
-  state: Sandbox
+  /** When the first of them began, and of those that were read last; epoch milliseconds. */
+  writingSince: number
+  wroteSince: number
+  /** By the tables. */
+  readonly state: Told
+  /** By the rules that wrote it, to be held against what is stored, to the last field. */
+  replayed: Sandbox
   /** As the store gave it last. */
   stored: Sandbox | null
+  /** How many of its events were forgotten. */
+  purged: number
+  /** What it was told to have used last, micro-USD. */
+  cost: number
   /** Of every event, as every reader gets it. */
   readonly wires: Array<string>
   /** Those that change the revision. */
   readonly changes: Array<SandboxEvent>
-  readonly approvals: Map<string, Approval>
+  /** Those that were resolved. */
+  readonly approvals: Map<string, { readonly outcome: string; readonly by: string; readonly reason?: string | undefined }>
   readonly messages: Array<{ readonly id: string; readonly text: string }>
   readonly texts: Map<string, string>
   readonly turns: Map<string, string>
@@ -89,8 +104,12 @@ interface Seen {
 /** A reader's place in a log. `null`: it has nothing yet. */
 export interface Reader {
   readonly id: SandboxId
+  readonly grantId: string
   cursor: number | null
 }
+
+/** How long a lease lasts; milliseconds. */
+const LEASE = 30_000
 
 /** A stall may have made a process late; what it does in the first moments after one is no fault of its own. */
 const AFTER_A_STALL = 5_000
@@ -109,6 +128,12 @@ export class Witness {
   readonly mustEnd = new Set<SandboxId>()
   readonly trees: TreesWitness
   readonly queue: QueueWitness
+  readonly rights: RightsWitness
+  readonly money: MoneyWitness
+  readonly webhooks: WebhookWitness
+  /** All that a grant's feed has. */
+  readonly feedOf: (grantId: string) => ReadonlyArray<PartnerEvent>
+  readonly #claims: Claims
   /** Since when, by process and sandbox. */
   readonly #rested = new Map<string, number>()
   readonly #made = new Map<string, { id: SandboxId; times: number }>()
@@ -116,6 +141,7 @@ export class Witness {
   readonly #lookedFor = new Map<string, number>()
   readonly #store: SandboxStore["Service"]
   readonly #leases: Leases["Service"]
+  readonly #upkeep: Upkeep["Service"]
   readonly #checkpoints: Checkpoints["Service"]
   readonly #diskOf: (worker: string) => Disk | null
   readonly #ids: Ids["Service"]
@@ -126,10 +152,15 @@ export class Witness {
   constructor(options: {
     readonly store: SandboxStore["Service"]
     readonly leases: Leases["Service"]
+    readonly upkeep: Upkeep["Service"]
     readonly checkpoints: Checkpoints["Service"]
     /** Of the machine on which this worker was started. */
     readonly diskOf: (worker: string) => Disk | null
     readonly trees: TreesWitness
+    readonly rights: RightsWitness
+    readonly money: MoneyWitness
+    readonly webhooks: WebhookWitness
+    readonly feedOf: (grantId: string) => ReadonlyArray<PartnerEvent>
     readonly ids: Ids["Service"]
     readonly limits: Limits
     readonly timeline: Timeline
@@ -137,10 +168,20 @@ export class Witness {
   }) {
     this.#store = options.store
     this.#leases = options.leases
+    this.#upkeep = options.upkeep
+    this.#claims = new Claims(Duration.toMillis(options.limits.lost))
     this.#checkpoints = options.checkpoints
     this.#diskOf = options.diskOf
     this.trees = options.trees
-    this.queue = new QueueWitness(options.timeline, options.trace)
+    this.rights = options.rights
+    this.money = options.money
+    this.webhooks = options.webhooks
+    this.feedOf = options.feedOf
+    this.queue = new QueueWitness(
+      options.timeline,
+      options.trace,
+      (id) => options.money.wasRefused(id, this.sandboxes.get(id)?.creation.grantId ?? "")
+    )
     this.#ids = options.ids
     this.#limits = options.limits
     this.#timeline = options.timeline
@@ -232,53 +273,47 @@ export class Witness {
       take: (by, room) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
-          return Effect.tap(leases.take(by, room), (leased) =>
-            Effect.sync(() => {
-              for (const { lease: { fence, sandboxId }, moved, sandbox } of leased) {
-                const seen = this.seen(sandboxId)
-                if (seen === undefined) continue
-                this.#rule(
-                  "a sandbox is leased to one worker at a time",
-                  seen.heldUntil <= this.#timeline.now,
-                  `${sandboxId} to ${by.worker}`
-                )
-                this.#rule("each lease has a higher fence", fence > seen.fence, `${sandboxId}: ${fence} after ${seen.fence}`)
-                this.#rule("no worker is given a sandbox that needs none", workOf(sandbox) !== null, sandboxId)
-                this.#rule(
-                  "a worker is told whether its machine has the files",
-                  seen.home === null || (moved === null) === (seen.home === by.machine),
-                  `${sandboxId} of ${seen.home}, to ${by.machine}: ${moved}`
-                )
-                this.#trace.add(`${by.worker} has the lease ${fence} of ${sandboxId}`)
-                this.#trace.count("leases")
-                if (fence > 1) this.#trace.count("takeovers")
-                if (moved !== null) this.#trace.count("takeovers elsewhere")
-                seen.fence = fence
-                seen.machine = by.machine
-                seen.worker = by.worker
-                this.trees.leased(sandboxId, this.#diskOf(by.worker), moved === null)
-                seen.heldUntil = asked + LEASE_SECONDS * 1000
-              }
-            }))
+          this.#lookAtAll()
+          const answered = this.#claims.begins()
+          const expected = this.#claims.expected(by.machine, room, asked)
+          return leases.take(by, room).pipe(
+            Effect.tap((leased) =>
+              Effect.sync(() => {
+                this.#lookAtAll()
+                const after = this.#claims.expected(by.machine, room, this.#timeline.now)
+                if (expected !== null && after?.version === expected.version && this.#timeline.now === asked) {
+                  this.#isGiven(by.worker, leased.map(({ sandbox }) => sandbox.id), expected.ids)
+                }
+                for (const one of leased) this.#leased(by, one, asked)
+              })
+            ),
+            Effect.onExit(() => Effect.sync(answered))
+          )
         }),
       renew: (held) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
           const stale = held.filter((lease) => this.#isStale(lease))
-          return Effect.tap(leases.renew(held), (kept) =>
-            Effect.sync(() => {
-              for (const lease of kept) {
-                this.#rule("an old lease is not renewed", !stale.includes(lease), lease.sandboxId)
-                const seen = this.seen(lease.sandboxId)
-                // One that was given back in the meantime stays so.
-                if (seen !== undefined && seen.heldUntil > 0) seen.heldUntil = Math.max(seen.heldUntil, asked + LEASE_SECONDS * 1000)
-              }
-            }))
+          const answered = this.#claims.begins()
+          return leases.renew(held).pipe(
+            Effect.tap((kept) =>
+              Effect.sync(() => {
+                for (const lease of kept) {
+                  this.#rule("an old lease is not renewed", !stale.includes(lease), lease.sandboxId)
+                  this.#claims.renewed(lease.sandboxId, { least: asked, most: this.#timeline.now })
+                  const seen = this.seen(lease.sandboxId)
+                  // One that was given back in the meantime stays so.
+                  if (seen !== undefined && seen.heldUntil > 0) seen.heldUntil = Math.max(seen.heldUntil, asked + LEASE)
+                }
+              })
+            ),
+            Effect.onExit(() => Effect.sync(answered))
+          )
         }),
       endLeases: (machine) =>
         Effect.suspend(() => {
           for (const seen of this.sandboxes.values()) if (seen.machine === machine) seen.heldUntil = 0
-          return leases.endLeases(machine)
+          return this.#ends(leases.endLeases(machine), (at) => this.#claims.endedOn(machine, at))
         }),
       arrived: (lease) =>
         Effect.suspend(() => {
@@ -289,27 +324,43 @@ export class Witness {
       rest: (lease) =>
         Effect.suspend(() => {
           const stale = this.#isStale(lease)
-          return Effect.tap(leases.rest(lease), (rested) =>
-            Effect.sync(() => {
-              this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
-              const seen = this.seen(lease.sandboxId)
-              if (!rested || seen === undefined) return
-              this.#trace.count("rests")
-              seen.heldUntil = 0
-              const { worker } = seen
-              this.#rule(
-                "nothing of a sandbox runs while it is at rest",
-                seen.agents.every(({ owner, running }) => !running || owner.name !== worker),
-                `${lease.sandboxId}, of ${worker}`
-              )
-            }))
+          const seen = this.seen(lease.sandboxId)
+          const needed = seen?.state.need ?? null
+          const seq = seen?.state.lastSeq
+          return this.#ends(
+            Effect.tap(leases.rest(lease), (rested) =>
+              Effect.sync(() => {
+                this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
+                const seen = this.seen(lease.sandboxId)
+                if (seen === undefined) return
+                if (seen.writers === 0 && seen.state.lastSeq === seq) {
+                  this.#rule("a sandbox rests when it needs no worker", rested === (needed === null), `${lease.sandboxId} needs ${needed}`)
+                }
+                if (!rested) return
+                this.#trace.count("rests")
+                seen.heldUntil = 0
+                const { worker } = seen
+                this.#rule(
+                  "nothing of a sandbox runs while it is at rest",
+                  seen.agents.every(({ owner, running }) => !running || owner.name !== worker),
+                  `${lease.sandboxId}, of ${worker}`
+                )
+              })),
+            (at, rested) => {
+              if (rested) this.#claims.ended(lease.sandboxId, at)
+            }
+          )
         }),
       release: (lease, options) =>
         Effect.suspend(() => {
           const seen = this.seen(lease.sandboxId)
-          if (seen?.fence === lease.fence) seen.heldUntil = 0
-          return leases.release(lease, options)
+          const isCurrent = seen?.fence === lease.fence
+          if (isCurrent) seen.heldUntil = 0
+          return this.#ends(leases.release(lease, options), (at) => {
+            if (isCurrent) this.#claims.ended(lease.sandboxId, at, options?.mayMove === true)
+          })
         }),
+      drain: (machine, isDraining) => this.#ends(leases.drain(machine, isDraining), (at) => this.#claims.drained(machine, isDraining, at)),
       saveAgentSession: (lease, session) =>
         Effect.suspend(() => {
           const stale = this.#isStale(lease)
@@ -317,6 +368,113 @@ export class Witness {
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         })
     })
+  }
+
+  /** What was asked of the leases, and when it was done. */
+  #ends<A, E>(self: Effect.Effect<A, E>, done: (at: { readonly least: number; readonly most: number }, result: A) => void) {
+    return Effect.suspend(() => {
+      const least = this.#timeline.now
+      const answered = this.#claims.begins()
+      return self.pipe(
+        Effect.tap((result) => Effect.sync(() => done({ least, most: this.#timeline.now }, result))),
+        Effect.onExit(() => Effect.sync(answered))
+      )
+    })
+  }
+
+  #leased(
+    { machine, worker }: { readonly machine: string; readonly worker: string },
+    { lease: { fence, sandboxId }, moved }: Leased,
+    asked: number
+  ): void {
+    const seen = this.seen(sandboxId)
+    if (seen === undefined) return
+    const { now } = this.#timeline
+    this.#rule("a sandbox is leased to one worker at a time", seen.heldUntil <= now, `${sandboxId} to ${worker}`)
+    this.#rule("each lease has a higher fence", fence > seen.fence, `${sandboxId}: ${fence} after ${seen.fence}`)
+    this.#rule(
+      "a worker is told whether its machine has the files",
+      seen.home === null || (moved === null) === (seen.home === machine),
+      `${sandboxId} of ${seen.home}, to ${machine}: ${moved}`
+    )
+    this.#trace.add(`${worker} has the lease ${fence} of ${sandboxId}`)
+    this.#trace.count("leases")
+    if (fence > 1) this.#trace.count("takeovers")
+    if (moved !== null) this.#trace.count("takeovers elsewhere")
+    seen.fence = fence
+    seen.machine = machine
+    seen.worker = worker
+    this.trees.leased(sandboxId, this.#diskOf(worker), moved === null)
+    seen.heldUntil = asked + LEASE
+    this.#claims.taken(sandboxId, machine, { least: asked, most: now })
+  }
+
+  /** Nothing happened between question and answer, so it is known who had to be given. */
+  #isGiven(worker: string, given: ReadonlyArray<SandboxId>, expected: ReadonlyArray<SandboxId>): void {
+    if (given.length > 0) this.#trace.count("claims that were foreseen")
+    const idle = given.filter((id) => (this.sandboxes.get(id)?.state.need ?? null) === null)
+    this.#rule("no worker is given a sandbox that needs none", idle.length === 0, `${idle.join()} to ${worker}`)
+    this.#rule(
+      "whoever waits longest is given first, and grants take turns",
+      given.toSorted().join() === expected.toSorted().join(),
+      `${worker} was given ${given.join()}, not ${expected.join()}`
+    )
+  }
+
+  /** What is done for all sandboxes together, watched. */
+  get upkeep(): Upkeep["Service"] {
+    const upkeep = this.#upkeep
+    return Upkeep.of({
+      ...upkeep,
+      due: (limit) =>
+        Effect.suspend(() => {
+          const before = this.#duesNow()
+          const { now } = this.#timeline
+          return Effect.tap(upkeep.due(limit), ({ ids }) =>
+            Effect.sync(() => {
+              const after = this.#duesNow()
+              if (before === null || after === null || now !== this.#timeline.now || before.version !== after.version) return
+              if (ids.length > 0) this.#trace.count("limits that were foreseen")
+              const moments = ids.map((id) => this.sandboxes.get(id)?.table.next ?? Infinity)
+              this.#rule(
+                "what is due is told, the oldest first",
+                ids.length === Math.min(limit, before.ids.length) && moments.every((at, i) => i === 0 || at >= moments[i - 1]!) &&
+                  (moments.at(-1) ?? 0) <= now,
+                `${ids.join()}, due are ${before.ids.join()}`
+              )
+            }))
+        }),
+      purgeEvents: (endedBefore, limit) => Effect.tap(upkeep.purgeEvents(endedBefore, limit), () => Effect.sync(() => this.#forgets()))
+    })
+  }
+
+  /** What is due now, the oldest first; `null`: somebody writes. */
+  #duesNow(): { readonly version: string; readonly ids: ReadonlyArray<SandboxId> } | null {
+    this.#lookAtAll()
+    const all = Array.from(this.sandboxes).filter(([, { state }]) => state.lastSeq > 0)
+    if (all.some(([, { writers }]) => writers > 0)) return null
+    const due = all.flatMap(([id, { table }]) => table.next !== null && table.next <= this.#timeline.now ? [{ id, at: table.next }] : [])
+    return {
+      version: all.map(([, { state }]) => state.lastSeq).join(),
+      ids: due.toSorted((a, b) => a.at - b.at).map(({ id }) => id)
+    }
+  }
+
+  /** Whatever was forgotten had ended long enough ago. */
+  #forgets(): void {
+    for (const [id, seen] of this.sandboxes) {
+      const purged = this.#timeline.run(Context.empty(), this.#store.purged(id))
+      if (purged === seen.purged) continue
+      seen.purged = purged
+      this.#trace.count("logs forgotten")
+      const { isOver, lastSeq, status, statusAt } = this.seen(id)?.state ?? seen.state
+      const until = statusAt + Duration.toMillis(this.#limits.retention)
+      this.#rule(
+        "the log of a sandbox is kept for its time after its end",
+        isOver && until <= this.#timeline.now && purged <= lastSeq,
+        `${id} ${status}: kept until ${until}, forgotten at ${this.#timeline.now}`
+      )
+    }
   }
 
   /** The checkpoints as this process has them, watched. */
@@ -344,14 +502,19 @@ export class Witness {
     return Effect.suspend(() => {
       const seen = this.sandboxes.get(id)
       if (seen === undefined) return self
-      seen.writers += 1
+      if (seen.writers++ === 0) seen.writingSince = this.#timeline.now
       return Effect.onExit(self, () =>
         Effect.sync(() => {
           seen.writers -= 1
+          seen.wroteSince = seen.writingSince
           seen.looked = false
           this.#look(id)
         }))
     })
+  }
+
+  #lookAtAll(): void {
+    for (const id of this.sandboxes.keys()) this.#look(id)
   }
 
   #isStale({ fence, sandboxId }: Lease): boolean {
@@ -400,22 +563,27 @@ export class Witness {
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
       this.trees.record(seen.state, event, seen.fence)
-      seen.state = evolve(seen.state, event, at)
+      seen.state.record(event, at.epochMilliseconds)
+      seen.replayed = evolve(seen.replayed, event, at)
       this.queue.record(id, event, seq)
       this.#passes(seen, event, at.epochMilliseconds)
       seen.table.record(event, at)
       this.#record(seen, event)
     }
     this.queue.settled(id)
+    const difference = seen.state.differs(found.value)
+    this.#rule("the stored sandbox is what its log says", difference === null, `${id}: ${difference}`)
     this.#rule(
-      "the stored sandbox is what its log says",
-      Equal.equals(found.value, seen.state),
-      `${id}: stored ${JSON.stringify(found.value)}, by the log ${JSON.stringify(seen.state)}`
+      "the stored sandbox is what the events made of it",
+      Equal.equals(found.value, seen.replayed),
+      `${id}: stored ${JSON.stringify(found.value)}, by the log ${JSON.stringify(seen.replayed)}`
     )
-    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce, policyApprovesAsTold, queueIsKept, usageIsAsTold]) {
-      this.#law(id, () => law(seen.changes, seen.state))
+    const since = seen.writers > 0 ? seen.writingSince : seen.wroteSince
+    this.#claims.told(id, seen.state, Math.min(since, this.#timeline.now), this.#timeline.now)
+    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce, policyApprovesAsTold, queueIsKept]) {
+      this.#law(id, () => law(seen.changes, found.value))
     }
-    this.#law(id, () => turnsAreReachable(seen.changes, seen.state, (n) => seen.turnIds[n - 1] ??= turnId(this.#ids, id, n)))
+    this.#law(id, () => turnsAreReachable(seen.changes, found.value, (n) => seen.turnIds[n - 1] ??= this.#ids.derive(`${id}/turn/${n}`)))
   }
 
   /** Time brings what is due, and the first of it first. */
@@ -440,13 +608,13 @@ export class Witness {
 
   #record(seen: Seen, event: SandboxEvent): void {
     const { id } = seen.creation
-    if (changesRevision[event.type]) {
+    if (isChange(event)) {
       seen.changes.push(event)
       this.#trace.add(`    ${id} #${seen.state.lastSeq} ${event.type} ${JSON.stringify(event.data)}`)
     }
     switch (event.type) {
       case "approval.resolved":
-        seen.approvals.set(event.data.approval_id, approvalOf(event))
+        seen.approvals.set(event.data.approval_id, event.data)
         this.#trace.count(`approvals resolved by ${event.data.by}`)
         return
       case "sandbox.restored":
@@ -468,6 +636,10 @@ export class Witness {
       case "turn.completed":
         this.#trace.count(`turns ${event.data.state}`)
         if (event.data.reason === "agent_lost") this.#trace.count("turns lost")
+        if (event.data.reason === "budget_exceeded") {
+          this.#trace.count("turns that a budget ended")
+          this.#rule("a turn that a budget ends was refused something", this.money.wasRefused(id), `${id} ${event.turn_id}`)
+        }
         return
       case "message.updated":
         if (event.data.kind !== "text") return
@@ -476,7 +648,12 @@ export class Witness {
         return
       case "sandbox.status":
         if (event.data.previous === null) this.#trace.count("sandboxes")
+        if (event.data.reason === "grant_revoked") this.rights.ended(id, seen.creation.grantId)
         this.#trace.count(`sandboxes ${event.data.status}${event.data.reason === null ? "" : ` (${event.data.reason})`}`)
+        return
+      case "usage.updated":
+        this.money.told(id, seen.cost, event.data.usage.costMicroUsd)
+        seen.cost = event.data.usage.costMicroUsd
         return
       case "pull_request.updated":
         this.#trace.count(`publications ${event.data.error?.code ?? event.data.action_state}`)
@@ -525,7 +702,7 @@ export class Witness {
     const seen = this.seen(id)
     if (seen === undefined) return
     // Whoever stood still meanwhile may not know yet that its lease is another's.
-    if (seen.worker === process.name && seen.state.turn?.id === turn && isActive(seen.state.turn)) this.trees.prompted(id, turn, disk)
+    if (seen.worker === process.name && seen.state.turn?.id === turn && seen.state.isActive) this.trees.prompted(id, turn, disk)
     this.#rule("a prompt is handed to one agent once", !seen.prompted.has(turn), `${id} ${turn}`)
     this.#rule("an agent is given prompts that were sent", seen.turns.has(turn), `${id} ${turn}`)
     seen.prompted.set(turn, process)
@@ -601,13 +778,15 @@ export class Witness {
   /** Time limits and readers keep up once calls go through. `latest`: the newest event of each sandbox some seconds ago. */
   keepsUp(latest: ReadonlyMap<SandboxId, number>): void {
     const late = this.#timeline.now - 5_000
-    for (const [id, { heldUntil, prompted, state, table, worker }] of this.sandboxes) {
+    for (const [id, { creation, heldUntil, prompted, state, table, worker }] of this.sandboxes) {
       const process = prompted.get(state.turn?.id ?? "")
       this.queue.keepsUp(id, process?.alive === true && process.name === worker && heldUntil > this.#timeline.now)
       const { next } = table
+      this.rights.keepsUp(id, creation.grantId, state.status, state.statusAt)
       this.#rule("a time limit is applied when it has come", next === null || next > late, `${id} ${JSON.stringify(table.dues)}`)
     }
-    for (const { cursor, id } of this.readers) {
+    for (const { cursor, grantId, id } of this.readers) {
+      if (this.rights.isRevoked(grantId) !== false) continue
       const behind = latest.get(id) ?? 0
       this.#rule("a reader hears of every event within seconds", cursor !== null && cursor >= behind, `${id}: ${cursor} of ${behind}`)
     }
@@ -618,25 +797,24 @@ export class Witness {
     const { now } = this.#timeline
     const lost = Duration.toMillis(this.#limits.lost)
     for (const [id, seen] of this.sandboxes) {
-      const { owesCheckpoint, publications, restoring, status, turn } = seen.state
-      const isAtIt = status === "running" && isActive(turn)
-      const isErrand = status === "terminating" ||
-        status === "running" && (owesCheckpoint || restoring !== null || publications.some(isUnderWay))
+      const { need, status, turn } = seen.state
+      const isAtIt = need === "turn"
+      const isErrand = need === "errand"
       seen.waitsSince = (isAtIt || isErrand) && seen.heldUntil <= now ? seen.waitsSince ?? now : null
       const waits = now - (seen.waitsSince ?? now)
       // Others may be at work for as long as a few turns may take.
       this.#rule("whoever needs a worker gets one", waits <= lost + (isAtIt ? 100_000 : 45_000), `${id} waits for ${waits} ms`)
       const isPending = status === "running" && turn?.state === "pending" && seen.heldUntil > now && !this.#isBusy(seen.worker)
       seen.pending = isPending ? seen.pending?.turn === turn.id ? seen.pending : { turn: turn.id, since: now } : null
-      const isLate = now - (seen.pending?.since ?? now) > LEASE_SECONDS * 1000 + lost + PATIENCE
+      const isLate = now - (seen.pending?.since ?? now) > LEASE + lost + PATIENCE
       this.#rule("a turn begins once a worker has nothing else to do", !isLate, `${id} ${turn?.id}, of ${seen.worker}`)
     }
   }
 
   /** An agent of this worker is at a turn. */
   #isBusy(worker: string | null): boolean {
-    return Array.from(this.sandboxes.values()).some(({ state: { turn }, worker: its }) =>
-      its === worker && isActive(turn) && turn.startedAt !== null
+    return Array.from(this.sandboxes.values()).some(({ state, worker: its }) =>
+      its === worker && state.isActive && state.turn?.startedAt != null
     )
   }
 
@@ -662,19 +840,43 @@ export class Witness {
 
   /** An agent of this worker is at work on what other turns left: whatever becomes of the worker, the others have to stay. */
   losesWork({ name }: Process): boolean {
-    return Array.from(this.sandboxes.values()).some(({ state: { checkpoint, turn }, worker }) =>
-      worker === name && checkpoint > 0 && isActive(turn) && turn.startedAt !== null
+    return Array.from(this.sandboxes.values()).some(({ state, worker }) =>
+      worker === name && state.checkpoint > 0 && state.isActive && state.turn?.startedAt != null
     )
   }
 
   /** What is left to be done; `null`: everything is settled. */
   unsettled(): string | null {
     for (const [id, { agents, state }] of this.sandboxes) {
-      if (!isSettled(state.status)) return `${id} is ${state.status}`
-      if (state.publications.some(isUnderWay)) return `${id} is to be published`
+      if (!state.isOver) return `${id} is ${state.status}`
+      if (state.isPublishing) return `${id} is to be published`
       if (agents.some(({ owner, running }) => running && owner.alive)) return `${id} has a running agent`
     }
-    return null
+    return this.webhooks.unsettled()
+  }
+
+  /** The time of every key that was used before is over. */
+  forgetsKeys(): void {
+    this.#made.clear()
+  }
+
+  /** What was over by then has had its time: log and checkpoints are gone, the sandboxes and what was said in them stay. */
+  isForgotten(ids: ReadonlyArray<SandboxId>): void {
+    for (const id of ids) {
+      const seen = this.seen(id)
+      if (seen === undefined) continue
+      const { checkpoints, entries, messages } = this.#timeline.run(
+        Context.empty(),
+        Effect.all({
+          entries: this.#store.log(id, 0, 10),
+          messages: this.#store.messages(id, 0, 10),
+          checkpoints: this.#checkpoints.list(id, 0, 10)
+        })
+      )
+      this.#rule("after its time a log is forgotten", entries.length === 0 && seen.purged === seen.state.lastSeq, `${id}: ${seen.purged}`)
+      this.#rule("after its time a checkpoint is forgotten", checkpoints.length === 0, `${id}: ${checkpoints.length}`)
+      this.#rule("what was said in a sandbox stays", messages.length === Math.min(10, seen.messages.length), `${id}: ${messages.length}`)
+    }
   }
 
   /** What must be so of everything that is over. */
@@ -691,16 +893,17 @@ export class Witness {
       )
       this.queue.end(id)
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
-      this.#rule("no publication looks as if it went on after the end", !state.publications.some(isUnderWay), id)
+      this.#rule("no publication looks as if it went on after the end", !state.isPublishing, id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
       const told = messages.map((message) => `${message.id} ${message.text}`).join("\n")
       // The one that the agent is writing is not whole.
-      const whole = seen.messages.filter((message) => message.id !== seen.state.turn?.speaking)
+      const whole = seen.messages.filter((message) => message.id !== seen.replayed.turn?.speaking)
       const said = whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`)
       this.#rule("messages are those of the log", told === said.join("\n"), `${id}\n${told}\nnot\n${said.join("\n")}`)
       this.#rule("a message is there once", new Set(messages.map((message) => message.id)).size === messages.length, `${id}\n${told}`)
     }
-    for (const { cursor, id } of this.readers) {
+    for (const { cursor, grantId, id } of this.readers) {
+      if (this.rights.isRevoked(grantId) !== false) continue
       this.#rule(
         "a reader gets every event",
         cursor === this.sandboxes.get(id)?.state.lastSeq,
@@ -733,8 +936,13 @@ const seenFirst = (creation: Creation, limits: Limits): Seen => ({
   table: new TimeTable(limits),
   writers: 0,
   looked: false,
-  state: initial(creation),
+  writingSince: 0,
+  wroteSince: 0,
+  state: new Told(creation),
+  replayed: initial(creation),
   stored: null,
+  purged: 0,
+  cost: 0,
   wires: [],
   changes: [],
   approvals: new Map(),

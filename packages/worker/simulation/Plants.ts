@@ -1,0 +1,352 @@
+/**
+ * Mistakes that the simulation is known to find: each is one change of one module, which is made while that is loaded. Nothing is
+ * written to the sources, and no code that is shipped knows of it.
+ */
+import { registerHooks } from "node:module"
+
+export interface Plant {
+  readonly name: string
+  /** What the mistake is, for people. */
+  readonly mistake: string
+  /** The rule of the simulation that it breaks. */
+  readonly rule: string
+  /** Below `packages`. */
+  readonly module: string
+  /** Stands there once. */
+  readonly from: string
+  readonly to: string
+}
+
+const LIMIT = "domain/src/sandbox/TimeLimit.ts"
+const LEASING = "domain/src/sandbox/Leasing.ts"
+const SANDBOX = "domain/src/sandbox/Sandbox.ts"
+const STORE = "domain/memory/SandboxStoreMemory.ts"
+const WEBHOOK = "domain/src/partner/Webhook.ts"
+const WEBHOOKS = "domain/memory/WebhookStoreMemory.ts"
+const SPENDING = "domain/memory/SpendingMemory.ts"
+
+export const plants: ReadonlyArray<Plant> = [
+  // Limits
+  {
+    name: "lifetime-from-start",
+    mistake: "the lifetime counts from the first entry to running, not from the creation",
+    rule: "of what is due at once the first is applied first",
+    module: LIMIT,
+    from: "at: after(createdAt, limits.lifetime)",
+    to: "at: after(sandbox.startedAt ?? createdAt, limits.lifetime)"
+  },
+  {
+    name: "boot-halved",
+    mistake: "a boot has half of its time",
+    rule: "what is due is told, the oldest first",
+    module: LIMIT,
+    from: "return after(statusAt, Duration.sum(boot,",
+    to: "return after(statusAt, Duration.sum(Duration.millis(Duration.toMillis(boot) / 2),"
+  },
+  {
+    name: "release-from-creation",
+    mistake: "how long an end may take counts from the creation",
+    rule: "no time limit is applied before it has come",
+    module: LIMIT,
+    from: "found.push({ at: after(statusAt, limits.release)",
+    to: "found.push({ at: after(createdAt, limits.release)"
+  },
+  {
+    name: "idle-while-publishing",
+    mistake: "a sandbox is idle although it is being published",
+    rule: "what is due is told, the oldest first",
+    module: LIMIT,
+    from: "} else if (!sandbox.publications.some(isUnderWay)) {",
+    to: "} else {"
+  },
+  {
+    name: "idle-from-running",
+    mistake: "the idle window counts from the entry to running",
+    rule: "what is due is told, the oldest first",
+    module: LIMIT,
+    from: "at: after(idleSince ?? statusAt, limits.idle)",
+    to: "at: after(statusAt, limits.idle)"
+  },
+  {
+    name: "turn-from-running",
+    mistake: "how long a turn may take counts from the entry to running",
+    rule: "what is due is told, the oldest first",
+    module: LIMIT,
+    from: "at: after(turn.startedAt, limits.turn)",
+    to: "at: after(statusAt, limits.turn)"
+  },
+  {
+    name: "lifetime-last",
+    mistake: "a lifetime that is over waits for approvals and turns",
+    rule: "of what is due at once the first is applied first",
+    module: LIMIT,
+    from: "const due = deadlines(current, limits).find(",
+    to: "const due = deadlines(current, limits).findLast("
+  },
+  {
+    name: "approvals-for-ever",
+    mistake: "the oldest approval of a sandbox never expires",
+    rule: "what is due is told, the oldest first",
+    module: LIMIT,
+    from: "for (const approval of sandbox.approvals) {",
+    to: "for (const approval of sandbox.approvals.slice(1)) {"
+  },
+  {
+    name: "newest-limit-first",
+    mistake: "of what is due the newest is told first",
+    rule: "what is due is told, the oldest first",
+    module: "domain/memory/UpkeepMemory.ts",
+    from: ".sort((a, b) => DateTime.Order(a.at, b.at))",
+    to: ".sort((a, b) => DateTime.Order(b.at, a.at))"
+  },
+  // What a log makes of a sandbox
+  {
+    name: "started-again",
+    mistake: "each turn sets anew when the sandbox started",
+    rule: "the stored sandbox is what its log says",
+    module: SANDBOX,
+    from: "turn: { ...turn, state: \"running\", startedAt: at }",
+    to: "turn: { ...turn, state: \"running\", startedAt: at }, startedAt: at"
+  },
+  {
+    name: "interrupt-forgotten",
+    mistake: "that a turn is to end is forgotten with the next change of it",
+    rule: "the stored sandbox is what its log says",
+    module: SANDBOX,
+    from: "interruptRequested: turn.interruptRequested || event.data.reason === \"interrupt\"\n        }\n      }\n    case",
+    to: "interruptRequested: event.data.reason === \"interrupt\" && turn.n > 1\n        }\n      }\n    case"
+  },
+  {
+    name: "nothing-owed",
+    mistake: "no turn owes a checkpoint",
+    rule: "the stored sandbox is what its log says",
+    module: SANDBOX,
+    from: "owesCheckpoint: sandbox.owesCheckpoint || turn.startedAt !== null,",
+    to: "owesCheckpoint: sandbox.owesCheckpoint,"
+  },
+  {
+    name: "revision-of-checkpoints",
+    mistake: "the revision counts checkpoints too",
+    rule: "the stored sandbox is what its log says",
+    module: "domain/src/sandbox/SandboxEvent.ts",
+    from: "\"sandbox.checkpoint\": false,",
+    to: "\"sandbox.checkpoint\": true,"
+  },
+  // Claims
+  {
+    name: "youngest-first",
+    mistake: "who came last is given first",
+    rule: "whoever waits longest is given first, and grants take turns",
+    module: LEASING,
+    from: "Instant.Order(a.workSince, b.workSince)",
+    to: "Instant.Order(b.workSince, a.workSince)"
+  },
+  {
+    name: "no-turns-of-grants",
+    mistake: "grants take no turns",
+    rule: "whoever waits longest is given first, and grants take turns",
+    module: LEASING,
+    from: ".sort((a, b) => a.turn - b.turn)",
+    to: ""
+  },
+  {
+    name: "idle-publication",
+    mistake: "of what is over nothing is published any more",
+    rule: "whoever waits longest is given first, and grants take turns",
+    module: LEASING,
+    from: "    case \"succeeded\":\n    case \"failed\":\n      return publications.some(isUnderWay) ? \"errand\" : null",
+    to: "    case \"succeeded\":\n    case \"failed\":\n      return null"
+  },
+  {
+    name: "everybody-at-once",
+    mistake: "another machine need not wait for the one that has the files",
+    rule: "whoever waits longest is given first, and grants take turns",
+    module: LEASING,
+    from: "return Instant.isLessThanOrEqualTo(Instant.addDuration(last, lost), now)",
+    to: "return Instant.isLessThanOrEqualTo(last, now) || lost === null"
+  },
+  // Requests that come again, as their answer was lost
+  {
+    name: "receipts-forgotten",
+    mistake: "a message that comes again under its key is another one",
+    rule: "an equal message with one key is one turn",
+    module: STORE,
+    from: "if (keyed !== undefined && keep?.outcome === \"applied\") {",
+    to: "if (keyed !== undefined && keep?.outcome === \"applied\" && row.keys.size > 0) {"
+  },
+  {
+    name: "keys-of-all",
+    mistake: "a creation's key is bound after it, in a step of its own that a crash leaves out",
+    rule: "a key makes one sandbox",
+    module: STORE,
+    from: "        const row = newRow(creation)\n",
+    to: "        const row = newRow(creation)\n        if (keyed !== null && creation.createdAt.epochMilliseconds % 5 === 0) keyed = null\n"
+  },
+  // Rights that are taken back
+  {
+    name: "revoked-grant-heard",
+    mistake: "keys of a revoked grant are heard",
+    rule: "nobody is answered whose key is revoked",
+    module: "domain/memory/AccessStoreMemory.ts",
+    from: "key.record.revokedAt !== null || grant.revokedAt !== null) return null",
+    to: "key.record.revokedAt !== null) return null"
+  },
+  {
+    name: "revoked-key-heard",
+    mistake: "a key is heard although it is revoked",
+    rule: "nobody is answered whose key is revoked",
+    module: "domain/memory/AccessStoreMemory.ts",
+    from: "grant === undefined || key.record.revokedAt !== null ||",
+    to: "grant === undefined ||"
+  },
+  {
+    name: "running-of-revoked",
+    mistake: "of a revoked grant what runs already goes on",
+    rule: "the sandboxes of a revoked grant are ended",
+    module: "domain/src/sandbox/SystemCommand.ts",
+    from: "return live.includes(sandbox.status) ? moveTo(sandbox, \"grant_revoked\")",
+    to: "return sandbox.status === \"creating\" ? moveTo(sandbox, \"grant_revoked\")"
+  },
+  {
+    name: "webhooks-of-revoked",
+    mistake: "a revoked grant's receivers are told on",
+    rule: "nothing is sent for a grant that is revoked, or to an endpoint that is deleted",
+    module: WEBHOOKS,
+    from: "if (grant === undefined || grant.revokedAt !== null) return false",
+    to: "if (grant === undefined) return false"
+  },
+  // What is kept, and for how long
+  {
+    name: "logs-by-creation",
+    mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",
+    rule: "the log of a sandbox is kept for its time after its end",
+    module: "domain/memory/UpkeepMemory.ts",
+    from: "DateTime.isLessThanOrEqualTo(statusAt, endedBefore)",
+    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), endedBefore)"
+  },
+  {
+    name: "keys-for-a-day",
+    mistake: "keys of creations are kept for a day",
+    rule: "a key makes one sandbox",
+    module: "domain/src/sandbox/Idempotency.ts",
+    from: "export const RETENTION_DAYS = 30",
+    to: "export const RETENTION_DAYS = 1"
+  },
+  {
+    name: "keys-for-ever",
+    mistake: "keys of creations bind for ever",
+    rule: "after its time a key makes a sandbox anew",
+    module: "domain/memory/SandboxRows.ts",
+    from: "DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)",
+    to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
+  },
+  {
+    name: "last-checkpoint-kept",
+    mistake: "the last checkpoint of what is over is kept for ever",
+    rule: "after its time a checkpoint is forgotten",
+    module: "domain/memory/CheckpointsMemory.ts",
+    from: "return checkpoint === newest && DateTime.isGreaterThan(statusAt, endedBefore)",
+    to: "return checkpoint === newest"
+  },
+  // Clocks
+  {
+    name: "http-by-its-own-clock",
+    mistake: "who answers people dates what they want by the clock of its machine",
+    rule: "what a worker writes is dated by the store's clock",
+    module: "domain/src/sandbox/StoreClock.ts",
+    from: "const millis = () => elapsed() + offset",
+    to: "const millis = () => own.currentTimeMillisUnsafe()"
+  },
+  // Money
+  {
+    name: "charged-twice",
+    mistake: "a charge that is repeated is charged again",
+    rule: "a sandbox has used what its requests were charged, each once",
+    module: SPENDING,
+    from: "if (known?.state === \"charged\") return\n",
+    to: ""
+  },
+  {
+    name: "reserved-for-ever",
+    mistake: "what a dead worker reserved is not given back",
+    rule: "what was charged or given back is reserved no longer",
+    module: SPENDING,
+    from: "if (call.sandboxId !== sandboxId || state !== \"open\") continue",
+    to: "if (call.sandboxId !== sandboxId || state !== \"charged\") continue"
+  },
+  {
+    name: "reserved-beside-the-charge",
+    mistake: "who is charged does not get back what was reserved for it",
+    rule: "what was charged or given back is reserved no longer",
+    module: SPENDING,
+    from: "giveBack(call, known?.reserved ?? 0, microUsd ?? 0,",
+    to: "giveBack(call, 0, microUsd ?? 0,"
+  },
+  {
+    name: "reservations-uncounted",
+    mistake: "a budget does not count what is reserved",
+    rule: "what is spent and reserved stays within the budget",
+    module: "domain/src/models/Budget.ts",
+    from: "saturatingAdd(saturatingAdd(accounts[of].spent, accounts[of].reserved), microUsd) > limit",
+    to: "saturatingAdd(accounts[of].spent, microUsd) > limit"
+  },
+  // Webhooks
+  {
+    name: "failed-event-skipped",
+    mistake: "an event that could not be delivered is passed over",
+    rule: "an event that was not delivered holds up those behind it",
+    module: WEBHOOK,
+    from: "return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled: null }",
+    to: "return { cursor: sequence, failures: attempt, dueAt: next.at, disabled: null }"
+  },
+  {
+    name: "gone-and-asked",
+    mistake: "a receiver that is gone is tried again",
+    rule: "what follows an attempt is as the table of attempts says",
+    module: WEBHOOK,
+    from: "if (outcome._tag === \"Answered\" && outcome.status === 410) return",
+    to: "if (outcome._tag === \"Answered\" && outcome.status === 411) return"
+  },
+  {
+    name: "one-attempt-more",
+    mistake: "who does not answer for three days is tried once more",
+    rule: "what follows an attempt is as the table of attempts says",
+    module: WEBHOOK,
+    from: "const scheduled = WAITS[attempt - 1]",
+    to: "const scheduled = WAITS[attempt - 1] ?? (attempt === 10 ? WAITS[8] : undefined)"
+  },
+  {
+    name: "hurried-by-the-receiver",
+    mistake: "a receiver's Retry-After makes a wait shorter",
+    rule: "an endpoint waits as the table of attempts says",
+    module: WEBHOOK,
+    from: "? scheduled : Duration.max(scheduled, asked)",
+    to: "|| Duration.isZero(asked) ? scheduled : asked"
+  },
+  {
+    name: "attempt-by-two",
+    mistake: "what one worker has taken another one takes as well",
+    rule: "an endpoint has one attempt at a time",
+    module: WEBHOOKS,
+    from: "DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue",
+    to: "DateTime.isGreaterThan(endpoint.dueAt, now)) continue"
+  }
+]
+
+export const plantOf = (name: string): Plant | undefined => plants.find((plant) => plant.name === name)
+
+/** From here on the module is loaded with the mistake in it. To be called before anything of it is imported. */
+export const sow = ({ from, module, name, to }: Plant): void => {
+  const url = new URL(`../../${module}`, import.meta.url).href
+  registerHooks({
+    load: (asked, context, next) => {
+      const loaded = next(asked, context)
+      if (asked !== url) return loaded
+      const source = typeof loaded.source === "string" ? loaded.source : new TextDecoder().decode(loaded.source)
+      if (source.split(from).length !== 2) {
+        throw new Error(`The plant ${name} no longer fits ${module}: its place is there ${source.split(from).length - 1} times.`)
+      }
+      return { ...loaded, source: source.replace(from, () => to) }
+    }
+  })
+}
