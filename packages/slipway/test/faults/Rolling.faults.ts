@@ -1,0 +1,59 @@
+/** Processes that are restarted one after the other, as an upgrade does, while people work. */
+import { Effect } from "effect"
+import { setTimeout as sleep } from "node:timers/promises"
+import * as Random from "../../soak/Random.ts"
+import * as Readers from "../../soak/Readers.ts"
+import * as Verdict from "../../soak/Verdict.ts"
+import { fault, type Found } from "./Battery.ts"
+import * as Service from "./Service.ts"
+
+const STREAMS = 100
+const PER_SECOND = 100
+/** What one that answers requests needs to leave: docs/operating.md. */
+const LEAVE_MILLIS = 10_000
+
+fault(
+  "15 all processes are restarted one after the other",
+  [],
+  Effect.gen(function*() {
+    const service = yield* Service.make({ name: "rolling", http: 2 })
+    return yield* Effect.promise(async (): Promise<Found> => {
+      const load = service.load({ name: "rolling", perSecond: PER_SECOND, terminate: true })
+      const ids: Array<string> = []
+      const known = setInterval(() => ids.splice(0, ids.length, ...load.created.values()), 100)
+      let over = false
+      const readers = Readers.make(service.urls, service.key, ids, () => over, Random.make(1))
+      const reading = Promise.all(Array.from({ length: STREAMS }, () => readers.follow()))
+      await sleep(2_000)
+      const lost: Array<string> = []
+      let slowest = 0
+      for (const process of [...service.front, ...service.back]) {
+        const began = performance.now()
+        await process.stop().catch((error: unknown) => lost.push(String(error)))
+        const millis = performance.now() - began
+        if (service.front.includes(process)) slowest = Math.max(slowest, millis)
+        await process.start()
+        await sleep(1_000)
+      }
+      await load.stop()
+      await sleep(1_000)
+      over = true
+      clearInterval(known)
+      await Promise.all([...service.front].map((process) => process.stop()))
+      await reading
+      if (slowest > LEAVE_MILLIS) lost.push(`a process took ${(slowest / 1000).toFixed(1)} s to leave`)
+      for (const [cause, n] of load.replies) {
+        if (!/^(?:2..|429|503|ECONNREFUSED)$/u.test(cause)) lost.push(`${n} requests were lost before their answer: ${cause}`)
+      }
+      for (const process of service.front) await process.start()
+      lost.push(...readers.wrong, ...await Verdict.logs(service.rows, readers.seen), ...await service.verdict(load))
+      const frames = readers.seen.reduce((sum, { events }) => sum + events.size, 0)
+      return {
+        done:
+          `two http processes and a worker restarted under ${STREAMS} streams (${frames} events, ${readers.resumed()} resumed) and ${PER_SECOND} `
+          + `creations a second; left within ${(slowest / 1000).toFixed(1)} s; ${Service.summary(load)}`,
+        lost
+      }
+    })
+  })
+)
