@@ -70,7 +70,7 @@ const jumping = (whose: "an http process" | "a worker" | "Postgres", name: strin
           await sleep(JUMPED_MILLIS)
           isUnready.push((await Load.ask(lost, service.urls[0] ?? "", service.key, "/readyz")).status)
           set(0)
-          backMillis.push(await Checks.back(service.urls, service.key))
+          backMillis.push(await Checks.back(service.urls))
           const ends = await sandboxes.turns(working, n + 2)
           const mine = ends.filter(({ turnId }) => turnId === turn)
           if (mine.length !== 1 || mine[0]?.state !== "succeeded") lost.push(`the turn under way ended as ${JSON.stringify(mine)}`)

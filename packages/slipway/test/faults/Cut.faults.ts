@@ -55,7 +55,7 @@ const cut = (
         const turn = await sandboxes.send(working, "[[slow 10 100]]")
         await sleep(CUT_MILLIS)
         line.mend()
-        const backMillis = [await Checks.back([service.urls[0] ?? ""], service.key)]
+        const backMillis = [await Checks.back(service.urls)]
         await load.stop()
         await sleep(1_000)
         over = true
@@ -67,10 +67,8 @@ const cut = (
         lost.push(...readers.wrong, ...await Verdict.logs(service.rows, readers.seen), ...await sandboxes.gaps(working))
         lost.push(...await service.verdict(load))
         if (line.cuts() === 0) lost.push("nothing was cut")
-        const told = `${line.cuts()} connections cut in ${
-          CUT_MILLIS / 1000
-        } s, after up to ${most} bytes; streams resumed ${readers.resumed()} times`
-        return { done: `${told}; ${Service.summary(load)}`, lost, backMillis }
+        const cuts = `${line.cuts()} connections cut after up to ${most} bytes`
+        return { done: `${cuts}; streams resumed ${readers.resumed()} times; ${Service.summary(load)}`, lost, backMillis }
       })
     })
   )

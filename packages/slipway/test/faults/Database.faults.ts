@@ -47,7 +47,7 @@ const under = (name: string, break_: (rig: Rig) => Promise<string>) =>
     const load = service.load({ name, perSecond: PER_SECOND, terminate: true })
     await sleep(1_000)
     const told = await break_(made)
-    const backMillis = await Checks.back(service.urls, service.key)
+    const backMillis = await Checks.back(service.urls)
     const worked = await turn(made)
     await load.stop()
     return { done: `${told}; ${Service.summary(load)}`, lost: [...worked, ...await service.verdict(load)], backMillis: [backMillis] }

@@ -28,7 +28,7 @@ for (const trouble of SmallDisk.TROUBLES) {
         const turn = await sandboxes.send(before, "[[say told meanwhile]]")
         await sleep(SPOILT_MILLIS)
         disk.mend()
-        const backMillis = [await Checks.back(service.urls, service.key)]
+        const backMillis = [await Checks.back(service.urls)]
         await load.stop()
         const lost: Array<string> = []
         const ends = await sandboxes.turns(before, 2)
@@ -37,7 +37,7 @@ for (const trouble of SmallDisk.TROUBLES) {
         const [next] = await sandboxes.turns(after, 1)
         if (next?.state !== "succeeded") lost.push(`a sandbox made afterwards ended its turn as ${next?.state}`)
         const kept = await sandboxes.file(before, "kept.txt")
-        if (kept !== "kept") lost.push(`a file of before is ${JSON.stringify(kept)}`)
+        if (kept !== "kept\n") lost.push(`a file of before is ${JSON.stringify(kept)}`)
         // It may have failed, if it says so.
         const log = await sandboxes.log(during)
         const said = log.find(({ type }) => type === "sandbox.error")?.data["code"]

@@ -240,7 +240,7 @@ fault(
       service.front[0]?.freeze()
       await sleep(8_000)
       service.front[0]?.thaw()
-      const backMillis = [await Checks.back(service.urls, service.key)]
+      const backMillis = [await Checks.back(service.urls)]
       await load.stop()
       return { done: `one of two frozen for 8 s; ${Service.summary(load)}`, lost: await service.verdict(load), backMillis }
     })

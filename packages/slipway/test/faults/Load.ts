@@ -30,8 +30,7 @@ export const ask = async (wrong: Array<string>, url: string, key: string, addres
     },
     signal: AbortSignal.timeout(PATIENCE_MILLIS),
     ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-  }).then(
-    async (answer): Promise<Reply> => ({ status: answer.status, text: await answer.text(), cause: "" }),
+  }).then(async (answer): Promise<Reply> => ({ status: answer.status, text: await answer.text(), cause: "" })).catch(
     (error: Error): Reply => {
       if (error.name === "TimeoutError") wrong.push(`${address}: no answer within ${PATIENCE_MILLIS / 1000} s`)
       const cause = error.cause instanceof Error && "code" in error.cause ? String(error.cause.code) : error.message

@@ -27,7 +27,9 @@ export const make = (mebibytes: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const folder = mkdtempSync(path.join(tmpdir(), "slipway-power-"))
-      const [image, at] = [path.join(folder, "image"), path.join(folder, "disk")]
+      const at = path.join(folder, "disk")
+      let image = path.join(folder, "image-0")
+      let cuts = 0
       writeFileSync(image, "")
       truncateSync(image, mebibytes * 2 ** 20)
       mkdirSync(at)
@@ -38,7 +40,12 @@ export const make = (mebibytes: number) =>
         path: at,
         cut: () => execFileSync("perl", ["-e", SHUT_DOWN, at]),
         restore: () => {
-          execFileSync("umount", [at])
+          // Boxes of anybody that were made meanwhile have the mount as well, and with it the file system that is shut down.
+          execFileSync("umount", ["--lazy", at])
+          const after = path.join(folder, `image-${++cuts}`)
+          execFileSync("cp", ["--sparse=always", image, after])
+          rmSync(image)
+          image = after
           mount()
         }
       }

@@ -59,7 +59,7 @@ fault(
       yield* on(disk)
       const began = performance.now()
       server = yield* serve(dataDir, settings)
-      yield* Effect.promise(() => Checks.back([url], key))
+      yield* Effect.promise(() => Checks.back([url]))
       backMillis.push(performance.now() - began)
     }
     return yield* Effect.promise(async (): Promise<Found> => {
@@ -68,7 +68,7 @@ fault(
       for (const [i, id] of kept.entries()) {
         // What it did before the cut is what a checkpoint of that moment has.
         const read = await sandboxes.file(id, "kept.txt")
-        if (read !== `kept-${i + 1}`) lost.push(`${id}: its file is ${JSON.stringify(read)} and was kept-${i + 1}`)
+        if (read !== `kept-${i + 1}\n`) lost.push(`${id}: its file is ${JSON.stringify(read)} and was kept-${i + 1}`)
         await sandboxes.send(id, "[[say on]]")
         const ends = await sandboxes.turns(id, 2)
         if (ends.at(-1)?.state !== "succeeded") lost.push(`${id}: its next turn ended as ${ends.at(-1)?.state}`)

@@ -48,12 +48,9 @@ fault(
       for (const process of service.front) await process.start()
       lost.push(...readers.wrong, ...await Verdict.logs(service.rows, readers.seen), ...await service.verdict(load))
       const frames = readers.seen.reduce((sum, { events }) => sum + events.size, 0)
-      return {
-        done:
-          `two http processes and a worker restarted under ${STREAMS} streams (${frames} events, ${readers.resumed()} resumed) and ${PER_SECOND} `
-          + `creations a second; left within ${(slowest / 1000).toFixed(1)} s; ${Service.summary(load)}`,
-        lost
-      }
+      const streams = `${STREAMS} streams (${frames} events, ${readers.resumed()} resumed)`
+      const seconds = (slowest / 1000).toFixed(1)
+      return { done: `two http processes and a worker, under ${streams}; they left within ${seconds} s; ${Service.summary(load)}`, lost }
     })
   })
 )

@@ -17,7 +17,10 @@ export const make = (url: string, key: string) => {
       const reply = await fetch(`${url}${API}${address}`, {
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
         ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) })
-      }).then(async (answer) => ({ status: answer.status, text: await answer.text() }), (error) => ({ status: 0, text: String(error) }))
+      }).then(async (answer) => ({ status: answer.status, text: await answer.text() })).catch((error) => ({
+        status: 0,
+        text: String(error)
+      }))
       if (![0, 503].includes(reply.status) || Date.now() > end) return reply
       await sleep(100)
     }
