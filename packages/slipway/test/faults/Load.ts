@@ -8,7 +8,7 @@ const API = "/api/public/v1/sandboxes"
 /** Ten seconds are promised; a machine that everybody shares gets twice as much. */
 const PATIENCE_MILLIS = 20_000
 /** Not more than this wait at once for a service that is away. */
-const WAITING = 100
+const WAITING = 40
 
 export interface Reply {
   /** 0: the connection was refused or lost before there was one. */
@@ -54,6 +54,7 @@ export interface Load {
 }
 
 export interface Options {
+  /** Looked at for each attempt: a balancer may take one off. */
   readonly urls: ReadonlyArray<string>
   readonly key: string
   readonly perSecond: number
@@ -76,9 +77,9 @@ export const start = ({ key, name, perSecond, prompt = "[[say hello]]", terminat
   let over = Number.POSITIVE_INFINITY
   let n = 0
 
-  const insist = async (what: string, url: string, address: string, body: object, idempotencyKey?: string) => {
+  const insist = async (what: string, first: number, address: string, body: object, idempotencyKey?: string) => {
     for (let attempt = 0; Date.now() < over; attempt++) {
-      const reply = await ask(wrong, urls[(urls.indexOf(url) + attempt) % urls.length] ?? url, key, address, body, idempotencyKey)
+      const reply = await ask(wrong, urls[(first + attempt) % urls.length] ?? "", key, address, body, idempotencyKey)
       const kind = reply.status === 0 ? reply.cause : String(reply.status)
       replies.set(kind, (replies.get(kind) ?? 0) + 1)
       if (reply.status === 200 || reply.status === 201) return reply
@@ -91,18 +92,18 @@ export const start = ({ key, name, perSecond, prompt = "[[say hello]]", terminat
     wrong.push(`${what}: not acknowledged ${SETTLE_MILLIS / 1000} s after all was over`)
     return null
   }
-  const one = async (title: string, url: string) => {
-    const made = await insist(title, url, API, { repos: [{ fullName: "acme/shop" }], prompt, title }, title)
+  const one = async (title: string, first: number) => {
+    const made = await insist(title, first, API, { repos: [{ fullName: "acme/shop" }], prompt, title }, title)
     if (made === null) return
     const { id } = JSON.parse(made.text) as { readonly id: string }
     created.set(title, id)
-    if (terminate && await insist(`the end of ${title}`, url, `${API}/${id}/terminate`, {}) !== null) terminated.add(id)
+    if (terminate && await insist(`the end of ${title}`, first, `${API}/${id}/terminate`, {}) !== null) terminated.add(id)
   }
   const began = performance.now()
   const clock = setInterval(() => {
     for (const due = (performance.now() - began) / 1000 * perSecond; n < due; n++) {
       if (underWay.size >= WAITING) continue
-      const running = one(`${name}-${n}`, urls[n % urls.length] ?? "").finally(() => underWay.delete(running))
+      const running = one(`${name}-${n}`, n).finally(() => underWay.delete(running))
       underWay.add(running)
     }
   }, 5)

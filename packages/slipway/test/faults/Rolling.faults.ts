@@ -5,6 +5,7 @@ import * as Random from "../../soak/Random.ts"
 import * as Readers from "../../soak/Readers.ts"
 import * as Verdict from "../../soak/Verdict.ts"
 import { fault, type Found } from "./Battery.ts"
+import * as Load from "./Load.ts"
 import * as Service from "./Service.ts"
 
 const STREAMS = 100
@@ -18,21 +19,26 @@ fault(
   Effect.gen(function*() {
     const service = yield* Service.make({ name: "rolling", http: 2 })
     return yield* Effect.promise(async (): Promise<Found> => {
-      const load = service.load({ name: "rolling", perSecond: PER_SECOND, terminate: true })
+      // As a balancer has it: one that is about to leave is given nothing new, and what it has is to be answered.
+      const open = [...service.urls]
+      const load = Load.start({ urls: open, key: service.key, name: "rolling", perSecond: PER_SECOND, terminate: true })
       const ids: Array<string> = []
       const known = setInterval(() => ids.splice(0, ids.length, ...load.created.values()), 100)
       let over = false
-      const readers = Readers.make(service.urls, service.key, ids, () => over, Random.make(1))
+      const readers = Readers.make(open, service.key, ids, () => over, Random.make(1))
       const reading = Promise.all(Array.from({ length: STREAMS }, () => readers.follow()))
       await sleep(2_000)
       const lost: Array<string> = []
       let slowest = 0
       for (const process of [...service.front, ...service.back]) {
+        const at = open.indexOf(process.url)
+        if (at !== -1) open.splice(at, 1)
         const began = performance.now()
         await process.stop().catch((error: unknown) => lost.push(String(error)))
         const millis = performance.now() - began
         if (service.front.includes(process)) slowest = Math.max(slowest, millis)
         await process.start()
+        if (at !== -1) open.push(process.url)
         await sleep(1_000)
       }
       await load.stop()
