@@ -39,7 +39,7 @@ const clock = (file: string) => {
 
 const jumping = (whose: "an http process" | "a worker" | "Postgres", name: string) =>
   fault(
-    `the clock of ${whose} jumps by an hour`,
+    `the clock of ${whose} jumps by an hour (long)`,
     [faketime],
     Effect.gen(function*() {
       const home = yield* Postgres.home

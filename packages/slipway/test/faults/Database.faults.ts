@@ -114,7 +114,7 @@ fault(
 )
 
 fault(
-  "16 the way to Postgres is a black hole",
+  "16 the way to Postgres is a black hole (long)",
   [],
   under("unreachable", async ({ line }) => {
     line.silence()
@@ -136,7 +136,7 @@ fault(
 )
 
 fault(
-  "16 Postgres stalls",
+  "16 Postgres stalls (long)",
   [],
   under("stalled", async ({ postgres }) => {
     await Effect.runPromise(Postgres.signal(postgres, "SIGSTOP"))
@@ -164,10 +164,7 @@ fault(
     rig.disk?.spoil("full")
     await sleep(5_000)
     rig.disk?.mend()
-    // Where there was no room for its log, it has given up.
-    const gaveUp = rig.postgres.pids().length === 0
-    if (gaveUp) await restart(rig)
-    return `no room for 5 s${gaveUp ? ", Postgres gave up and was started again" : ""}`
+    return `no room for 5 s${await revive(rig)}`
   })
 )
 
@@ -187,9 +184,7 @@ fault(
     await exited
     const failed = traced.split("(INJECTED)").length - 1
     if (failed === 0) throw new Error(`nothing failed: ${traced.slice(0, 300)}`)
-    const gaveUp = rig.postgres.pids().length === 0
-    if (gaveUp) await restart(rig)
-    return `${failed} syncs failed with EIO in 5 s${gaveUp ? ", Postgres gave up and was started again" : ""}`
+    return `${failed} syncs failed with EIO in 5 s${await revive(rig)}`
   })
 )
 
