@@ -8,7 +8,7 @@ const API = "/api/public/v1/sandboxes"
 /** Ten seconds are promised; a machine that everybody shares gets twice as much. */
 const PATIENCE_MILLIS = 20_000
 /** Not more than this wait at once for a service that is away. */
-const WAITING = 40
+const WAITING = 16
 
 export interface Reply {
   /** 0: the connection was refused or lost before there was one. */

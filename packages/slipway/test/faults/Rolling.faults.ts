@@ -32,7 +32,11 @@ fault(
       let slowest = 0
       for (const process of [...service.front, ...service.back]) {
         const at = open.indexOf(process.url)
-        if (at !== -1) open.splice(at, 1)
+        if (at !== -1) {
+          open.splice(at, 1)
+          // What was on its way to it has arrived by then.
+          await sleep(1_000)
+        }
         const began = performance.now()
         await process.stop().catch((error: unknown) => lost.push(String(error)))
         const millis = performance.now() - began
