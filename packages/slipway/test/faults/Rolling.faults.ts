@@ -12,6 +12,7 @@ const STREAMS = 100
 const PER_SECOND = 100
 /** What one that answers requests needs to leave: docs/operating.md. */
 const LEAVE_MILLIS = 10_000
+const RESUME_MILLIS = 30_000
 
 fault(
   "15 all processes are restarted one after the other",
@@ -21,7 +22,7 @@ fault(
     return yield* Effect.promise(async (): Promise<Found> => {
       // As a balancer has it: one that is about to leave is given nothing new, and what it has is to be answered.
       const open = [...service.urls]
-      const load = Load.start({ urls: open, key: service.key, name: "rolling", perSecond: PER_SECOND, terminate: true })
+      const load = Load.start({ urls: open, key: service.key, name: "rolling", perSecond: PER_SECOND })
       const ids: Array<string> = []
       const known = setInterval(() => ids.splice(0, ids.length, ...load.created.values()), 100)
       let over = false
@@ -46,7 +47,16 @@ fault(
         await sleep(1_000)
       }
       await load.stop()
-      await sleep(1_000)
+      // Whoever was cut off has resumed, and has all that was told by now.
+      const told = new Map(
+        (await service.rows("SELECT sandbox_id, count(*)::int AS count FROM sandbox_events GROUP BY 1")).map((row) => [
+          row["sandbox_id"],
+          Number(row["count"])
+        ])
+      )
+      const behind = () => readers.seen.filter(({ events, sandboxId }) => events.size < (told.get(sandboxId) ?? 0)).length
+      for (const end = Date.now() + RESUME_MILLIS; behind() > 0 && Date.now() < end;) await sleep(100)
+      if (behind() > 0) lost.push(`${behind()} readers have not resumed to the end of their log`)
       over = true
       clearInterval(known)
       await Promise.all([...service.front].map((process) => process.stop()))
