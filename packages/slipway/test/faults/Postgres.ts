@@ -66,7 +66,7 @@ export const initialise = Effect.fnUntraced(function*(at: Home, data: string) {
     account: at.account,
     cwd: at.folder
   })
-  if (!succeeded) yield* Effect.die(new Error(complaint))
+  if (!succeeded) return yield* Effect.die(new Error(complaint))
 })
 
 /** Not started yet; ends with the scope. `env`: what it has beside the ordinary. */
