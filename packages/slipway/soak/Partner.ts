@@ -2,7 +2,6 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Service } from "./Processes.ts"
-import type { Random } from "./Random.ts"
 
 export interface FeedEvent {
   readonly id: string
@@ -15,6 +14,8 @@ export interface Partner {
   readonly taken: ReadonlyArray<string>
   readonly repeats: () => number
   readonly refused: () => number
+  /** Bodies of one event that differ, by its id. */
+  readonly changed: ReadonlyArray<string>
   /** Ends the wait of the endpoint after attempts that failed. */
   readonly hurry: () => Promise<unknown>
   /** The whole feed, oldest first. */
@@ -25,26 +26,36 @@ export interface Partner {
   readonly close: () => void
 }
 
-/** Makes a claim that the user of the key has claimed, so that what it does is attributed to the grant, and an endpoint for its feed. */
-export const make = async (service: Service, url: string, apiKey: string, recipient: string, random: Random): Promise<Partner> => {
+/**
+ * Makes a claim that the user of the key has claimed, so that what it does is attributed to the grant, and an endpoint for its feed.
+ * `answer`: what a webhook is answered with, when it completes; what it is refused with is not taken.
+ */
+export const make = async (
+  service: Service,
+  apiKey: string,
+  recipient: string,
+  answer: (eventId: string) => Promise<204 | 503>
+): Promise<Partner> => {
   const taken: Array<string> = []
-  const known = new Set<string>()
+  const known = new Map<string, string>()
+  const changed: Array<string> = []
   let [repeats, refused] = [0, 0]
   const server = createServer((request, response) => {
     const chunks: Array<Buffer> = []
     request.on("error", () => {})
     request.on("data", (chunk: Buffer) => chunks.push(chunk))
-    request.on("end", () => {
-      if (random.next() < 0.03) {
-        refused++
-        response.writeHead(503).end()
-        return
+    request.on("end", async () => {
+      const body = Buffer.concat(chunks).toString()
+      const { id } = JSON.parse(body) as { readonly id: string }
+      const status = await answer(id)
+      if (status === 503) refused++
+      else {
+        if (known.has(id)) repeats++
+        else taken.push(id)
+        if (known.get(id) !== undefined && known.get(id) !== body) changed.push(id)
+        known.set(id, body)
       }
-      const { id } = JSON.parse(Buffer.concat(chunks).toString()) as { readonly id: string }
-      if (known.has(id)) repeats++
-      else taken.push(id)
-      known.add(id)
-      response.writeHead(204).end()
+      response.writeHead(status).end()
     })
   })
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
@@ -80,6 +91,7 @@ export const make = async (service: Service, url: string, apiKey: string, recipi
     taken,
     repeats: () => repeats,
     refused: () => refused,
+    changed,
     hurry: () => service.command("webhooks", "enable", endpoint.id, "--grant", grant.name),
     feed: async (url, apiKey) => {
       const all: Array<FeedEvent> = []

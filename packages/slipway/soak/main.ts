@@ -82,7 +82,12 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
       const rows = async (text: string) => (await database.query(text)).rows as ReadonlyArray<Record<string, unknown>>
       const [user] = await rows("SELECT user_id FROM api_keys WHERE label = 'soak'")
       const urls = [steady.url, other.url]
-      const partner = await Partner.make(service, steady.url, apiKey, String(user?.["user_id"]), random)
+      const partner = await Partner.make(
+        service,
+        apiKey,
+        String(user?.["user_id"]),
+        async () => random.next() < 0.03 ? 503 : 204
+      )
 
       let [isOver, areReadersOver] = [false, false]
       const people = People.make(urls, apiKey, () => isOver, random)

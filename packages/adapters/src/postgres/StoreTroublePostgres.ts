@@ -3,8 +3,8 @@ import { StoreTrouble } from "@slipway/domain/StoreTrouble"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 
-/** Nobody asks the database more often, however many ask us. */
-const KEPT = "5 seconds"
+/** Nobody asks the database more often, however many ask us. A disk that was mended is noticed within five seconds, the probe included. */
+const KEPT = "3 seconds"
 
 /** A connection that cannot be had, or a server that is silent, is not for us to tell: requests meet both. */
 const PATIENCE = "2 seconds"

@@ -13,7 +13,7 @@ import { TestClock } from "effect/testing"
 
 /** Asked after what was known has been forgotten. */
 const asked = Effect.gen(function*() {
-  yield* TestClock.adjust("5 seconds")
+  yield* TestClock.adjust("3 seconds")
   return yield* yield* StoreTrouble
 })
 
@@ -23,7 +23,7 @@ describe.skipIf(!SmallDisk.isPossible)("the disk of the database", () => {
     ["out of inodes", "The database cannot write to its disk: it is read-only, out of inodes, or fails."]
   ] as const
   for (const [trouble, sentence] of cases) {
-    it.effect(`${trouble}, is told as long as it is; what is known is good for five seconds`, () =>
+    it.effect(`${trouble}, is told as long as it is; what is known is good for three seconds`, () =>
       Effect.gen(function*() {
         const disk = yield* SmallDisk.make(200)
         const { connection } = yield* TestClock.withLive(Layer.build(EmbeddedPostgres.layer({ dataDir: disk.path }))).pipe(
