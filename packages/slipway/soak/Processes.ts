@@ -23,9 +23,12 @@ export interface Service {
   readonly databaseUrl: string
   /** Runs a command to its end, for what it prints. */
   readonly command: (...args: ReadonlyArray<string>) => Promise<string>
-  readonly http: (name: string) => Promise<Process>
-  readonly worker: (name: string) => Promise<Process>
+  /** `settings`: its own, beside those of all. */
+  readonly http: (name: string, settings?: Settings) => Promise<Process>
+  readonly worker: (name: string, settings?: Settings) => Promise<Process>
 }
+
+type Settings = Readonly<Record<string, string>>
 
 export interface Process {
   readonly name: string
@@ -33,6 +36,8 @@ export interface Process {
   readonly url: string
   readonly pid: () => number
   readonly isUp: () => boolean
+  /** Each time that it ended, or did not start, and nobody had asked for it: its exit code or signal. */
+  readonly ends: ReadonlyArray<string>
   /** Ends it at once, without a word to it. */
   readonly kill: () => Promise<void>
   /** Asks it to leave, and waits; dies unless it ends by itself with code 0. */
@@ -81,22 +86,26 @@ const deleteFolder = (folder: string) => {
   rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
 }
 
-/** With a Postgres of its own that keeps what it acknowledged. Logs of all processes go to `logs`. All of it ends with the scope. */
-export const make = (logs: string, settings: Readonly<Record<string, string>>) =>
+const ownDatabase = Effect.fnUntraced(function*(home: string) {
+  // Beside the folders of the machines, whose processes are counted.
+  const database = path.join(home, "database")
+  mkdirSync(database)
+  const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir: database })), EmbeddedPostgres)
+  return `postgres:///${connection.database}?${new URLSearchParams({ host: path.dirname(connection.path), user: connection.username })}`
+})
+
+/**
+ * On a Postgres of its own that keeps what it acknowledged, or on that of `elsewhere`. Logs of all processes go to `logs`. All of it
+ * ends with the scope.
+ */
+export const make = (logs: string, settings: Settings, elsewhere?: string) =>
   Effect.gen(function*() {
     const home = yield* Effect.acquireRelease(
       Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), "slipway-soak-"))),
       (folder) => Effect.sync(() => deleteFolder(folder))
     )
     mkdirSync(logs, { recursive: true })
-    // Beside the folders of the machines, whose processes are counted.
-    const database = path.join(home, "database")
-    mkdirSync(database)
-    const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir: database })), EmbeddedPostgres)
-    const databaseUrl = `postgres:///${connection.database}?${new URLSearchParams({
-      host: path.dirname(connection.path),
-      user: connection.username
-    })}`
+    const databaseUrl = elsewhere ?? (yield* ownDatabase(home))
     const secrets = path.join(home, "secrets.key")
     writeFileSync(secrets, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 })
     const children = new Set<ChildProcess>()
@@ -121,12 +130,14 @@ export const make = (logs: string, settings: Readonly<Record<string, string>>) =
       ...settings
     })
 
-    const process_ = async (name: string, role: "http" | "worker"): Promise<Process> => {
+    const process_ = async (name: string, role: "http" | "worker", own: Settings): Promise<Process> => {
       const port = role === "http" ? await freePort() : 0
       let machine = 0
       let child: ChildProcess | null = null
       let exited: Promise<number | null> = Promise.resolve(0)
       let up = false
+      let asked = false
+      const ends: Array<string> = []
       const folder = () => path.join(home, "machines", `${name}-${machine}`)
       const log = createWriteStream(path.join(logs, `${name}.log`), { flags: "a" })
 
@@ -135,17 +146,19 @@ export const make = (logs: string, settings: Readonly<Record<string, string>>) =
         mkdirSync(dataDir, { recursive: true })
         const started = spawn(process.execPath, [program, "serve"], {
           cwd: dataDir,
-          env: { ...environment(dataDir), SLIPWAY_ROLE: role, SLIPWAY_PORT: `${port}` },
+          env: { ...environment(dataDir), SLIPWAY_ROLE: role, SLIPWAY_PORT: `${port}`, ...own },
           stdio: ["ignore", "pipe", "pipe"]
         })
         child = started
+        asked = false
         children.add(started)
         let said = ""
         let ended = false
         exited = new Promise((end) =>
-          started.once("exit", (code) => {
+          started.once("exit", (code, signal) => {
             ended = true
             up = false
+            if (!asked) ends.push(signal ?? String(code))
             children.delete(started)
             end(code)
           })
@@ -158,6 +171,7 @@ export const make = (logs: string, settings: Readonly<Record<string, string>>) =
         up = !ended
       }
       const end = async (signal: NodeJS.Signals) => {
+        asked = true
         child?.kill("SIGCONT")
         child?.kill(signal)
         return await exited
@@ -169,6 +183,7 @@ export const make = (logs: string, settings: Readonly<Record<string, string>>) =
         url: role === "http" ? `http://127.0.0.1:${port}` : "",
         pid: () => child?.pid ?? 0,
         isUp: () => up,
+        ends,
         kill: async () => void await end("SIGKILL"),
         stop: async () => {
           const late = sleep(LEAVE_MILLIS, "late" as const, { ref: false })
@@ -196,8 +211,8 @@ export const make = (logs: string, settings: Readonly<Record<string, string>>) =
         mkdirSync(at, { recursive: true })
         return (await promisify(execFile)(process.execPath, [program, ...args], { env: environment(at), cwd: at })).stdout
       },
-      http: (name) => process_(name, "http"),
-      worker: (name) => process_(name, "worker")
+      http: (name, own = {}) => process_(name, "http", own),
+      worker: (name, own = {}) => process_(name, "worker", own)
     }
     return service
   })

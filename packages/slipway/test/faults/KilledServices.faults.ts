@@ -1,12 +1,12 @@
 /** A service with its own database that is killed at any moment, while it starts or while it works, and started again. */
-import { assert, it } from "@effect/vitest"
+import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { setTimeout as pause } from "node:timers/promises"
 import { command, environment, folder, processesOf, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { fault, ROUNDS } from "./Battery.ts"
 import * as Clients from "./Clients.ts"
 
-const ROUNDS = Number(process.env["FAULTS_ROUNDS"] ?? 20)
 /** Starting takes two seconds or so. */
 const LONGEST_LIFE_MILLIS = 6000
 
@@ -32,7 +32,9 @@ const lived = (dataDir: string, millis: number, at: (url: string) => void) =>
     return output !== ""
   })
 
-it.live("a service that is killed at any moment starts again, and has kept what it acknowledged", () =>
+fault(
+  "killed at any moment of its life, with the database in its data folder",
+  [],
   Effect.gen(function*() {
     const dataDir = yield* folder
     const first = yield* serve(dataDir)
@@ -57,14 +59,16 @@ it.live("a service that is killed at any moment starts again, and has kept what 
       }))
     )
     const last = yield* serve(dataDir)
-    yield* Clients.assertKept(last.url, key, acknowledged)
-    process.stdout.write(`killed ${ROUNDS} times, ${up} of them after it was up: `)
-    process.stdout.write(
-      `${acknowledged.created.size} creations and ${acknowledged.terminated.size} terminations were acknowledged, none is lost\n`
-    )
+    const lost = yield* Clients.lost(last.url, key, acknowledged)
     assert.isAbove(acknowledged.created.size, 0)
     assert.isAbove(acknowledged.terminated.size, 0)
     assert.deepStrictEqual(yield* last.stop("SIGTERM"), { code: 0, signal: null })
     // Neither agents nor databases of those that were killed go on.
     assert.deepStrictEqual(yield* until(processesOf(dataDir), (left) => left.length === 0), [])
-  }).pipe(Effect.scoped))
+    const [creations, terminations] = [acknowledged.created.size, acknowledged.terminated.size]
+    return {
+      done: `killed ${ROUNDS} times, ${up} of them after it was up; ${creations} creations, ${terminations} terminations acknowledged`,
+      lost
+    }
+  })
+)

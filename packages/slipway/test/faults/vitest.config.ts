@@ -1,6 +1,7 @@
 /** `npm run test:faults`: what breaks beneath a served process, again and again, and what was acknowledged before. */
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { table } from "./Table.ts"
 
 /** A bound for tests that hang. */
 const PATIENCE_MILLIS = 900_000
@@ -9,7 +10,7 @@ export default defineConfig({
   root: fileURLToPath(new URL("../..", import.meta.url)),
   test: {
     include: ["test/faults/*.faults.ts"],
-    reporters: ["verbose"],
+    reporters: ["verbose", table],
     disableConsoleIntercept: true,
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,
