@@ -388,6 +388,19 @@ export const isOpen = (url: string, port: number): boolean => {
   )
 }
 
+/** Milliseconds so far that a process's first thread, or ours, was kept from a processor by others who share the machine. */
+const queuedMillis = (pid: number): number =>
+  [`/proc/${pid}/schedstat`, "/proc/thread-self/schedstat"].reduce(
+    (sum, file) => sum + Number(readFileSync(file, "utf8").split(" ")[1]) / 1e6,
+    0
+  )
+
+/** A watch of what that process and we do: what both waited for a processor does not count. */
+export const stopwatch = (pid: number): () => number => {
+  const [began, queued] = [performance.now(), queuedMillis(pid)]
+  return () => Math.max(0, performance.now() - began - (queuedMillis(pid) - queued))
+}
+
 /** Memory of a process, in MiB. */
 export const rssOf = (pid: number): number => Number(/^VmRSS:\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024
 
