@@ -31,7 +31,9 @@ export interface Said {
   readonly actionState?: string
   readonly pullRequest?: { readonly number: number; readonly draft: boolean } | null
   readonly data?: ReadonlyArray<SaidEvent>
-  readonly entries?: ReadonlyArray<{ readonly name: string }>
+  readonly entries?: ReadonlyArray<{ readonly name: string; readonly size: number | null }>
+  readonly working?: object | null
+  readonly base?: object | null
   readonly nextCursor?: string | null
   readonly error?: { readonly code: string; readonly message: string }
 }
