@@ -35,7 +35,7 @@ const NAMES = [".env", "./.env", "src/../.env", ".ENV", ".Env", "src//..//.env",
   "src/../.git/HEAD", "src/.git", "nested/.git/config", "nested/.git", "worktree/.git", "hard", "soft", "git-link/config",
   "root/etc/passwd", "up/config"]
 
-both("264 spellings of ways out of the tree, and 21 names of what is protected", {
+both("20 ways out of the tree in 264 spellings, and 21 names of what is protected", {
   "a path is decoded twice": {
     plant: {
       reply: (answer, { path }) =>

@@ -126,7 +126,7 @@ const run = (body: (real: World) => Promise<Found>) =>
   )
 
 plant(
-  "a publication leaves a second branch and a second pull request",
+  "22 a publication leaves a second branch and a second pull request",
   [],
   run(async (real) => {
     const id = await changed(real)
@@ -143,7 +143,7 @@ plant(
 )
 
 fault(
-  "five publications at once, to a GitHub that fails and by a worker that is killed while it pushes",
+  "22 five publications at once, to a GitHub that fails and by a worker that is killed while it pushes (long)",
   [],
   run(async (real) => {
     const { server } = gitHub
@@ -156,34 +156,32 @@ fault(
     for (const { begin, kills, name } of chosen) {
       const id = await changed(real)
       begin(server)
-      const [asked, arrived] = [server.requests.length, kills]
-      statuses.push(...await ask(real, id))
-      if (arrived !== undefined) {
-        await eventually(
-          `the request of ${name}`,
-          60_000,
-          async () =>
-            server.requests.slice(asked).some(({ method, url }) => method === arrived.method && arrived.url.test(url)) ? true : null
-        )
+      const before = server.requests.length
+      const asking = ask(real, id)
+      if (kills !== undefined) {
+        const isThere = () => server.requests.slice(before).some(({ method, url }) => method === kills.method && kills.url.test(url))
+        await eventually(`the request of ${name}`, 60_000, async () => isThere() ? true : null)
         // What takes effect before its answer is lost has done so by then.
         await pause(300)
         await real.worker.kill()
         await real.worker.start()
-        const began = Date.now()
-        failures += await insist(real, id)
-        backMillis.push(Date.now() - began)
-      } else failures += await insist(real, id)
+      }
+      const began = Date.now()
+      statuses.push(...await asking)
+      failures += await insist(real, id)
+      if (kills !== undefined) backMillis.push(Date.now() - began)
       lost.push(...(await published(real, id)).map((line) => `${name}: ${line}`))
       await Worlds.terminate(real, id)
     }
-    const strange = statuses.filter((status) => status !== 200)
+    // Who asks is told of the host's failure, and of its limit.
+    const strange = statuses.filter((status) => ![200, 502, 503].includes(status))
     if (strange.length > 0) lost.push(`publications were answered ${tally(strange)}`)
+    const tokens = server.app.issued.length
     for (const [i, token] of server.app.issued.entries()) real.secrets[`GitHub token ${i}`] = token
     real.secrets["the App's private key"] = server.app.privateKey.split("\n")[3] ?? ""
+    const names = chosen.map(({ name }) => name).join("; ")
     return {
-      done: `${
-        chosen.map(({ name }) => name).join("; ")
-      }: ${statuses.length} requests, ${failures} failures were told; ${server.app.issued.length} tokens`,
+      done: `${names}: answered ${tally(statuses)}, asked again after ${failures} failures; ${tokens} tokens`,
       lost,
       backMillis,
       // A lease, and a publication.

@@ -38,7 +38,7 @@ const saying = (where: (address: string) => boolean, change: (said: Said) => obj
 
 const AT_ONCE = 50
 
-both("50 creations at once under one key, to both processes: one sandbox", keyless(/50 ids/u), async (real, urls, most) => {
+both("1 fifty creations at once under one key, to both processes: one sandbox", keyless(/50 ids/u), async (real, urls, most) => {
   const rounds = Math.min(10, most)
   const lost: Array<string> = []
   for (const round of times(rounds)) {
@@ -58,7 +58,7 @@ both("50 creations at once under one key, to both processes: one sandbox", keyle
   return { done: `${rounds} rounds of ${AT_ONCE} creations`, lost }
 })
 
-both("one key under two grants, and under two keys of one", {
+both("3 one key under two grants, and under two keys of one", {
   "another grant is given the first one's sandbox": {
     plant: (() => {
       let first: string | undefined
@@ -84,7 +84,7 @@ const killDatabase = ({ service }: World) => {
   process.kill(pid, "SIGQUIT")
 }
 
-both("attempts that fail burn no key: 400, 401, 429, and the database killed", {
+both("4 attempts that fail burn no key: 400, 401, 429, and the database killed", {
   "a failed attempt is remembered": {
     plant: { reply: (answer) => answer.status === 201 ? { ...answer, status: 409 } : answer },
     tells: /409 where 201 was due/u
@@ -128,7 +128,7 @@ both("attempts that fail burn no key: 400, 401, 429, and the database killed", {
 })
 
 both(
-  "a creation that is repeated after its sandbox ended, a restart, 25 hours and 31 days",
+  "6 a creation that is repeated after its sandbox ended, a restart, 25 hours and 31 days",
   keyless(/after 25 hours: another id/u),
   async (real, urls) => {
     const lost: Array<string> = []
@@ -164,7 +164,7 @@ both(
 
 // ---------------------------------------------------------------------------------------------------------------
 
-both("20 terminations at once, at both processes: one is applied", {
+both("7 twenty terminations at once, at both processes: one is applied", {
   "a revision of each answer's own": {
     plant: (() => {
       let n = 0
@@ -211,7 +211,7 @@ const BEFORE = 50
 const A_SECOND = 50
 const WALKS_MILLIS = 3_000
 
-both("the list by pages of 1 and of 100, while 50 sandboxes a second are made", {
+both("10 the list by pages of 1 and of 100, while 50 sandboxes a second are made", {
   "a page leaves one out": {
     plant: saying((address) => address.includes("limit=100"), (said) => ({ ...said, data: said.data?.slice(0, -1) })),
     tells: /those of before/u
@@ -291,7 +291,7 @@ const hold = (url: string, address: string, key: string): Promise<Held> =>
         setTimeout(() => response.resume(), 20)
       })
       response.on("error", () => {})
-      resolve({ isOpen: () => Worlds.isOpen(url, localPort), close: () => void request.destroy() })
+      resolve({ isOpen: () => Worlds.carried(url).has(localPort), close: () => void request.destroy() })
     })
     request.on("error", reject)
   })
@@ -301,24 +301,10 @@ const LARGE = "[[shell head -c 40000000 /dev/zero > large]]"
 const revoked = (
   what: string,
   refusal: 401 | 403,
-  begin: (real: World) => Promise<{ readonly key: string; readonly revoke: () => Promise<unknown> }>
+  begin: (real: World) => Promise<{ readonly key: string; readonly revoke: () => Promise<unknown> }>,
+  defects: Readonly<Record<string, Defect>> = {}
 ) =>
-  both(`${what}, with requests, streams and a download open at both processes`, {
-    "a process remembers who was good": {
-      plant: (() => {
-        const known = new Map<string, PlantedServer.Answer>()
-        return {
-          ask: (asked) => known.get(asked.path) ?? asked,
-          reply: (answer, { path }) => {
-            if (answer.status === 200 && /\/c_\w+$/u.test(path)) known.set(path, answer)
-            return answer
-          }
-        }
-      })(),
-      tells: /a request after it was answered 200/u
-    },
-    "a stream is never ended": { plant: { block: () => new Promise(() => {}) }, tells: /^[0-3] of 4 responses ended/u }
-  }, async (real, urls) => {
+  both(`14 ${what}, with requests, streams and a download open at both processes`, defects, async (real, urls) => {
     const { key, revoke } = await begin(real)
     const id = await Worlds.create(real, LARGE, {}, key)
     await Worlds.turnEnd(real, id, key)
@@ -362,6 +348,21 @@ const revoked = (
 revoked("a key is revoked", 401, async (real) => {
   const { id, key } = await real.mint("--grant", "shop")
   return { key, revoke: () => real.admin("keys", "revoke", id) }
+}, {
+  "a process remembers who was good": {
+    plant: (() => {
+      const known = new Map<string, PlantedServer.Answer>()
+      return {
+        ask: (asked) => known.get(asked.path) ?? asked,
+        reply: (answer, { path }) => {
+          if (answer.status === 200 && /\/c_\w+$/u.test(path)) known.set(path, answer)
+          return answer
+        }
+      }
+    })(),
+    tells: /a request after it was answered 200/u
+  },
+  "a stream is never ended": { plant: { block: () => new Promise(() => {}) }, tells: /^[0-3] of 4 responses ended/u }
 })
 revoked("a grant is revoked", 401, async (real) => {
   const grant = unique()
@@ -400,7 +401,7 @@ const operations = async ({ ask, urls }: World): Promise<ReadonlyArray<readonly 
   )
 }
 
-both("13 ways to be nobody, or not enough, on every path of both processes, in order before 404, 405 and 400", {
+both("23 thirteen ways to be nobody, or not enough, on every path of both processes, before 404, 405 and 400", {
   "one path looks for the object first": {
     plant: {
       reply: (answer, { path }) => answer.status === 401 && path.includes("/interrupt") ? { ...answer, status: 404 } : answer

@@ -288,7 +288,7 @@ export const cases = (world: Effect.Effect<World>) => ({
   },
   /** Looks for what got out while the cases before it ran: the last one of a file. */
   swept: () => {
-    const what = "no secret got out, no process ended by itself, and every refusal had the body of errors"
+    const what = "25 no secret got out, no process ended by itself, and every refusal had the body of errors"
     planted(
       `${what}: a key is in a log line`,
       [],
@@ -381,13 +381,19 @@ export const turnEnd = async (world: World, id: string, key = world.key): Promis
 export const terminate = ({ ask, key: own, urls }: World, id: string, key = own): Promise<Answer> =>
   ask(urls[0], `${SANDBOXES}/${id}/terminate`, { key, method: "POST" })
 
-/** Whether the server has not closed its end of a connection, by that port of the client: what the kernel still carries does not count. */
-export const isOpen = (url: string, port: number): boolean => {
-  const inHex = (port: number) => port.toString(16).toUpperCase().padStart(4, "0")
-  const ESTABLISHED = "01"
-  return new RegExp(`:${inHex(Number(new URL(url).port))} [0-9A-F]+:${inHex(port)} ${ESTABLISHED} `, "u").test(
-    readFileSync("/proc/net/tcp", "utf8")
-  )
+/** Bytes that the kernel holds of what was sent to each client, by its port, of connections that the server has not closed. */
+export const carried = (url: string): ReadonlyMap<number, number> => {
+  const server = Number(new URL(url).port)
+  const [open, queued] = [new Map<number, number>(), new Map<number, number>()]
+  const portOf = (address = "") => Number.parseInt(address.split(":")[1] ?? "", 16)
+  for (const line of readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1)) {
+    // Of a line: a number, both addresses, the state (01: established), what is to be sent and to be read.
+    const [, local, remote, state, queues = ""] = line.trim().split(/\s+/u)
+    const [toSend = 0, toRead = 0] = queues.split(":").map((bytes) => Number.parseInt(bytes, 16))
+    if (portOf(local) === server && state === "01") open.set(portOf(remote), toSend)
+    if (portOf(remote) === server) queued.set(portOf(local), toRead)
+  }
+  return new Map(Array.from(open, ([port, bytes]) => [port, bytes + (queued.get(port) ?? 0)]))
 }
 
 /** Milliseconds so far that a process's first thread, or ours, was kept from a processor by others who share the machine. */
