@@ -242,11 +242,12 @@ fault(
   onWorld(async (real) => {
     const [server] = real.http
     const url = real.urls[0]
-    const id = await Worlds.create(real, `[[say Ready.]] ${"\u{1f600}".repeat(50_000)}`)
+    // An event of 64 KB for each time it is recalled; a tool call between two makes each an event of its own.
+    const id = await Worlds.create(real, `[[say Ready.]] ${"\u{1f600}".repeat(16_000)}`)
     await Worlds.turnEnd(real, id)
     const sent = await real.ask(url, `${SANDBOXES}/${id}/messages`, {
       key: real.key,
-      body: { prompt: "[[recall]] [[shell true]] ".repeat(105) }
+      body: { prompt: "[[recall]] [[write path=a content=b]] ".repeat(330) }
     })
     if (sent.status !== 201) throw new Error(sent.text)
     let ends = 0

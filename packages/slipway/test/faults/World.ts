@@ -396,17 +396,14 @@ export const carried = (url: string): ReadonlyMap<number, number> => {
   return new Map(Array.from(open, ([port, bytes]) => [port, bytes + (queued.get(port) ?? 0)]))
 }
 
-/** Milliseconds so far that a process's first thread, or ours, was kept from a processor by others who share the machine. */
-const queuedMillis = (pid: number): number =>
-  [`/proc/${pid}/schedstat`, "/proc/thread-self/schedstat"].reduce(
-    (sum, file) => sum + Number(readFileSync(file, "utf8").split(" ")[1]) / 1e6,
-    0
-  )
+/** Milliseconds so far that a process's first thread was kept from a processor by others who share the machine. */
+const queuedMillis = (stat: string): number => Number(readFileSync(stat, "utf8").split(" ")[1]) / 1e6
 
-/** A watch of what that process and we do: what both waited for a processor does not count. */
+/** A watch of what that process and we do: what either waited for a processor does not count, or both at the same time. */
 export const stopwatch = (pid: number): () => number => {
-  const [began, queued] = [performance.now(), queuedMillis(pid)]
-  return () => Math.max(0, performance.now() - began - (queuedMillis(pid) - queued))
+  const threads = [`/proc/${pid}/schedstat`, "/proc/thread-self/schedstat"]
+  const [began, queued] = [performance.now(), threads.map(queuedMillis)]
+  return () => Math.max(0, performance.now() - began - Math.max(...threads.map((stat, i) => queuedMillis(stat) - (queued[i] ?? 0))))
 }
 
 /** Memory of a process, in MiB. */
