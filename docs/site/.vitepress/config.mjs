@@ -58,6 +58,7 @@ const groups = {
       ["docs/performance.md", "Performance"],
       ["docs/design.md", "Design"],
       ["docs/testing.md", "Testing"],
+      ["docs/faults.md", "Reliability"],
       ["docs/pictures/README.md", "Pictures", "pictures.md"]
     ]
   }

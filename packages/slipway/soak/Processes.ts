@@ -23,8 +23,8 @@ export interface Service {
   readonly databaseUrl: string
   /** Runs a command to its end, for what it prints. */
   readonly command: (...args: ReadonlyArray<string>) => Promise<string>
-  /** `settings`: its own, beside those of all. */
-  readonly http: (name: string, settings?: Settings) => Promise<Process>
+  /** `settings`: its own, beside those of all. `descriptors`: how many files and sockets it may open, as `ulimit -n` has it. */
+  readonly http: (name: string, settings?: Settings, descriptors?: number) => Promise<Process>
   readonly worker: (name: string, settings?: Settings) => Promise<Process>
 }
 
@@ -130,7 +130,9 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       ...settings
     })
 
-    const process_ = async (name: string, role: "http" | "worker", own: Settings): Promise<Process> => {
+    const process_ = async (name: string, role: "http" | "worker", own: Settings, descriptors?: number): Promise<Process> => {
+      const limit = descriptors === undefined ? [] : ["/bin/sh", "-c", `ulimit -n ${descriptors}; exec "$@"`, "sh"]
+      const [file = "", ...args] = [...limit, process.execPath, program, "serve"]
       const port = role === "http" ? await freePort() : 0
       let machine = 0
       let child: ChildProcess | null = null
@@ -144,7 +146,7 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       const start = async () => {
         const dataDir = folder()
         mkdirSync(dataDir, { recursive: true })
-        const started = spawn(process.execPath, [program, "serve"], {
+        const started = spawn(file, args, {
           cwd: dataDir,
           env: { ...environment(dataDir), SLIPWAY_ROLE: role, SLIPWAY_PORT: `${port}`, ...own },
           stdio: ["ignore", "pipe", "pipe"]
@@ -211,7 +213,7 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
         mkdirSync(at, { recursive: true })
         return (await promisify(execFile)(process.execPath, [program, ...args], { env: environment(at), cwd: at })).stdout
       },
-      http: (name, own = {}) => process_(name, "http", own),
+      http: (name, own = {}, descriptors) => process_(name, "http", own, descriptors),
       worker: (name, own = {}) => process_(name, "worker", own)
     }
     return service

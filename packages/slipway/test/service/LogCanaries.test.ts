@@ -11,79 +11,16 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { connect, createServer, type Socket } from "node:net"
 import path from "node:path"
 import { folder, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { filesBelow, foundIn, inPercents, visibleOf } from "./Leaks.ts"
 
 const canary = (what: string) => `${what}canary${randomBytes(12).toString("hex")}`
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const token = () => Array.from(randomBytes(43), (byte) => BASE62.charAt(byte % 62)).join("")
-
-/** What of a secret is in any base64 text that holds it, wherever it begins there. */
-const inBase64 = (secret: string): ReadonlyArray<string> =>
-  [0, 1, 2].map((offset) => {
-    const encoded = Buffer.from(" ".repeat(offset) + secret).toString("base64").replace(/=+$/u, "")
-    return encoded.slice(offset === 0 ? 0 : 4, -2)
-  })
-
-const inPercents = (secret: string): string => [...Buffer.from(secret)].map((byte) => `%${byte.toString(16)}`).join("")
-
-type Secrets = Readonly<Record<string, string>>
-
-/** Which of the secrets are in the text, plain or encoded. */
-const foundIn = (text: string, secrets: Secrets): ReadonlyArray<string> =>
-  Object.entries(secrets).flatMap(([name, secret]) => {
-    assert.isAtLeast(secret.length, 16, name)
-    const needles = [secret, ...inBase64(secret), encodeURIComponent(secret), inPercents(secret), inPercents(secret).toUpperCase()]
-    return needles.some((needle) => text.includes(needle)) ? [name] : []
-  })
-
-interface Parent {
-  readonly pid: number
-  readonly parent: number
-}
-
-const processes = (): ReadonlyArray<Parent> =>
-  readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((name) => {
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, "latin1")
-      return [{ pid: Number(name), parent: Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) }]
-    } catch {
-      return []
-    }
-  })
-
-/** Command lines of all processes, and environments of what the service started. Git's are apart: there a token of GitHub travels. */
-const visibleOf = (server: number): { readonly commandLines: string; readonly environments: string; readonly ofGit: string } => {
-  const all = processes()
-  const children = new Set<number>([server])
-  for (let before = 0; before !== children.size;) {
-    before = children.size
-    for (const { parent, pid } of all) if (children.has(parent)) children.add(pid)
-  }
-  children.delete(server)
-  const read = (pid: number, what: "cmdline" | "environ"): string => {
-    try {
-      return readFileSync(`/proc/${pid}/${what}`, "latin1")
-    } catch {
-      return ""
-    }
-  }
-  const { git = [], other = [] } = Object.groupBy(children, (pid) => /^(?:git|\S*\/git)[\0-]/u.test(read(pid, "cmdline")) ? "git" : "other")
-  const environments = (pids: ReadonlyArray<number>) => pids.map((pid) => read(pid, "environ")).join("\n")
-  return {
-    commandLines: all.map(({ pid }) => read(pid, "cmdline")).join("\n"),
-    environments: environments(other),
-    ofGit: environments(git)
-  }
-}
-
-const filesBelow = (at: string): string =>
-  readdirSync(at, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-    entry.isFile() ? [`${entry.name}\n${readFileSync(path.join(entry.parentPath, entry.name), "latin1")}`] : []
-  ).join("\n")
 
 /** What Postgres says to who connects and is refused (protocol 3.0, ErrorResponse). */
 const errorResponse = (code: string, message: string): Buffer => {
