@@ -38,8 +38,11 @@ const readCursor = reader(Schema.NullOr(Counter), "after")
 /** The most events one read takes from the log (docs/decisions.md 12). */
 export const PAGE = 100
 
-/** Characters of the log one reader may hold while its consumer is slow: pages of large events get shorter. */
-const PAGE_CHARACTERS = 256 * 1024
+/**
+ * Characters of the log one reader may hold while its consumer is slow, or one event of more: pages of large events get shorter. A
+ * character may take two bytes here, as many in the frame made of it, and again in what is written to the socket.
+ */
+const PAGE_CHARACTERS = 128 * 1024
 /** Events of the first page, before their size is known. */
 const FIRST_PAGE = 4
 
@@ -265,8 +268,9 @@ class Reader implements Reading {
   }
 
   get read() {
-    return Effect.map(this.#tail.read(this.#cursor, this.#page), (entries) => {
-      this.#isUnread = mayFollow(entries, this.#page)
+    return Effect.map(this.#tail.read(this.#cursor, this.#page), (found) => {
+      const entries = bounded(found)
+      this.#isUnread = entries.length < found.length || mayFollow(found, this.#page)
       if (entries.length === 0) return
       this.#read = entries
       this.#page = Math.max(1, Math.min(PAGE, Math.floor(PAGE_CHARACTERS * entries.length / charactersOf(entries))))
@@ -288,6 +292,13 @@ const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
 }
 
 const charactersOf = (entries: ReadonlyArray<LogEntry>) => entries.reduce((characters, { wire }) => characters + wire.length, 0)
+
+/** The first of them: one, and as many more as a reader may hold. */
+const bounded = (entries: ReadonlyArray<LogEntry>): ReadonlyArray<LogEntry> => {
+  let characters = 0
+  const end = entries.findIndex(({ wire }, i) => (characters += wire.length) > PAGE_CHARACTERS && i > 0)
+  return end === -1 ? entries : entries.slice(0, end)
+}
 
 /** Whether the log may have had more behind the page when that was read. */
 const mayFollow = (entries: ReadonlyArray<LogEntry>, limit: number) => entries.length >= limit || mayBeCut(entries, bytesOf.entry)

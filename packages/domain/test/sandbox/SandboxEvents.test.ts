@@ -201,7 +201,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
       const { sandbox: { id } } = yield* store.create({ creation: creation("pages"), keyed: null, organizationId: null })
-      yield* write(id, Array.from({ length: 100 }, () => step("x".repeat(64 * 1024))))
+      yield* write(id, Array.from({ length: 100 }, () => step("x".repeat(32 * 1024))))
       yield* write(id, Array.from({ length: 500 }, () => step("x")))
       yield* write(id, [failed])
       counting.length = 0
@@ -211,6 +211,23 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
         assert.ok(entries.reduce((sum, { wire }) => sum + wire.length, 0) < 512 * 1024)
       }
       assert.ok(counting.length < 100)
+    }))
+
+  it.effect("hands on no more of a page than a reader may hold, and reads the rest again", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const { sandbox: { id } } = yield* store.create({ creation: creation("bounded"), keyed: null, organizationId: null })
+      yield* write(id, [...Array.from({ length: 5 }, () => step("x".repeat(100 * 1024))), failed])
+      const pages: Array<number> = []
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { reading } = yield* events.follow(by, id, 0)
+        for (let news = reading.next(); news !== "over"; news = reading.next()) {
+          if (news === "unread") yield* reading.read
+          else if (typeof news !== "string" && news._tag === "Entries") pages.push(news.entries.length)
+        }
+      }))
+      assert.deepStrictEqual(pages, [2, 1, 1, 1, 1, 1])
     }))
 
   it.effect("of a finished sandbox that has everything is told so, and reads nothing", () =>

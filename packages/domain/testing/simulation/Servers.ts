@@ -285,6 +285,7 @@ export const clients = (servers: Servers): Context.Context<Partners | Publishing
       fork: (by, id, request, key) => ask(by, `fork ${id}`, (own) => Sandboxes.use((it) => it.fork(own, id, request, key))),
       get: (by, id) => ask(by, `get ${id}`, (own) => Sandboxes.use((it) => it.get(own, id))),
       list: (by, query) => ask(by, "list", (own) => Sandboxes.use((it) => it.list(own, query))),
+      summaries: (by, query) => ask(by, "summaries", (own) => Sandboxes.use((it) => it.summaries(own, query))),
       terminate: (by, id) => ask(by, `terminate ${id}`, (own) => Sandboxes.use((it) => it.terminate(own, id))),
       interrupt: (by, id) => ask(by, `interrupt ${id}`, (own) => Sandboxes.use((it) => it.interrupt(own, id))),
       decideApproval: (by, id, approvalId, decision) =>
