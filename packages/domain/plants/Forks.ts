@@ -2,8 +2,8 @@ import { type Plants, plantsIn } from "./Plant.ts"
 
 const isGone = "if (origin !== null && !isKept(origin)) return yield* new CheckpointNotFound()"
 const isKept = "rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false"
-const bind =
-  "keys.set(scopeOf(creation.grantId, keyed, forkOf), { fingerprint: keyed.fingerprint, id: origin.sandboxId, boundAt: yield* DateTime.now })"
+const bind = "keys.set(scopeOf(creation.grantId, keyed, forkOf), " +
+  "{ fingerprint: keyed.fingerprint, id: origin.sandboxId, boundAt: yield* DateTime.now })"
 const row = "const row = newRow(creation)"
 
 export const plants: Plants = {
