@@ -322,6 +322,17 @@ export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore
         for (const { resetSeconds } of slots.slice(1)) assert.isAtMost(resetSeconds, 30)
       }))
 
+    it.effect("has room after a wait of as many seconds as it tells", () =>
+      Effect.gen(function*() {
+        const { digest } = yield* freshKey()
+        assert.isTrue((yield* rate(digest, 1)).accepted)
+        yield* elapse(0.4)
+        const { accepted, resetSeconds } = yield* rate(digest, 1)
+        assert.isFalse(accepted)
+        yield* elapse(resetSeconds)
+        assert.isTrue((yield* rate(digest, 1)).accepted)
+      }))
+
     it.effect("a refused request costs nothing: the first acceptance to run out makes room for exactly one", () =>
       Effect.gen(function*() {
         const { digest } = yield* freshKey()

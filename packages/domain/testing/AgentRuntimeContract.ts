@@ -326,8 +326,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
         const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]]")
         const { approvalId } = yield* turn.until(isApproval)
         assert.strictEqual(yield* sandbox.read("a.txt"), null)
-        yield* session.decide("someone-elses", "approve")
-        assert.strictEqual(yield* sandbox.read("a.txt"), null)
+        yield* session.decide("someone-elses", "deny")
         yield* session.decide(approvalId, "approve")
         yield* session.decide(approvalId, "deny")
         assert.deepStrictEqual(yield* turn.end, succeeded)
@@ -576,11 +575,12 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
           const { conversationFiles } = yield* AgentRuntime
           const sandbox = yield* fixture.sandbox
           let sessionId: string | null = null
+          const messages: Array<string> = []
           for (const word of ["XYZZY", "PLUGH"]) {
             sessionId = yield* Effect.scoped(
               Effect.gen(function*() {
                 const session = yield* open(sandbox, { resume: sessionId })
-                yield* prompt(session, `[[say the word is ${word}]]`)
+                messages.push(...messagesOf((yield* prompt(session, `[[say the word is ${word}]]`)).events))
                 return yield* session.sessionId
               })
             )
@@ -592,9 +592,11 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
               assert.strictEqual(yield* session.sessionId, sessionId)
               const { end, events } = yield* prompt(session, later)
               assert.deepStrictEqual(end, succeeded)
+              messages.push(...messagesOf(events))
               if (later === "[[recall]]") { for (const known of ["XYZZY", "PLUGH", "PLOVER"]) assert.include(said(events), known) }
             })).pipe(Effect.provideService(AgentRuntime, there.runtime))
           }
+          assert.strictEqual(new Set(messages).size, messages.length, "ids are the sandbox's, not the machine's")
         }))
     }
 

@@ -8,7 +8,8 @@ import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { Ids } from "../src/Ids.ts"
-import { Board, type BoardQuery } from "../src/sandbox/Board.ts"
+import { PAGE_BYTES } from "../src/Page.ts"
+import { Board, type BoardQuery, RECENT } from "../src/sandbox/Board.ts"
 import { Checkpoints } from "../src/sandbox/Checkpoints.ts"
 import { decideApproval, interrupt, terminate } from "../src/sandbox/Command.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
@@ -54,10 +55,10 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
       ])
       return state === null ? running : yield* drive(running, [{ _tag: "EndTurn", turnId: turn, state }])
     })
-    const fail = Effect.fnUntraced(function*(sandbox: Sandbox) {
+    const fail = Effect.fnUntraced(function*(sandbox: Sandbox, reason: "boot_failed" | "clone_failed" = "boot_failed") {
       const limits = yield* Policy
       const store = yield* SandboxStore
-      const failed = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
+      const failed = { _tag: "Fail", reason, error: "No.", retryable: false } as const
       return (yield* store.change(sandbox.id, "policy", (state) => decide(state, failed, { now: at, limits }), at)).sandbox
     })
 
@@ -203,6 +204,30 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
         assert.deepStrictEqual(titles([...first, ...rest]), titles(whole))
       }))
 
+    it.effect("pages end after their bytes too", () =>
+      Effect.gen(function*() {
+        const grantId = yield* grant
+        const prompt = "p".repeat(PAGE_BYTES / 2 - 2000)
+        yield* Effect.forEach([1, 2, 3, 4], () => make({ grantId, prompt }))
+        const first = yield* list(grantId)
+        const second = yield* list(grantId, { after: first.at(-1) ?? null })
+        assert.deepStrictEqual([first.length, second.length], [3, 1])
+      }))
+
+    it.effect("tells of the newest creations and no more", () =>
+      Effect.gen(function*() {
+        const grantId = yield* grant
+        yield* Effect.forEach(
+          Array.from({ length: RECENT + 2 }, (_, i) => i),
+          (i) => make({ grantId, createdAt: DateTime.add(at, { seconds: i }) }),
+          { concurrency: 8 }
+        )
+        const recent = yield* (yield* Board).recent(grantId)
+        assert.lengthOf(recent, RECENT)
+        const ends = [recent[0], recent.at(-1)].map((asked) => asked?.createdAt)
+        assert.deepStrictEqual(ends, [DateTime.add(at, { seconds: RECENT + 1 }), DateTime.add(at, { seconds: 2 })])
+      }), { timeout: 30_000 })
+
     it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
       Effect.gen(function*() {
         const grantId = yield* grant
@@ -232,6 +257,9 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
         const board = yield* Board
         const fixture = yield* StoreFixture
         const [stranger, first, second] = [yield* make(), yield* make({ grantId }), yield* make({ grantId })]
+        // Its turn needs a worker, its boot is over.
+        const working = yield* booted(yield* make({ grantId }))
+        yield* fixture.ageWork([working.id], 1_000_000_004)
         yield* fixture.ageWork([stranger.id], 1_000_000_003)
         yield* fixture.ageWork([first.id], 1_000_000_002)
         yield* fixture.ageWork([second.id], 1_000_000_001)
@@ -242,7 +270,7 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
         const after = yield* board.queue(grantId)
         assert.isAbove(after.atWork, before)
         assert.deepStrictEqual([...after.places], [])
-        for (const sandbox of [stranger, first, second]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+        for (const sandbox of [stranger, first, second, working]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
       }))
 
     it.effect("adds up what was created since a moment, by day, repository, model and how it stands", () =>
@@ -261,10 +289,25 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
         yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]))
         yield* record(yield* booted(yield* make({ grantId, createdAt: DateTime.subtract(at, { milliseconds: 1 }) })), [cost(100)])
         yield* make()
+        yield* record(yield* booted(yield* make({ grantId, model: "another/model" })), [cost(2)])
+        yield* record(yield* booted(yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/other") }] })), [cost(1)])
+        yield* record(yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]), "clone_failed"), [cost(6)])
         const of = { repo: "acme/shop", model: "offline/demo" }
         assert.deepStrictEqual(yield* board.past(grantId, at), [
           { ...of, day: "2026-11-21", status: "running", reason: null, count: 2, costMicroUsd: 7, tokens: tokens(7) },
+          { ...of, day: "2026-11-21", status: "failed", reason: "clone_failed", count: 1, costMicroUsd: 6, tokens: tokens(6) },
           { ...of, day: "2026-11-22", status: "running", reason: null, count: 1, costMicroUsd: 5, tokens: tokens(5) },
+          {
+            ...of,
+            model: "another/model",
+            day: "2026-11-21",
+            status: "running",
+            reason: null,
+            count: 1,
+            costMicroUsd: 2,
+            tokens: tokens(2)
+          },
+          { ...of, repo: "acme/other", day: "2026-11-21", status: "running", reason: null, count: 1, costMicroUsd: 1, tokens: tokens(1) },
           { ...of, day: "2026-11-21", status: "failed", reason: "boot_failed", count: 1, costMicroUsd: 0, tokens: tokens(0) }
         ])
       }))

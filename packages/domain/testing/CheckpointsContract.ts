@@ -286,23 +286,6 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         assert.strictEqual(yield* read(sandbox.id, 3), "content 3")
       }))
 
-    it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
-        let pulled = 0
-        const endless = Stream.tap(chunks(2 * count, MEBIBYTE, () => 0), () => Effect.sync(() => void pulled++))
-        assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
-        assert.isBelow(pulled, 2 * count)
-        yield* record(sandbox, lease, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-        const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
-        yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
-        const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
-        assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
-      }), { timeout: 30_000 })
-
     it.effect("lists in pages, ascending, each sandbox its own", () =>
       Effect.gen(function*() {
         const { lease, sandbox } = yield* worked()
@@ -413,6 +396,22 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
       }), { timeout: 30_000 })
 
+    it.effect("forgets what puts left of one that is recorded, and of a sandbox that is over", () =>
+      Effect.gen(function*() {
+        const checkpoints = yield* Checkpoints
+        yield* prune()
+        const { lease, sandbox } = yield* worked()
+        const taken = yield* take(sandbox, lease, [1])
+        yield* putText(lease, 1, "again, since the answer was lost")
+        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
+        yield* putText(lease, 2, "never to be recorded")
+        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+        yield* settle(taken, at)
+        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
+        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+        assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
+      }))
+
     it.effect("what a put under way may still record is not forgotten", () =>
       Effect.gen(function*() {
         const checkpoints = yield* Checkpoints
@@ -485,6 +484,28 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           assert.strictEqual(outcome.failure._tag, "CheckpointNotFound")
         } else assert.strictEqual(size, 128 * 2 ** 16)
         yield* isUnseen(sandbox.id, 1)
+      }), { timeout: 30_000 })
+
+    it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
+      Effect.gen(function*() {
+        const checkpoints = yield* Checkpoints
+        const { lease, sandbox } = yield* worked()
+        const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
+        let pulled = 0
+        const endless = Stream.tap(
+          chunks(2 * count, MEBIBYTE, () =>
+            0),
+          () =>
+            Effect.sync(() => void pulled++)
+        )
+        assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
+        assert.isBelow(pulled, 2 * count)
+        yield* record(sandbox, lease, 1, 4)
+        yield* isUnseen(sandbox.id, 1)
+        const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
+        yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
+        const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
+        assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
       }), { timeout: 30_000 })
   })
 

@@ -93,7 +93,10 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         const { user } = yield* begin()
         const told = yield* appended(Effect.gen(function*() {
           const answers = yield* Effect.all(
-            [store.decide(user, { _tag: "Denied", userId: ada.userId }, at), store.decide(user, { _tag: "Approved", ...eve }, at)],
+            [
+              store.decide(user, { _tag: "Denied", userId: ada.userId }, after(20)),
+              store.decide(user, { _tag: "Approved", ...eve }, after(20))
+            ],
             { concurrency: "unbounded" }
           )
           assert.lengthOf(answers.filter((answer) => answer !== null), 1)
@@ -104,8 +107,8 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         assert.deepInclude(
           entry,
           entry?.action === "device_login.denied"
-            ? { action: "device_login.denied", at, subjects: { userId: ada.userId, machine } }
-            : { action: "device_login.approved", at, subjects: { ...eve, machine } }
+            ? { action: "device_login.denied", at: after(20), subjects: { userId: ada.userId, machine } }
+            : { action: "device_login.approved", at: after(20), subjects: { ...eve, machine } }
         )
       }))
 

@@ -68,6 +68,7 @@ export const suite = <R>(
         for (const one of wrong) {
           const refused = yield* Effect.flip(provider.identify(one))
           assert.strictEqual(refused._tag, "SignInRefused")
+          assert.isNotEmpty(refused.message)
           for (const secret of [answer.code, Redacted.value(answer.verifier), Redacted.value(other.verifier)]) {
             assert.notInclude(JSON.stringify(refused), secret)
           }

@@ -64,6 +64,26 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
         assert.isTrue((yield* store.organizations).some(({ id }) => id === organization.id))
       }))
 
+    it.effect("lists organizations oldest first, and the members of one in the order in which their users were added", () =>
+      Effect.gen(function*() {
+        const store = yield* MemberStore
+        const create = Effect.fnUntraced(function*(createdAt: DateTime.Utc) {
+          return (yield* store.createOrganization({ id: yield* (yield* Ids).uuid7, name: yield* fresh, createdAt })).organization
+        })
+        const [second, first] = [yield* create(later), yield* create(at)]
+        const mine = new Set([first.id, second.id])
+        assert.deepStrictEqual((yield* store.organizations).filter(({ id }) => mine.has(id)), [first, second])
+        const [grace, ada] = [yield* newUser({ createdAt: later }), yield* newUser()]
+        yield* store.addMember(first.id, grace.id, "owner", at)
+        yield* store.addMember(first.id, ada.id, "member", later)
+        yield* store.removeMember(first.id, ada.id, later)
+        assert.deepStrictEqual(yield* store.members(first.id), [
+          { user: ada, role: "member", active: false },
+          { user: grace, role: "owner", active: true }
+        ])
+        assert.deepStrictEqual(yield* store.members(second.id), [])
+      }))
+
     it.effect("suspending twice keeps the first time, resuming ends it, and only an organization can be suspended", () =>
       Effect.gen(function*() {
         const store = yield* MemberStore

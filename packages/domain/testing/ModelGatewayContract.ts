@@ -30,6 +30,8 @@ export class GatewayFixture extends Context.Service<GatewayFixture, {
   readonly upstream: Upstream
   /** Sends a request as an agent does; it is answered with these tokens once `answered` completes. */
   ask(access: ModelAccess, tokens: Tokens, answered?: Effect.Effect<void>): Effect.Effect<"served" | "unauthorized" | "over_budget" | "cut">
+  /** Sends a request that the provider refuses: whoever runs the service must act. */
+  fail(access: ModelAccess): Effect.Effect<void>
   /** Completes when the provider has a request that is not answered yet. */
   readonly asked: Effect.Effect<void>
 }>()("@slipway/domain/testing/GatewayFixture") {}
@@ -150,6 +152,49 @@ export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFix
         })
         yield* spending.setBudget(of.grantId, null)
         assert.strictEqual(yield* ask(access, tokens), "served")
+        const { refusals, refusedFor } = yield* account
+        assert.deepStrictEqual([refusals, refusedFor], [1, "budget_exceeded"])
+      }).pipe(Effect.scoped))
+
+    it.effect("says what is wrong with the provider until it answers again, a new one each time", () =>
+      Effect.gen(function*() {
+        const { ask, fail } = yield* GatewayFixture
+        const { access, account } = yield* opened()
+        const trouble = Effect.map(account, ({ trouble }) => trouble)
+        assert.isUndefined(yield* trouble)
+        yield* fail(access)
+        const first = yield* trouble
+        assert.isNotEmpty(first?.message)
+        yield* fail(access)
+        const second = yield* trouble
+        assert.isNotEmpty(second?.message)
+        assert.notStrictEqual(second, first)
+        assert.strictEqual(yield* ask(access, tokens), "served")
+        assert.isFalse("trouble" in (yield* account))
+      }).pipe(Effect.scoped))
+
+    it.effect("says what a sandbox used that is forgotten, however often, and gives back what it has reserved", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const gateway = yield* ModelGateway
+        const { ask, asked } = yield* GatewayFixture
+        const served = yield* opened()
+        yield* ask(served.access, tokens)
+        yield* served.close
+        const { of, ...lost } = yield* opened(served.of)
+        const answered = yield* Deferred.make<void>()
+        const asking = yield* Effect.forkChild(ask(lost.access, tokens, Deferred.await(answered)))
+        yield* asked
+        assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
+        for (const _ of [1, 2]) {
+          assert.deepStrictEqual(yield* gateway.forget(of.sandboxId), {
+            usage: { llmRequestCount: 1, costMicroUsd: COST, creditsChargedMicros: 0 },
+            tokens: { input: 100, cachedInput: 40, output: 7 }
+          })
+          assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
+        }
+        yield* Deferred.succeed(answered, undefined)
+        yield* Fiber.join(asking)
       }).pipe(Effect.scoped))
 
     it.effect("gives back what a lost session has reserved, when the sandbox is opened again or forgotten", () =>

@@ -257,7 +257,23 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
         const offers = [yield* newTerms(), yield* newTerms()]
         for (const terms of offers) yield* store.createClaim(terms)
         assert.deepStrictEqual((yield* store.claims(offers[1]?.grantId ?? "")).map(({ terms }) => terms), offers.slice(1))
-        assert.includeMembers((yield* store.claims(null)).map(({ terms }) => terms.claimId), offers.map(({ claimId }) => claimId))
+        const mine = new Set(offers.map(({ claimId }) => claimId))
+        const listed = (yield* store.claims(null)).filter(({ terms }) => mine.has(terms.claimId))
+        assert.deepStrictEqual(listed.map(({ terms }) => terms), offers.toReversed())
+      }))
+
+    it.effect("a later claim gives its credits and takes no touch from the first", () =>
+      Effect.gen(function*() {
+        const store = yield* PartnerStore
+        const { claimant, terms } = yield* attributed
+        const second = yield* newTerms()
+        yield* store.createClaim(second)
+        yield* store.claim(second.claimId, claimant)
+        assert.strictEqual((yield* store.credits(claimant.organizationId)).balance, 1000)
+        yield* store.connectProject(yield* projectOf(claimant))
+        yield* store.payInvoice(yield* invoiceOf(claimant))
+        assert.deepStrictEqual((yield* toldOf(terms)).map(({ type }) => type), ["project.connected", "conversion.paid"])
+        assert.deepStrictEqual(yield* toldOf(second), [])
       }))
 
     it.effect("credits saturate", () =>
@@ -269,7 +285,10 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
           yield* store.createClaim(terms)
           yield* store.claim(terms.claimId, claimant)
         }
-        assert.strictEqual((yield* store.credits(claimant.organizationId)).balance, Number.MAX_SAFE_INTEGER)
+        const { balance, movements } = yield* store.credits(claimant.organizationId)
+        assert.strictEqual(balance, Number.MAX_SAFE_INTEGER)
+        // Newest first.
+        assert.deepStrictEqual(movements.map(({ credits }) => credits), [5, Number.MAX_SAFE_INTEGER])
       }))
 
     it.effect("a project is connected once and counts for the recipient's touch in the organization", () =>

@@ -68,6 +68,18 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         assert.deepStrictEqual(yield* standing, { state: "closed", merged: false })
       }))
 
+    it.effect("keeps the branch of what it closed or merged, for another pull request", () =>
+      Effect.gen(function*() {
+        const host = yield* SourceHost
+        const { headSha, number, options, pulls, repo } = yield* opened
+        const draft = { title: "t", body: "", baseRef: "trunk", headRef: HEAD, headSha, at }
+        yield* pulls.close(repo, number)
+        const again = yield* host.openDraftPullRequest(repo, draft)
+        assert.isAbove(again.number, number)
+        yield* pulls.merge(repo, again.number, options)
+        assert.isAbove((yield* host.openDraftPullRequest(repo, draft)).number, again.number)
+      }))
+
     it.effect("refuses what conflicts, and what is no longer the commit that was looked at, and changes nothing", () =>
       Effect.gen(function*() {
         const { headSha, number, options, pulls, repo, repository, standing } = yield* opened

@@ -101,6 +101,13 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.notStrictEqual((yield* provision).box.home, box.home)
       }))
 
+    it.effect("says of an image that nobody offers that it is refused, and of none that it is not", () =>
+      Effect.gen(function*() {
+        const host = yield* SandboxHost
+        const [own, other] = [yield* host.programs(null), yield* host.programs("registry.invalid/nobody/offers:this")]
+        assert.deepStrictEqual([own.isRefused, other.isRefused, other.image], [false, true, own.image])
+      }))
+
     it.effect("ends what still runs in the box when it is provisioned again, and in no other", () =>
       Effect.gen(function*() {
         const { box, host, sandboxId, workspace } = yield* provision
@@ -190,16 +197,28 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
     /** Puts files into the home, as an agent's start does. */
     const put = (box: Box, homeFiles: Readonly<Record<string, string>>) => Effect.scoped(Effect.asVoid(box.spawn({ ...cat, homeFiles })))
 
+    it.effect.each(["/tmp/slipway-outside", "../outside", "a/../../outside", "a//b", "./a", ""])(
+      "writes no home file at %s",
+      (path) =>
+        Effect.gen(function*() {
+          const { box } = yield* provision
+          const error = yield* Effect.flip(Effect.scoped(box.spawn({ ...cat, homeFiles: { [path]: "x" } })))
+          assert.strictEqual(error.operation, "spawn")
+          assert.isFalse(error.retryable)
+        })
+    )
+
     it.effect("carries files of a home to another home, those that were asked for and no others", () =>
       Effect.gen(function*() {
         const one = yield* provision
         const other = yield* provision
-        yield* put(one.box, { "talk/2026/a.jsonl": "zwölf\n", "talk/b": "", state: "on", secret: "no" })
+        yield* put(one.box, { "talk/2026/a.jsonl": "zwölf\n", "talk/b": "", state: "on", secret: "no", talking: "no", "state.old": "no" })
         yield* put(other.box, { kept: "yes" })
         const talk = yield* read(one.sandboxId, ["talk", "state"])
         yield* write(other.sandboxId, talk)
         assert.deepStrictEqual(yield* read(other.sandboxId, ["talk", "state"]), talk)
-        assert.deepStrictEqual(yield* read(other.sandboxId, ["secret"]), yield* read(freshId(), ["secret"]))
+        const others = ["secret", "talking", "state.old"]
+        assert.deepStrictEqual(yield* read(other.sandboxId, others), yield* read(freshId(), others))
         assert.notDeepEqual(yield* read(other.sandboxId, ["kept"]), yield* read(freshId(), ["kept"]))
       }))
 
@@ -209,6 +228,9 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         yield* put(box, { "talk/b": "2", "talk/a": "1" })
         const talk = yield* read(sandboxId, ["talk", "missing/file"])
         assert.deepStrictEqual(yield* read(sandboxId, ["talk", "missing/file"]), talk)
+        const other = yield* provision
+        yield* put(other.box, { "talk/a": "1", "talk/b": "2" })
+        assert.deepStrictEqual(yield* read(other.sandboxId, ["talk", "missing/file"]), talk)
         yield* put(box, { "talk/a": "3" })
         assert.notDeepEqual(yield* read(sandboxId, ["talk", "missing/file"]), talk)
         yield* write(sandboxId, yield* read(freshId(), ["talk"]))
@@ -449,17 +471,6 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         assert.strictEqual(yield* read("1\n"), "1\n-rw-------\ndrwx------\n")
         assert.strictEqual((yield* run(box, "cat \"$HOME/y\"")).output, "y")
       }))
-
-    it.effect.each(["/tmp/slipway-outside", "../outside", "a/../../outside", "a//b", "./a", ""])(
-      "writes no home file at %s",
-      (path) =>
-        Effect.gen(function*() {
-          const { box } = yield* provision
-          const error = yield* Effect.flip(Effect.scoped(box.spawn({ ...sh("exit 0"), homeFiles: { [path]: "x" } })))
-          assert.strictEqual(error.operation, "spawn")
-          assert.isFalse(error.retryable)
-        })
-    )
 
     it.effect("follows no link that a process left in the home", () =>
       Effect.gen(function*() {

@@ -170,16 +170,16 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     it.effect("goes back to what was saved where there is a tree, as often as asked", () =>
       Effect.gen(function*() {
         const { at, base, key, list, read, save, sources, trees } = yield* prepared({ v: "0", w: "0" })
-        yield* agent.write(at("v"), "1")
+        yield* agent.write(at("v"), "é")
         const { bytes, sha } = yield* save()
         for (let round = 0; round < 2; round++) {
           yield* agent.write(at("v"), "2")
           yield* agent.write(at("later"), "2")
           yield* agent.remove(at("w"))
           const restored = yield* trees.restore(key.sandboxId, Stream.make(bytes), sources)
-          assert.deepStrictEqual(restored, [{ repo: app, sha, bytes: 2, ...base }])
+          assert.deepStrictEqual(restored, [{ repo: app, sha, bytes: 3, ...base }])
           assert.deepStrictEqual((yield* list()).map(({ name, status }) => [name, status]), [["v", "modified"], ["w", null]])
-          assert.strictEqual(yield* read("v"), "1")
+          assert.strictEqual(yield* read("v"), "é")
         }
       }))
 
@@ -381,6 +381,20 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* patchOf(trees, key, sha, "working"), later)
       }))
 
+    it.effect("tells of a path the file, or what is below the folder, and nothing whose name begins so", () =>
+      Effect.gen(function*() {
+        const { at, key, trees } = yield* prepared({ "src/a": "0\n", "src/b/c": "0\n", "src-2/a": "0\n", src2: "0\n" })
+        for (const path of ["src/a", "src/b/c", "src-2/a", "src2"]) yield* agent.write(at(path), "1\n")
+        const told = (path: string) =>
+          Effect.map(
+            patchOf(trees, key, "base", "working", path),
+            (patch) => Array.from(patch.matchAll(/^\+\+\+ b\/(.*)$/gmu), ([, name]) => name)
+          )
+        assert.deepStrictEqual(yield* told("src"), ["src/a", "src/b/c"])
+        assert.deepStrictEqual(yield* told("src/b"), ["src/b/c"])
+        assert.deepStrictEqual(yield* told("src2"), ["src2"])
+      }))
+
     it.effect("names protected files that differ, and shows nothing of them under any name", () =>
       Effect.gen(function*() {
         const { at, key, list, save, trees } = yield* prepared({
@@ -422,7 +436,9 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* trees.restore(key.sandboxId, Stream.make(first.bytes), sources)
         yield* agent.write(at("v"), "2\n")
         assert.strictEqual(yield* patchOf(trees, key, first.sha, "working"), between)
-        assert.strictEqual(yield* refusal(diff("base", 10)), "FileTooLarge")
+        const { length } = yield* diff("base")
+        assert.strictEqual((yield* diff("base", length)).length, length)
+        assert.strictEqual(yield* refusal(diff("base", length - 1)), "FileTooLarge")
         assert.strictEqual(
           yield* refusal(trees.diff({ ...key, sandboxId: freshId() }, { from: "base", to: "working", maximumBytes: 1 })),
           "FileNotFound"

@@ -88,6 +88,14 @@ export const suite = (name: string, layer: Layer.Layer<SecretStore | Access | Au
         assert.deepStrictEqual(yield* reveal(other, ["TOKEN"]), { TOKEN: "other" })
       }))
 
+    it.effect("lists by repository, whatever its case, and by name", () =>
+      Effect.gen(function*() {
+        const grantId = yield* newGrant
+        const sorted = [["acme/api", "Z"], ["Acme/shop", "B"], ["acme/SHOP", "C"], ["Acme/site", "A"], ["zoo/api", "A"], ["Zoo/shop", "B"]]
+        for (const [repo, name] of sorted.toReversed()) yield* set(grantId, name ?? "", "v", repo)
+        assert.deepStrictEqual(namesOf(yield* list(grantId)), sorted.map((words) => words.join(" ")))
+      }))
+
     it.effect("names what is missing, and gives nothing then", () =>
       Effect.gen(function*() {
         const grantId = yield* newGrant

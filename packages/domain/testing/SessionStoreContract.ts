@@ -183,6 +183,10 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
         assert.deepStrictEqual(yield* mine, [{ ...first, role: "member" }, { ...second, role: "member" }])
         yield* members.addMember(organizationId, userId, "owner", at)
         yield* (yield* AccessStore).revokeGrant(first.id, later)
+        yield* members.suspend(organizationId, true, later)
+        const suspended = yield* mine
+        yield* members.suspend(organizationId, false, later)
+        assert.deepStrictEqual(suspended, [{ ...second, role: "owner" }])
         assert.deepStrictEqual(yield* mine, [{ ...second, role: "owner" }])
         yield* members.removeMember(organizationId, userId, later)
         assert.isEmpty(yield* mine)

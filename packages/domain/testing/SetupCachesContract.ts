@@ -93,6 +93,9 @@ export const suite = (name: string, layer: Layer.Layer<SetupCaches>) =>
         for (const other of [place("key", "grant2"), place("key", "grant", "acme/shop2"), place("key2"), place("grant", "key")]) {
           assert.isNull(yield* readText(other))
         }
+        // Their names in a row are the same.
+        yield* fill(place("c/d/key", "grant", "a/b"), text("ours"))
+        assert.isNull(yield* readText(place("key", "grant/a/b", "c/d")))
         for (const [i, key] of hostile.entries()) yield* fill(place(key, key), text(String(i)))
         for (const [i, key] of hostile.entries()) assert.strictEqual(yield* readText(place(key, key)), String(i))
       })

@@ -60,6 +60,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Setups, unknown>
         assert.strictEqual((yield* Effect.flip(setups.save(lease, began)))._tag, "StaleLease")
         assert.isNull(yield* setups.find(id))
         yield* setups.save(next, began)
+        const nobodys = { ...next, fence: next.fence + 1 }
+        assert.strictEqual((yield* Effect.flip(setups.save(nobodys, { ...began, output: "nobody's" })))._tag, "StaleLease")
         assert.strictEqual((yield* Effect.flip(setups.save(lease, { ...began, output: "late" })))._tag, "StaleLease")
         assert.deepStrictEqual(yield* setups.find(id), began)
       }))

@@ -100,6 +100,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         for (let after: RepoName | null = null;;) {
           const page: ReadonlyArray<RepoName> = yield* host.repositories({ ...query, after, limit: 1 })
           if (page.length === 0) break
+          assert.lengthOf(page, 1)
           paged.push(...page)
           after = page.at(-1) ?? null
         }
@@ -211,6 +212,10 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
         assert.isAbove(two.number, one.number)
         for (const field of ["id", "nodeId", "url"] as const) assert.notStrictEqual(one[field], two[field])
         assert.deepStrictEqual((yield* host.pullRequestDetails(repo, one.number)).pullRequest, one)
+        // Numbers are the repository's, the rest is the host's.
+        const elsewhere = yield* pushed
+        const other = yield* host.openDraftPullRequest(elsewhere.repo, elsewhere.draft)
+        for (const field of ["id", "nodeId", "url"] as const) assert.notInclude([one[field], two[field]], other[field])
       }))
 
     it.effect("refuses a draft from or to a branch that is not there", () =>

@@ -257,6 +257,20 @@ export const limited = (name: string, layer: Layer.Layer<Spending | Ids | Spendi
         assert.deepStrictEqual(yield* spending.of(one.grantId), { spent: 900, reserved: 600, budget: 1500, own: false })
       }))
 
+    it.effect("a grant whose budget is lifted has none, and the default again when that is given back", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const wants = Effect.flatMap(callOf({ ...where, sandboxId: yield* (yield* SpendingFixture).sandbox(where.grantId) }), (call) =>
+          spending.reserve(call, 501))
+        yield* spending.reserve(yield* callOf(where), 1000)
+        assert.deepStrictEqual(yield* refused(wants), ["grant", true])
+        assert.deepStrictEqual(yield* spending.setBudget(where.grantId, null), { spent: 0, reserved: 1000, budget: null, own: true })
+        yield* wants
+        assert.deepStrictEqual(yield* spending.setBudget(where.grantId, "default"), { spent: 0, reserved: 1501, budget: 1500, own: false })
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 0, reserved: 1501, budget: 1500, own: false })
+      }))
+
     it.effect("new work is refused when the budget is spent, or when what is left was too little for a request", () =>
       Effect.gen(function*() {
         const spending = yield* Spending
@@ -343,7 +357,8 @@ export const credited = (name: string, layer: Layer.Layer<Spending | PartnerStor
         assert.strictEqual((yield* spending.release(other.sandboxId)).usage.creditsChargedMicros, 700_000)
         const { balance, charges, movements } = yield* creditsOf(organizationId)
         assert.deepStrictEqual([balance, movements.map(({ credits }) => credits)], [97, [100]])
-        assert.sameDeepMembers(charges.map(({ micros, sandboxId }) => ({ micros, sandboxId })), [
+        // Newest first.
+        assert.deepStrictEqual(charges.map(({ micros, sandboxId }) => ({ micros, sandboxId })), [
           { sandboxId: where.sandboxId, micros: 1_600_000 },
           { sandboxId: other.sandboxId, micros: 700_000 }
         ])

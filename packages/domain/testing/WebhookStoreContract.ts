@@ -432,6 +432,36 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         assert.deepStrictEqual(yield* take(endpoint, early), [])
       }))
 
+    it.effect("waits once with an event that is asked for again while it is on its way", () =>
+      Effect.gen(function*() {
+        const store = yield* WebhookStore
+        const { id: grantId } = yield* newGrant
+        const [event] = yield* tell(grantId, [connected])
+        const endpoint = yield* register(grantId)
+        assert(event !== undefined)
+        yield* store.redeliver(endpoint, event.id, at)
+        const manual = yield* takeOne(endpoint)
+        yield* store.redeliver(endpoint, event.id, after(1))
+        assert.deepStrictEqual(yield* take(endpoint), [])
+        assert.isTrue(yield* record(manual, delivered, ok))
+        assert.deepStrictEqual(yield* take(endpoint), [])
+        assert.lengthOf(yield* log(endpoint), 1)
+      }))
+
+    it.effect("leaves half to what somebody asked for, however much is in line", () =>
+      Effect.gen(function*() {
+        const store = yield* WebhookStore
+        const { id: grantId } = yield* newGrant
+        // When nothing of other tests is due.
+        const early = DateTime.makeUnsafe("1999-01-01T00:00:00.000Z")
+        const keys = [yield* register(grantId, null, early), yield* register(grantId, null, early)]
+        const [event] = yield* tell(grantId, [connected])
+        for (const key of keys) yield* store.redeliver(key, event?.id ?? "", early)
+        const taken = [yield* store.take(early, 2), yield* store.take(early, 2)]
+        assert.deepStrictEqual(taken.map((some) => some.map(({ manual }) => manual).toSorted()), [[false, true], [false, true]])
+        yield* Effect.forEach(taken.flat(), (one) => record(one, delivered, ok))
+      }))
+
     it.effect("repeats a manual attempt of a worker that died", () =>
       Effect.gen(function*() {
         const store = yield* WebhookStore

@@ -8,7 +8,7 @@ import type * as Layer from "effect/Layer"
 import { Ids } from "../src/Ids.ts"
 import { Board } from "../src/sandbox/Board.ts"
 import { terminate } from "../src/sandbox/Command.ts"
-import { FORGOTTEN_SECONDS, GONE_SECONDS, type WorkerReport, Workers } from "../src/sandbox/Workers.ts"
+import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, type WorkerReport, Workers } from "../src/sandbox/Workers.ts"
 import { assert } from "./Assert.ts"
 import { asking, at, command, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 import { define } from "./Suite.ts"
@@ -41,14 +41,37 @@ export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture 
           boots: { all: 1, taken: 0 },
           isDraining: true
         })
-        for (const one of [report("b", { machine: "Zürich" }), report("a", { machine: "Zürich" }), report("c"), last]) {
-          yield* workers.report(one)
-        }
-        const list = yield* workers.list
-        assert.deepStrictEqual(list.map(({ worker }) => worker), ["a", "b", "c"])
-        assert.deepInclude(list[2], { ...last, isThere: true })
-        for (const worker of ["a", "b", "c", "c"]) yield* workers.leave(worker)
+        const names = Effect.map(workers.list, (list) => list.map(({ worker }) => worker))
+        const elsewhere = [report("b", { machine: "Zürich" }), report("a", { machine: "Zürich" }), report("d", { machine: "Aachen" })]
+        for (const one of [...elsewhere, report("c"), last]) yield* workers.report(one)
+        assert.deepStrictEqual(yield* names, ["d", "a", "b", "c"])
+        assert.deepInclude((yield* workers.list)[3], { ...last, isThere: true })
+        yield* workers.leave("a")
+        assert.deepStrictEqual(yield* names, ["d", "b", "c"])
+        for (const worker of ["b", "c", "c", "d"]) yield* workers.leave(worker)
         assert.deepStrictEqual(yield* workers.list, [])
+      }))
+
+    it.effect("tells when each was heard of last", () =>
+      Effect.gen(function*() {
+        const workers = yield* Workers
+        const { age } = yield* WorkersFixture
+        for (const worker of ["a", "b"]) yield* workers.report(report(worker))
+        yield* age(50)
+        yield* workers.report(report("b"))
+        const [a, b] = yield* workers.list
+        assert(a !== undefined && b !== undefined)
+        assert.isAtLeast(b.seenAt.epochMilliseconds - a.seenAt.epochMilliseconds, 50_000)
+        for (const worker of ["a", "b"]) yield* workers.leave(worker)
+      }))
+
+    it.effect("tells of the first, where there are more than it tells of", () =>
+      Effect.gen(function*() {
+        const workers = yield* Workers
+        const names = Array.from({ length: MAX_WORKERS + 1 }, (_, i) => `w${String(i).padStart(3, "0")}`)
+        yield* Effect.forEach(names.toReversed(), (worker) => workers.report(report(worker)), { concurrency: 8 })
+        assert.deepStrictEqual((yield* workers.list).map(({ worker }) => worker), names.slice(0, -1))
+        yield* Effect.forEach(names, (worker) => workers.leave(worker), { concurrency: 8 })
       }))
 
     it.effect("holds one for gone that says nothing, tells of it for a while, and takes it back", () =>

@@ -632,14 +632,20 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
     it.effect("reads files of the commit it started from, whatever the agent and its publications made of them", () =>
       Effect.gen(function*() {
-        const { at, base, key, publish, trees } = yield* prepared({ v: "base", "dir/x": "\ufeffé", gone: "1", large: "12345678901" })
+        const { at, base, key, publish, trees } = yield* prepared({
+          v: "base",
+          "dir/x": "\ufeffé",
+          gone: "1",
+          just: "1234567890",
+          large: "12345678901"
+        })
         yield* agent.write(at("v"), "one")
         yield* agent.write(at("new"), "new")
         yield* agent.remove(at("gone"))
         yield* agent.remove(at("dir"))
         yield* agent.write(at("dir"), "a file")
         yield* publish()
-        const files = yield* trees.readBase(key, ["v", "dir/x", "new", "gone", "dir", "v/x", "missing", "large", "", "*", "v"], {
+        const files = yield* trees.readBase(key, ["v", "dir/x", "new", "gone", "dir", "v/x", "missing", "just", "large", "", "*", "v"], {
           maximumBytes: 10
         })
         const read = Array.from(files, ([path, { blob, content }]) => [path, blob, content === null ? null : decodeText(content)])
@@ -647,6 +653,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           ["v", blobId("base", base.baseSha), "base"],
           ["dir/x", blobId("\ufeffé", base.baseSha), "\ufeffé"],
           ["gone", blobId("1", base.baseSha), "1"],
+          ["just", blobId("1234567890", base.baseSha), "1234567890"],
           ["large", blobId("12345678901", base.baseSha), null]
         ])
       }))

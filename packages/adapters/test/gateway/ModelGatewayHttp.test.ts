@@ -18,7 +18,8 @@ const Fixture = Layer.effect(
     const run = yield* FiberSet.makeRuntime()
     const held = new Map<string, Effect.Effect<void>>()
     provider.answer = ({ body, response }) => {
-      const { cachedInput, input, name, output } = JSON.parse(body.messages[0].content)
+      const { cachedInput, input, isRefused, name, output } = JSON.parse(body.messages[0].content)
+      if (isRefused) return Provider.json(response, 401, { error: { message: "no" } })
       run(Effect.map(held.get(name) ?? Effect.void, () =>
         Provider.json(response, 200, {
           choices: [],
@@ -37,6 +38,11 @@ const Fixture = Layer.effect(
         })
         return broken ? "cut" : status === 401 ? "unauthorized" : status === 402 ? "over_budget" : "served"
       }),
+      fail: (access) =>
+        Effect.asVoid(Provider.ask(access, "/v1/chat/completions", {
+          model: "any",
+          messages: [{ role: "user", content: JSON.stringify({ isRefused: true }) }]
+        })),
       asked: Effect.gen(function*() {
         let request = yield* provider.next
         while (request.response.writableFinished) request = yield* provider.next

@@ -35,7 +35,7 @@ const layer = Layer.mergeAll(AccessStorePostgres.layer, Fixture).pipe(
 )
 
 register(suite("postgres", layer))
-members("postgres", layer)
+register(members("postgres", layer))
 
 it.layer(layer)("the row of a key's rate limit", (it) => {
   it.effect("grows by steps of time, not by requests, above a thousand a minute", () =>

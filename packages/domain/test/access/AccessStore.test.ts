@@ -2,20 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Ids } from "@slipway/domain/Ids"
-import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { AccessFixture, suite } from "@slipway/domain/testing/AccessStoreContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
+import { layer, suites } from "./AccessStore.suites.ts"
 
-const Fixture = Layer.succeed(AccessFixture, AccessFixture.of({ elapse: TestClock.adjust, now: DateTime.now }))
-const layer = AccessStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer))
-
-register(suite("memory", Layer.mergeAll(layer, Fixture)))
+register(...suites())
 
 /** A fresh key's `admit`, and its slot. */
 const freshKey = Effect.gen(function*() {

@@ -1,7 +1,4 @@
-import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { suite } from "@slipway/domain/testing/AuditLogContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as Layer from "effect/Layer"
+import { suites } from "./AuditLog.suites.ts"
 
-register(suite("memory", Layer.merge(AuditLogMemory.layer, IdsMemory.layer)))
+register(...suites())

@@ -1,7 +1,4 @@
-import * as DeviceLoginStoreMemory from "@slipway/domain/memory/DeviceLoginStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { suite } from "@slipway/domain/testing/DeviceLoginStoreContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as Layer from "effect/Layer"
+import { suites } from "./DeviceLoginStore.suites.ts"
 
-register(suite("memory", DeviceLoginStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer))))
+register(...suites())

@@ -1,7 +1,4 @@
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
-import { suite } from "@slipway/domain/testing/MemberStoreContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as Layer from "effect/Layer"
+import { suites } from "./MemberStore.suites.ts"
 
-register(suite("memory", MemberStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer))))
+register(...suites())

@@ -1,17 +1,4 @@
-import { Access } from "@slipway/domain/access/Access"
-import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import { suite } from "@slipway/domain/testing/SecretStoreContract"
-import * as Layer from "effect/Layer"
+import { suites } from "./SecretStore.suites.ts"
 
-register(suite(
-  "memory",
-  SecretStoreMemory.layer.pipe(
-    Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStoreMemory.layer),
-    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
-  )
-))
+register(...suites())

@@ -1,43 +1,4 @@
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { Ids } from "@slipway/domain/Ids"
-import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
-import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
-import { Budgets } from "@slipway/domain/models/Budget"
-import { CreditPrice } from "@slipway/domain/models/Credits"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/domain/testing/SpendingContract"
-import * as DateTime from "effect/DateTime"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import { suites } from "./Spending.suites.ts"
 
-const Fixture = Layer.effect(
-  SpendingFixture,
-  Effect.gen(function*() {
-    const ids = yield* Ids
-    const access = yield* AccessStore
-    return SpendingFixture.of({
-      organization: ids.uuid7,
-      grant: Effect.fnUntraced(function*(organizationId) {
-        const id = yield* ids.uuid7
-        yield* access.createGrant({ id, name: id, organizationId, createdAt: yield* DateTime.now })
-        return id
-      }, Effect.orDie),
-      sandbox: () => Effect.map(ids.random(ID_ALPHABET, 12), (random) => SandboxId.make(`c_${random}`))
-    })
-  })
-)
-
-const layer = Layer.mergeAll(SpendingMemory.layer, Fixture).pipe(
-  Layer.provideMerge(PartnerStoreMemory.layer),
-  Layer.provideMerge(AccessStoreMemory.layer),
-  Layer.provideMerge(IdsMemory.layer)
-)
-
-register(suite("memory", layer))
-register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(Budgets, LIMITS)))))
-register(
-  credited("memory", layer.pipe(Layer.provide(Layer.mergeAll(Layer.succeed(Budgets, LIMITS), Layer.succeed(CreditPrice, CREDIT_PRICE)))))
-)
+register(...suites())

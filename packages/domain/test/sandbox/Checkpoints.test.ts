@@ -3,8 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { count, declare } from "@slipway/domain/sandbox/Counting"
 import type { RestoreCause } from "@slipway/domain/sandbox/SandboxEvent"
 import { type History, reach } from "@slipway/domain/testing/Histories"
+import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
+import { suites } from "./Checkpoints.suites.ts"
+
+register(...suites())
 
 const repos = [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }]
 

@@ -1,14 +1,4 @@
-import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
-import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import { lifecycle } from "@slipway/domain/testing/SandboxHostContract"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import { suites } from "./SandboxHost.suites.ts"
 
-let folders = 0
-
-register(
-  lifecycle("memory", Layer.provide(SandboxHostMemory.layer, MemoryDisk.layer), {
-    workspace: Effect.sync(() => `/memory/work/${++folders}`)
-  })
-)
+register(...suites())

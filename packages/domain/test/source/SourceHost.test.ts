@@ -1,28 +1,4 @@
-import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
-import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import * as PullRequestsContract from "@slipway/domain/testing/PullRequestsContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import { type Fixture, suite } from "@slipway/domain/testing/SourceHostContract"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import { suites } from "./SourceHost.suites.ts"
 
-let repositories = 0
-
-const fixture: Fixture<MemoryRepositories> = {
-  repository: (files) =>
-    Effect.map(MemoryRepositories, ({ add }) => {
-      const fullName = RepoName.make(`Acme/Shop-${++repositories}`)
-      const repository = add(fullName, {}, "trunk")
-      repository.commit("trunk", files)
-      return {
-        fullName,
-        commit: (branch, changes) => Effect.sync(() => repository.commit(branch, changes)),
-        merge: (head, base) => Effect.sync(() => void repository.merge(head, base)),
-        deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch))
-      }
-    })
-}
-const layer = SourceHostMemory.layer.pipe(Layer.provideMerge(MemoryRepositories.layer))
-register(suite("memory", layer, fixture))
-register(PullRequestsContract.suite("memory", layer, fixture))
+register(...suites())

@@ -1,0 +1,30 @@
+import { type Plants, plantsIn } from "./Plant.ts"
+
+const isOver = "DateTime.isLessThanOrEqualTo(deviceLoginExpiresAt(other.login), login.createdAt)"
+const open = "user === userDigest && isOpen(login, now)"
+
+export const plants: Plants = {
+  port: "DeviceLoginStore",
+  subject: "packages/domain/test/access/DeviceLoginStore.suites.ts",
+  plants: plantsIn("packages/domain/memory/DeviceLoginStoreMemory.ts", [
+    ["keeps a login for a moment when it is over", isOver, isOver.replace("OrEqualTo", "")],
+    ["forgets the logins of others when one begins", `if (${isOver}) `, ""],
+    ["remembers one more than it may", "logins.size >= most", "logins.size > most"],
+    ["takes a user code that another login has", " || Array.from(logins.values()).some((other) => other.user === user)", ""],
+    ["puts a login in the place of one with its device code", "logins.has(device) || ", ""],
+    ["finds a login that is over", open, "user === userDigest && login.decision === null"],
+    ["lets a decision be decided again", open, "user === userDigest && DateTime.isLessThan(now, deviceLoginExpiresAt(login))"],
+    ["gives back the login as it was before the decision", "return found.login\n", "return { ...found.login, decision: null }\n"],
+    ["does not tell of a decision", "yield* audit.append([decided(decision, found.login, at)])", ""],
+    ["tells of a decision as if it was when the login began", "decided(decision, found.login, at)",
+      "decided(decision, found.login, found.login.createdAt)"],
+    ["forgets when it was asked last", "found.login = { ...found.login, pace }", ""],
+    ["says of an unknown code that a person said no", "because: \"expired_token\"", "because: \"access_denied\""],
+    ["makes a key of a login that was denied", "found?.login.decision?._tag !== \"Approved\"",
+      "found === undefined || found.login.decision === null"],
+    ["gives a key again", "logins.delete(deviceDigest)\n", "\n"],
+    ["forgets a login whose key was refused", "Effect.tapError(() => Effect.sync(() => logins.set(deviceDigest, found)))",
+      "(made) => made"],
+    ["lets a user have any number of keys", "access.createKey(key, keyDigest, mostKeys)", "access.createKey(key, keyDigest, Infinity)"]
+  ])
+}
