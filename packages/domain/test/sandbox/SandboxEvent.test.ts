@@ -256,7 +256,7 @@ describe("events", () => {
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
       const inside = /^(?:turn|tool|approval)\.|^message\.(?:updated|completed|steered)$/u.test(event.type) ||
-        event.type === "sandbox.error" && event.data.code === OUTPUT_LIMIT
+        event.type === "sandbox.error" && [OUTPUT_LIMIT, "out_of_memory", "too_many_processes"].includes(event.data.code)
       assert.strictEqual(event.turn_id !== undefined, inside)
     }
   }, thorough)
