@@ -1,0 +1,7 @@
+/** The stores prove themselves with the suites that every store of Slipway runs. No test runner is installed for it. */
+import { register } from "@slipway/domain/testing/runners/NodeTest"
+import * as Leases from "./Leases.suites.ts"
+import * as SandboxStore from "./SandboxStore.suites.ts"
+import * as Upkeep from "./Upkeep.suites.ts"
+
+register(SandboxStore.suites(), Leases.suites(), Upkeep.suites())
