@@ -29,6 +29,7 @@ const candidates = (sql: Sql): ReadonlyArray<Candidate> =>
   )
 
 const OWN = "id = :sandboxId AND fence = :fence"
+type Own = { readonly sandboxId: SandboxId; readonly fence: number }
 
 export const layer = Layer.effect(
   Leases,
@@ -40,10 +41,8 @@ export const layer = Layer.effect(
     const write = <A, E = never>(body: (sql: Sql, now: number) => Result.Result<A, E>) =>
       Effect.flatMap(DateTime.now, ({ epochMilliseconds }) => database.write((sql) => body(sql, epochMilliseconds)))
     /** A statement that changes the row of a lease, or finds it stale. */
-    const ofLease = (
-      { fence, sandboxId }: Lease,
-      set: (sql: Sql, own: { readonly sandboxId: SandboxId; readonly fence: number }) => number
-    ) => database.write((sql) => set(sql, { sandboxId, fence }) === 0 ? Result.fail(new StaleLease()) : Result.succeed(undefined))
+    const ofLease = ({ fence, sandboxId }: Lease, set: (sql: Sql, own: Own) => number) =>
+      database.write((sql) => set(sql, { sandboxId, fence }) === 0 ? Result.fail(new StaleLease()) : Result.succeed(undefined))
 
     return Leases.of({
       take: ({ machine }, room) =>

@@ -163,7 +163,7 @@ export const layer = Layer.effect(
                 `SELECT json_set(state, '$.waitingTexts', json('[]')) AS state FROM sandboxes
                   WHERE grant_id = :grantId AND (:status IS NULL OR status = :status)
                     AND (:afterId IS NULL OR (created_at, id) < (:afterAt, :afterId))
-                    AND (:repo IS NULL OR EXISTS (SELECT 1 FROM json_each(state, '$.repos') r WHERE lower(r.value ->> '$.fullName') = :repo))
+                    AND (:repo IS NULL OR :repo IN (SELECT lower(value ->> '$.fullName') FROM json_each(state, '$.repos')))
                   ORDER BY created_at DESC, id DESC LIMIT :limit`,
                 {
                   grantId,
@@ -238,7 +238,8 @@ export const layer = Layer.effect(
             const { keep, result, turnId } = conclude(written.sandbox.revision, commandId, receipt, verdict)
             if (keep !== null) {
               sql.run(
-                "INSERT OR REPLACE INTO commands (id, sandbox_id, outcome, revision, turn_id) VALUES (:commandId, :id, :outcome, :revision, :turnId)",
+                `INSERT OR REPLACE INTO commands (id, sandbox_id, outcome, revision, turn_id)
+                  VALUES (:commandId, :id, :outcome, :revision, :turnId)`,
                 { ...keep, id: key.id }
               )
             }

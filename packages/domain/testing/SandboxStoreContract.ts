@@ -539,10 +539,11 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const store = yield* SandboxStore
         const grantId = yield* (yield* StoreFixture).grant
         const query = { limit: 100, status: null, repo: null }
+        // As much of both as a request may have.
+        const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`${i}`, "\u{1F680}".repeat(1000)]))
         const made = yield* Effect.forEach(
-          Array.from({ length: 12 }, (_, seconds) => DateTime.add(at, { seconds })),
-          (createdAt, i) =>
-            make({ grantId, createdAt, ...(i < 8 ? { metadata: { log: "é".repeat(100_000) } } : { prompt: "\u{1F680}".repeat(60_000) }) })
+          Array.from({ length: 24 }, (_, seconds) => DateTime.add(at, { seconds })),
+          (createdAt, i) => make({ grantId, createdAt, ...(i < 20 ? { metadata } : { prompt: "\u{1F680}".repeat(60_000) }) })
         )
         const pages: Array<ReadonlyArray<string>> = []
         for (let after: SandboxSummary | null = null;;) {
@@ -554,7 +555,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         }
         assert.deepStrictEqual(pages.flat(), made.map(({ id }) => id).reverse())
         // Four with a large prompt, and those that fit beside them.
-        assert.deepStrictEqual(pages.map(({ length }) => length), [8, 4])
+        assert.deepStrictEqual(pages.map(({ length }) => length), [17, 7])
       }))
 
     it.effect("what a turn and a sandbox record is bounded, also when another worker goes on", () =>

@@ -45,20 +45,15 @@ const Fixture = Layer.effect(
   })
 )
 
-/** On a database of their own. */
+/** Those that are over the same rows, on whichever database. */
+export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer)
+)
+
+/** All, on a database of their own. */
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
-  Layer.mergeAll(
-    SandboxStorePostgres.layer,
-    BoardPostgres.layer,
-    LeasesPostgres.layer,
-    UpkeepPostgres.layer,
-    SetupsPostgres.layer,
-    WorkersPostgres.layer,
-    checkpoints,
-    Fixture
-  ).pipe(
-    Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.mergeAll(storesOver, BoardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )
