@@ -212,7 +212,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records what `decide` makes of the sandbox as it is; nothing is written when that is empty. It may be asked more than once: what
    * it made of an older state is thrown away. `opened`: which pull
-   * request it says is there. Partners are told with it, once, if the sandbox started under a touch.
+   * request it says is there. Partners are told with it, once, if the sandbox started under a touch. `StaleLease`: it is not the
+   * sandbox's newest lease; one of an unknown sandbox is stale too.
    */
   change<E>(
     id: SandboxId,
