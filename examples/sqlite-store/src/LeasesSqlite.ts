@@ -58,8 +58,8 @@ export const layer = Layer.effect(
               const moved = isMoved ? candidate.moved ?? (isGivenUp(candidate) ? "drained" : "lost") : null
               const fence = candidate.fence + 1
               sql.run(
-                `UPDATE sandboxes SET fence = :fence, machine = :machine, lease_until = :until, drained = 0, moved_from = :from, moved = :moved
-                  WHERE id = :sandboxId`,
+                `UPDATE sandboxes SET fence = :fence, machine = :machine, lease_until = :until, drained = 0,
+                  moved_from = :from, moved = :moved WHERE id = :sandboxId`,
                 {
                   sandboxId,
                   fence,

@@ -150,7 +150,10 @@ export const layer = Layer.effect(
       }),
 
       replay: (grantId, keyed, forkOf) =>
-        Effect.flatMap(DateTime.now, (now) => database.write((sql) => replayed(sql, grantId, keyed, forkOf, now))),
+        Effect.flatMap(
+          DateTime.now,
+          (now) => Effect.flatMap(database.read((sql) => replayed(sql, grantId, keyed, forkOf, now)), Effect.fromResult)
+        ),
 
       find: ({ grantId, id }) =>
         Effect.flatMap(database.read((sql) => Result.map(rowOf(sql, id, grantId), ({ sandbox }) => sandbox)), Effect.fromResult),

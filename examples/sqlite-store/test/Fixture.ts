@@ -34,7 +34,8 @@ const fixture = Layer.effect(
         write("UPDATE keys SET bound_at = bound_at - :millis WHERE grant_id = :grantId", {
           grantId,
           millis: until === "before" ? RETENTION_DAYS * 24 * 60 * MINUTE - MINUTE : 2 * MINUTE
-        })
+        }),
+      revoke: (grantId) => write("INSERT INTO revoked_grants (grant_id) VALUES (:grantId)", { grantId })
     })
   })
 )

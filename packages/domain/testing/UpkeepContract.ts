@@ -58,6 +58,58 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* command(keyOf(soon), terminate(yield* Ids), at)
       }))
 
+    it.effect("what is due comes by the age of its limit, the oldest first, also where only so many are asked for", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const ids = yield* Ids
+        // Longer ago than any other test's.
+        const then = DateTime.makeUnsafe("1969-01-01T00:00:00.123Z")
+        const made = yield* Effect.forEach([2, 0, 1], (millis) => make({ createdAt: DateTime.add(then, { milliseconds: millis }) }))
+        const expected = [made[1]?.id, made[2]?.id, made[0]?.id]
+        for (const limit of [1, 2, 3]) assert.deepStrictEqual((yield* upkeep.due(limit)).ids, expected.slice(0, limit) as Array<SandboxId>)
+        assert.deepStrictEqual((yield* upkeep.due(10_000)).ids.slice(0, 3), expected as Array<SandboxId>)
+        yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+      }))
+
+    it.effect("a revoked grant's sandboxes that live and do not end yet are to end, as many as are asked for", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const { grant, revoke } = yield* StoreFixture
+        if (revoke === undefined) return
+        const ids = yield* Ids
+        const grantId = yield* grant
+        const sandboxes = yield* Effect.forEach([0, 1, 2, 3, 4], () => make({ grantId }))
+        const [queued, creating, ready, ends, over] = sandboxes
+        assert(queued !== undefined && creating !== undefined && ready !== undefined && ends !== undefined && over !== undefined)
+        yield* drive(creating, [{ _tag: "StartBoot" }])
+        yield* drive(ready, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, ready.id, 1) }])
+        yield* drive(ends, [{ _tag: "StartBoot" }])
+        for (const sandbox of [ends, over]) yield* command(keyOf(sandbox), terminate(ids), at)
+        assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+        yield* revoke(grantId)
+        assert.sameMembers(Array.from(yield* upkeep.ofRevokedGrants(10)), [queued.id, creating.id, ready.id])
+        assert.lengthOf(yield* upkeep.ofRevokedGrants(2), 2)
+        yield* Effect.forEach(sandboxes, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+        assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+      }))
+
+    it.effect("forgets as many keys at a time as it is told", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const upkeep = yield* Upkeep
+        const fixture = yield* StoreFixture
+        yield* upkeep.purgeKeys(10_000)
+        const grantId = yield* fixture.grant
+        for (const key of ["a", "b", "c"]) {
+          const keyed = { key: IdempotencyKey.make(key), fingerprint: "1:a" }
+          yield* store.create({ creation: yield* creationOf({ grantId }), keyed, organizationId: null })
+        }
+        for (const until of ["before", "after"] as const) yield* fixture.ageKeys(grantId, until)
+        // Where the clock moved for it, those of others are over too.
+        assert.strictEqual(yield* upkeep.purgeKeys(2), 2)
+        assert.isAbove(yield* upkeep.purgeKeys(10_000), 0)
+      }))
+
     it.effect("a boot whose setup runs is due when that has had its time too", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore

@@ -40,7 +40,8 @@ const Fixture = Layer.effect(
         Effect.orDie(Effect.asVoid(sql`
           UPDATE idempotency_keys SET created_at = created_at - make_interval(
             days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
-          WHERE grant_id = ${grantId}`))
+          WHERE grant_id = ${grantId}`)),
+      revoke: (grantId) => Effect.orDie(Effect.asVoid(sql`UPDATE grants SET revoked_at = now() WHERE id = ${grantId}`))
     })
   })
 )

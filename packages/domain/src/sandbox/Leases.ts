@@ -73,8 +73,8 @@ export class Leases extends Context.Service<Leases, {
    */
   rest(lease: Lease): Effect.Effect<boolean, StaleLease | StoreUnavailable>
   /**
-   * Gives a lease back, so that another worker need not wait for its end. A stale one is ignored and wakes nobody. `mayMove`: this machine gives
-   * the sandbox up, and any other one may have it at once.
+   * Gives a lease back, so that another worker need not wait for its end. A stale one is ignored and wakes nobody. `mayMove`: this machine
+   * gives the sandbox up, and any other one may have it at once.
    */
   release(lease: Lease, options?: { readonly mayMove: boolean }): Effect.Effect<void, StoreUnavailable>
   /**
