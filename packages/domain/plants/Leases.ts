@@ -28,7 +28,7 @@ export const plants: Plants = {
       ["gives up what a drained machine's workers hold", "AND lease_until <= :now\", {", "AND lease_until <= :now + 3600000\", {"],
       ["gives a machine that is back nothing", "drained: Number(isDraining)", "drained: 1"],
       ["ends the leases of all machines", "WHERE machine = :machine AND lease_until > :now", "WHERE :machine <> '' AND lease_until > :now"],
-      ["ends anew what ran out", "AND lease_until > :now\", {", "AND lease_until > 0\", {"],
+      ["ends anew what ran out", "AND lease_until > :now\", {", "AND lease_until IS NOT NULL\", {"],
       ["takes a lease back for rest while there is work", "if (row[\"work\"] !== null) return Result.succeed(false)", ""],
       ["remembers a conversation that there is no more", "SET agent_session = :session WHERE",
         "SET agent_session = coalesce(:session, agent_session) WHERE"],

@@ -18,7 +18,7 @@ import { turnId } from "../src/sandbox/Turn.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
 import { assert } from "./Assert.ts"
-import { decider } from "./Histories.ts"
+import { decider, request } from "./Histories.ts"
 import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 import { define } from "./Suite.ts"
 
@@ -154,7 +154,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
       }))
 
-    it.effect("forgets with the events whose trace a sandbox and its turns went on with, and keeps that of all others", () =>
+    it.effect("forgets with the events whose trace a sandbox and its turns went on with, and keeps its messages, and all of others", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const limits = yield* Policy
@@ -179,7 +179,10 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           yield* command(keyOf(sandbox), terminate(ids), when)
           yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Release" }, { now: when, limits }), when)
         }
+        const said = yield* store.messages(old.sandbox.id, 0, 10)
         yield* purge(then)
+        assert.isNotEmpty(said)
+        assert.deepStrictEqual(yield* store.messages(old.sandbox.id, 0, 10), said)
         const all = { creation: trace(1), turn: trace(2) }
         assert.deepStrictEqual([yield* old.kept, yield* young.kept, yield* live.kept], [{ creation: null, turn: null }, all, all])
       }))
@@ -252,6 +255,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const all = [moving.id, over.id, queued.id, releasing.id, unknown]
         const { lease } = yield* leased(moving.id, { worker: "first", machine: first })
         assert.deepStrictEqual(yield* upkeep.left(first, all), { over: [over.id, unknown], moved: [] })
+        const unleased = yield* make()
+        assert.deepStrictEqual(yield* upkeep.left(first, [unleased.id]), { over: [], moved: [] })
         yield* leases.release(lease, { mayMove: true })
         assert.deepStrictEqual((yield* upkeep.left(first, all)).moved, [])
         const arriving = yield* leased(moving.id, { worker: "next", machine: next })
@@ -274,7 +279,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
         const oldest = yield* make({ createdAt: longAgo })
         const queued = yield* make()
-        const { ids, sandbox: asked } = yield* asking
+        const { ids, sandbox: asked, turn } = yield* asking
+        yield* drive(asked, [request(turn, "call-2")])
         yield* ending()
         const creating = yield* make()
         yield* drive(creating, [{ _tag: "StartBoot" }])
@@ -291,7 +297,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           resting: before.resting,
           bootsWaiting: before.bootsWaiting + 2,
           oldestQueuedAt: longAgo,
-          pendingApprovals: before.pendingApprovals + 1,
+          pendingApprovals: before.pendingApprovals + 2,
           awaitingApproval: before.awaitingApproval + 1
         })
         const { lease } = yield* leased(queued.id)
@@ -301,7 +307,9 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* leases.rest(kept)
         const given = yield* upkeep.census
         assert.deepStrictEqual([given.leased, given.bootsWaiting, given.resting], [held.leased - 2, 1, before.resting + 1])
-        yield* command(keyOf(asked), decideApproval(ids, "call-1", { decision: "approve" }, decider), at)
+        for (const call of ["call-1", "call-2"]) {
+          yield* command(keyOf(asked), decideApproval(ids, call, { decision: "approve" }, decider), at)
+        }
         yield* drive(oldest, [{ _tag: "StartBoot" }])
         const later = yield* upkeep.census
         assert.deepStrictEqual([later.pendingApprovals, later.awaitingApproval, later.live.queued, later.live.creating], [
