@@ -8,17 +8,19 @@ import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import type { Receipt } from "@slipway/domain/sandbox/Command"
 import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/Policy"
-import { created, initial } from "@slipway/domain/sandbox/Sandbox"
+import { created, initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import {
   Appended,
   bytesOf,
   conclude,
+  type ListQuery,
   type LogEntry,
   type Message,
   type Recorded,
   SandboxIdTaken,
   SandboxStore,
   securityEvents,
+  summaryOf,
   topicsOf,
   type Writer
 } from "@slipway/domain/sandbox/SandboxStore"
@@ -105,6 +107,27 @@ const map = function*<A, B>(all: Iterable<A>, f: (one: A) => B): Iterable<B> {
   for (const one of all) yield f(one)
 }
 
+/** Each is read when it is asked for, and without the texts of what waits. */
+const newest = (sql: Sql, grantId: string, { after, limit, repo, status }: ListQuery): Iterable<Sandbox> =>
+  map(
+    sql.iterate(
+      `SELECT json_set(state, '$.waitingTexts', json('[]')) AS state FROM sandboxes
+        WHERE grant_id = :grantId AND (:status IS NULL OR status = :status)
+          AND (:afterId IS NULL OR (created_at, id) < (:afterAt, :afterId))
+          AND (:repo IS NULL OR :repo IN (SELECT lower(value ->> '$.fullName') FROM json_each(state, '$.repos')))
+        ORDER BY created_at DESC, id DESC LIMIT :limit`,
+      {
+        grantId,
+        status,
+        afterAt: after?.createdAt.epochMilliseconds ?? null,
+        afterId: after?.id ?? null,
+        repo: repo?.toLowerCase() ?? null,
+        limit
+      }
+    ),
+    ({ state }) => decode(state)
+  )
+
 export const layer = Layer.effect(
   SandboxStore,
   Effect.gen(function*() {
@@ -158,31 +181,10 @@ export const layer = Layer.effect(
       find: ({ grantId, id }) =>
         Effect.flatMap(database.read((sql) => Result.map(rowOf(sql, id, grantId), ({ sandbox }) => sandbox)), Effect.fromResult),
 
-      list: (grantId, { after, limit, repo, status }) =>
-        database.read((sql) =>
-          pageOf(
-            map(
-              sql.iterate(
-                `SELECT json_set(state, '$.waitingTexts', json('[]')) AS state FROM sandboxes
-                  WHERE grant_id = :grantId AND (:status IS NULL OR status = :status)
-                    AND (:afterId IS NULL OR (created_at, id) < (:afterAt, :afterId))
-                    AND (:repo IS NULL OR :repo IN (SELECT lower(value ->> '$.fullName') FROM json_each(state, '$.repos')))
-                  ORDER BY created_at DESC, id DESC LIMIT :limit`,
-                {
-                  grantId,
-                  status,
-                  afterAt: after?.createdAt.epochMilliseconds ?? null,
-                  afterId: after?.id ?? null,
-                  repo: repo?.toLowerCase() ?? null,
-                  limit
-                }
-              ),
-              ({ state }) => decode(state)
-            ),
-            limit,
-            bytesOf.sandbox
-          )
-        ),
+      list: (grantId, query) => database.read((sql) => pageOf(newest(sql, grantId, query), query.limit, bytesOf.sandbox)),
+
+      summaries: (grantId, query) =>
+        database.read((sql) => pageOf(map(newest(sql, grantId, query), summaryOf), query.limit, bytesOf.summary)),
 
       log: (id, after, limit) =>
         database.read((sql) =>
