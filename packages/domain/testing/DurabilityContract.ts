@@ -26,7 +26,7 @@ import { turnId } from "../src/sandbox/Turn.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { assert } from "./Assert.ts"
-import { decider, request } from "./Histories.ts"
+import { decider } from "./Histories.ts"
 import {
   ample,
   asking,
