@@ -65,7 +65,7 @@ const read = (file: string) => {
   return { entries, length }
 }
 
-const journaled = (file: string) =>
+const journaled = (file: string, write: typeof appendFileSync) =>
   Effect.gen(function*() {
     const memory = yield* SandboxStore
     const one = yield* Semaphore.make(1)
@@ -77,7 +77,7 @@ const journaled = (file: string) =>
     const append = (entry: Parameters<typeof encode>[0]) => {
       const line = Buffer.from(`${encode(entry)}\n`)
       try {
-        appendFileSync(file, line, { flush: true })
+        write(file, line, { flush: true })
       } catch (error) {
         if (existsSync(file)) truncateSync(file, size)
         throw error
@@ -156,6 +156,6 @@ const journaled = (file: string) =>
     })
   })
 
-/** With the leases and the upkeep of the memory beneath it: they end with the process. */
-export const layer = (file: string, memory = SandboxStoreMemory.layer) =>
-  Layer.effect(SandboxStore, journaled(file)).pipe(Layer.provideMerge(memory))
+/** With the leases and the upkeep of the memory beneath it: they end with the process. `write`: for tests, in which it fails. */
+export const layer = (file: string, memory = SandboxStoreMemory.layer, write = appendFileSync) =>
+  Layer.effect(SandboxStore, journaled(file, write)).pipe(Layer.provideMerge(memory))

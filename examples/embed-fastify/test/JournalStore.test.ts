@@ -12,6 +12,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { turnId } from "@slipway/domain/sandbox/Turn"
 import type { SandboxId } from "@slipway/domain/SandboxId"
+import * as DurabilityContract from "@slipway/domain/testing/DurabilityContract"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import { at, command, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
@@ -19,7 +20,7 @@ import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import { DateTime, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
-import { mkdtempSync } from "node:fs"
+import { appendFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import * as JournalStore from "../src/JournalStore.ts"
@@ -50,10 +51,10 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
 
 const newJournal = () => path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")
 
-const over = (journal: string) =>
+const over = (journal: string, write?: typeof appendFileSync) =>
   Layer.unwrap(Effect.sync(() => {
     const rows = SandboxRows.make()
-    return Layer.merge(JournalStore.layer(journal, SandboxStoreMemory.over(rows)), fixture(rows))
+    return Layer.merge(JournalStore.layer(journal, SandboxStoreMemory.over(rows), write), fixture(rows))
   })).pipe(
     Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
   )
@@ -63,6 +64,44 @@ const layer = over(newJournal())
 register(suite("journal file", layer))
 register(LeasesContract.suite("journal file", layer))
 register(UpkeepContract.suite("journal file", layer))
+
+/** Each process has memory of its own. A line is two writes: one may die when only its half is there. */
+const storage = Layer.sync(DurabilityContract.Storage, () => {
+  const journal = newJournal()
+  let left: Buffer | null = null
+  return DurabilityContract.Storage.of({
+    start: Effect.suspend(() => {
+      if (left !== null) writeFileSync(journal, left)
+      left = null
+      let writes = Number.POSITIVE_INFINITY
+      const write = (part: Buffer) => {
+        if (writes > 0) appendFileSync(journal, part)
+        if (--writes > 0) return
+        // Whatever else it does to the file, nobody was there to do it.
+        left ??= readFileSync(journal)
+        throw new Error("killed")
+      }
+      const layer = over(journal, (_file, line) => {
+        const bytes = Buffer.from(line as Uint8Array)
+        write(bytes.subarray(0, bytes.length / 2))
+        write(bytes.subarray(bytes.length / 2))
+      })
+      return Effect.map(Layer.build(layer), (stores) => ({
+        stores,
+        killAtWrite: (n) =>
+          Effect.sync(() => {
+            writes = n
+          })
+      }))
+    })
+  })
+})
+
+register(DurabilityContract.suite("journal file", storage, {
+  forgetsLeases: "they are in memory, as the worker is",
+  forgetsPurges: "what was purged is in the file, and is purged again",
+  forgetsAudit: "it is in memory: whoever needs one keeps it elsewhere"
+}))
 
 it.effect("a message that is repeated after a restart is answered with the turn that the first one started", () =>
   Effect.gen(function*() {

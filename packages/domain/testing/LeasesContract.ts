@@ -7,6 +7,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Hints, WORK } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
@@ -116,6 +117,42 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.isUndefined(yield* take(sandbox.id))
         assert.strictEqual((yield* store.find(sandbox)).lastSeq, 1)
         assert.strictEqual((yield* drive(sandbox, [{ _tag: "StartBoot" }], next.lease)).status, "creating")
+      }))
+
+    it.effect("a lease of an unknown sandbox is stale", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const leases = yield* Leases
+        const lease = { sandboxId: SandboxId.make("c_222222222222"), fence: 0 }
+        const told = yield* Effect.forEach([
+          store.change(lease.sandboxId, lease, () => Result.succeed([]), at),
+          leases.arrived(lease),
+          leases.rest(lease),
+          leases.saveAgentSession(lease, "native-7")
+        ], (call) => Effect.flip(call as Effect.Effect<unknown, { readonly _tag: string }>))
+        assert.deepStrictEqual(told.map(({ _tag }) => _tag), told.map(() => "StaleLease"))
+        assert.deepStrictEqual(yield* leases.renew([lease]), [])
+        yield* leases.release(lease)
+      }))
+
+    it.effect("a stale lease that is given back wakes nobody, nor does the end of a machine's leases", () =>
+      Effect.gen(function*() {
+        const leases = yield* Leases
+        const hints = yield* Hints
+        const { ageLease } = yield* StoreFixture
+        const sandbox = yield* make()
+        const [mine] = yield* machines
+        const old = yield* leased(sandbox.id, mine)
+        yield* ageLease(sandbox.id, LEASE_SECONDS)
+        const next = yield* leased(sandbox.id, mine)
+        let woken = 0
+        yield* hints.listen(WORK, () => woken++)
+        yield* leases.release(old.lease, { mayMove: true })
+        yield* leases.endLeases(mine.machine)
+        assert.strictEqual(woken, 0)
+        assert.deepStrictEqual(yield* leases.renew([old.lease, next.lease]), [next.lease])
+        yield* leases.release(next.lease)
+        assert.strictEqual(woken, 1)
       }))
 
     it.effect("a released sandbox is leased again at once, with the agent's session", () =>
@@ -341,7 +378,10 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const leases = yield* Leases
         const [mine, another, third] = yield* machines
         const { id } = yield* make()
-        yield* leases.release((yield* leased(id, mine)).lease, { mayMove: true })
+        const first = yield* leased(id, mine)
+        yield* leases.release(first.lease, { mayMove: true })
+        // Given back again, as by a worker that was not answered, it stays given up.
+        yield* leases.release(first.lease)
         const next = yield* leased(id, another)
         assert.strictEqual(next.moved, "drained")
         yield* leases.arrived(next.lease)

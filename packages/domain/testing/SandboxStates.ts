@@ -30,6 +30,8 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   ageWork(ids: ReadonlyArray<SandboxId>, seconds: number): Effect.Effect<void>
   /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
+  /** Revokes a grant. Left out: it is not known here which grants are revoked. */
+  readonly revoke?: (grantId: string) => Effect.Effect<void>
 }>()("@slipway/domain/testing/StoreFixture") {}
 
 /** What one of these suites runs on: the three are over the same rows. */

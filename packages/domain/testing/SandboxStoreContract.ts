@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import { Hints } from "../src/Hints.ts"
+import { Hints, WORK } from "../src/Hints.ts"
 import { Ids } from "../src/Ids.ts"
 import { PAGE_BYTES } from "../src/Page.ts"
 import { cancelMessage, decideApproval, interrupt, sendMessage, terminate } from "../src/sandbox/Command.ts"
@@ -539,10 +539,11 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const store = yield* SandboxStore
         const grantId = yield* (yield* StoreFixture).grant
         const query = { limit: 100, status: null, repo: null }
+        // As much of both as a request may have.
+        const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`${i}`, "\u{1F680}".repeat(1000)]))
         const made = yield* Effect.forEach(
-          Array.from({ length: 12 }, (_, seconds) => DateTime.add(at, { seconds })),
-          (createdAt, i) =>
-            make({ grantId, createdAt, ...(i < 8 ? { metadata: { log: "é".repeat(100_000) } } : { prompt: "\u{1F680}".repeat(60_000) }) })
+          Array.from({ length: 24 }, (_, seconds) => DateTime.add(at, { seconds })),
+          (createdAt, i) => make({ grantId, createdAt, ...(i < 20 ? { metadata } : { prompt: "\u{1F680}".repeat(60_000) }) })
         )
         const pages: Array<ReadonlyArray<string>> = []
         for (let after: SandboxSummary | null = null;;) {
@@ -554,7 +555,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         }
         assert.deepStrictEqual(pages.flat(), made.map(({ id }) => id).reverse())
         // Four with a large prompt, and those that fit beside them.
-        assert.deepStrictEqual(pages.map(({ length }) => length), [8, 4])
+        assert.deepStrictEqual(pages.map(({ length }) => length), [17, 7])
       }))
 
     it.effect("what a turn and a sandbox record is bounded, also when another worker goes on", () =>
@@ -838,16 +839,50 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.strictEqual((yield* send(other.sandbox)).outcome, "applied")
       }))
 
+    it.effect("keys of messages are each sandbox's alone, and apart from those of creations", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const ids = yield* Ids
+        const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
+        const grantId = yield* (yield* StoreFixture).grant
+        const { sandbox: made } = yield* store.create({ creation: yield* creationOf({ grantId }), keyed, organizationId: null })
+        for (const sandbox of [made, yield* make({ grantId })]) {
+          const turn = turnId(ids, sandbox.id, 1)
+          yield* drive(sandbox, [
+            { _tag: "StartBoot" },
+            { _tag: "FinishBoot", turnId: turn },
+            { _tag: "StartTurn", turnId: turn },
+            { _tag: "EndTurn", turnId: turn, state: "succeeded" }
+          ])
+          for (const outcome of ["applied", "duplicate"] as const) {
+            assert.strictEqual((yield* command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed)).outcome, outcome)
+          }
+        }
+        assert.strictEqual((yield* store.replay(grantId, keyed, null))?.id, made.id)
+      }))
+
+    it.effect("a command that is rejected leaves its key free", () =>
+      Effect.gen(function*() {
+        const { ids, sandbox, turn } = yield* running
+        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        const keyed = { key: IdempotencyKey.make("stop-1"), fingerprint: "1:a" }
+        const stop = command(keyOf(sandbox), interrupt(ids), at, keyed)
+        assert.deepInclude(yield* stop, { outcome: "rejected", rejection: "no_active_turn" })
+        yield* command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at)
+        assert.deepStrictEqual([(yield* stop).outcome, (yield* stop).outcome], ["applied", "duplicate"])
+      }))
+
     it.effect("a repeated message is answered with the turn that the first one started, also after later turns", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const { ids, sandbox, turn } = yield* running
         const ended = (turnId: string) => ({ _tag: "EndTurn", turnId, state: "succeeded" }) as const
         yield* drive(sandbox, [ended(turn)])
+        const revisions = new Set<number>()
         const send = (key: string) =>
           Effect.map(
             store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, { key: IdempotencyKey.make(key), fingerprint: "1:a" }),
-            ({ turnId }) => turnId
+            ({ result: { revision }, turnId }) => (revisions.add(revision), turnId)
           )
         const second = turnId(ids, sandbox.id, 2)
         assert.strictEqual(yield* send("a"), second)
@@ -864,6 +899,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* command(keyOf(sandbox), terminate(ids), at)
         assert.strictEqual(yield* send("a"), second)
         assert.strictEqual(yield* send("b"), third)
+        // Each says the revision that it came to, as its first answer did.
+        assert.lengthOf([...revisions], 3)
       }))
 
     it.effect("keeps what waits with its texts, in its order, and lists sandboxes without them", () =>
@@ -1050,6 +1087,52 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* Deferred.await(watching)
         yield* drive(sandbox, [{ _tag: "StartBoot" }])
         yield* Fiber.join(fiber)
+      }))
+
+    it.effect("what a creation, a command or a change wrote is hinted, also to workers where it may need one, and nothing else is", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const hints = yield* Hints
+        const ids = yield* Ids
+        const creation = yield* creationOf()
+        const heard: Array<string> = []
+        yield* hints.listen(creation.id, () => heard.push("sandbox"))
+        yield* hints.listen(WORK, () => heard.push("work"))
+        const hinted = <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.map(call, () => heard.splice(0).sort())
+        const create = store.create({
+          creation,
+          keyed: { key: IdempotencyKey.make("hinted"), fingerprint: "1:a" },
+          organizationId: null
+        })
+        const turn = turnId(ids, creation.id, 1)
+        const drives = (...commands: ReadonlyArray<SystemCommand>) => Effect.flatMap(store.find(creation), (now) => drive(now, commands))
+        assert.deepStrictEqual(yield* hinted(create), ["sandbox", "work"])
+        assert.deepStrictEqual(yield* hinted(create), [])
+        assert.deepStrictEqual(yield* hinted(drives({ _tag: "StartBoot" })), ["sandbox", "work"])
+        yield* hinted(drives({ _tag: "FinishBoot", turnId: turn }))
+        assert.deepStrictEqual(yield* hinted(drives({ _tag: "StartTurn", turnId: turn })), ["sandbox"])
+        assert.deepStrictEqual(yield* hinted(command(creation, interrupt(ids), at)), ["sandbox"])
+        assert.deepStrictEqual(yield* hinted(command(creation, interrupt(ids), at)), [])
+        assert.deepStrictEqual(yield* hinted(store.change(creation.id, "policy", () => Result.succeed([]), at)), [])
+        assert.deepStrictEqual(yield* hinted(command(creation, terminate(ids), at)), ["sandbox", "work"])
+      }).pipe(Effect.scoped))
+
+    it.effect("a message has the time at which it was recorded", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const { sandbox, turn } = yield* running
+        const later = DateTime.add(at, { minutes: 1, milliseconds: 7 })
+        const said: SystemCommand = {
+          _tag: "RecordWork",
+          turnId: turn,
+          events: [
+            { type: "message.updated", data: { part_id: partId.text("m1"), message_id: "m1", kind: "text", text: "So." } },
+            { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }
+          ]
+        }
+        yield* store.change(sandbox.id, "policy", (state) => decide(state, said, { now: later, limits }), later)
+        assert.deepStrictEqual((yield* store.messages(sandbox.id, 0, 10)).map(({ createdAt }) => createdAt), [at, later])
       }))
 
     it.effect("who listens in this process is told what a change appended, as the log has it", () =>

@@ -18,7 +18,7 @@ import { turnId } from "../src/sandbox/Turn.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
 import { assert } from "./Assert.ts"
-import { decider } from "./Histories.ts"
+import { decider, request } from "./Histories.ts"
 import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 import { define } from "./Suite.ts"
 
@@ -56,6 +56,58 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
         assert.notInclude((yield* upkeep.due(10_000)).ids, over.id)
         yield* command(keyOf(soon), terminate(yield* Ids), at)
+      }))
+
+    it.effect("what is due comes by the age of its limit, the oldest first, also where only so many are asked for", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const ids = yield* Ids
+        // Longer ago than any other test's.
+        const then = DateTime.makeUnsafe("1969-01-01T00:00:00.123Z")
+        const made = yield* Effect.forEach([2, 0, 1], (millis) => make({ createdAt: DateTime.add(then, { milliseconds: millis }) }))
+        const expected = [made[1]?.id, made[2]?.id, made[0]?.id]
+        for (const limit of [1, 2, 3]) assert.deepStrictEqual((yield* upkeep.due(limit)).ids, expected.slice(0, limit) as Array<SandboxId>)
+        assert.deepStrictEqual((yield* upkeep.due(10_000)).ids.slice(0, 3), expected as Array<SandboxId>)
+        yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+      }))
+
+    it.effect("a revoked grant's sandboxes that live and do not end yet are to end, as many as are asked for", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const { grant, revoke } = yield* StoreFixture
+        if (revoke === undefined) return
+        const ids = yield* Ids
+        const grantId = yield* grant
+        const sandboxes = yield* Effect.forEach([0, 1, 2, 3, 4], () => make({ grantId }))
+        const [queued, creating, ready, ends, over] = sandboxes
+        assert(queued !== undefined && creating !== undefined && ready !== undefined && ends !== undefined && over !== undefined)
+        yield* drive(creating, [{ _tag: "StartBoot" }])
+        yield* drive(ready, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, ready.id, 1) }])
+        yield* drive(ends, [{ _tag: "StartBoot" }])
+        for (const sandbox of [ends, over]) yield* command(keyOf(sandbox), terminate(ids), at)
+        assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+        yield* revoke(grantId)
+        assert.sameMembers(Array.from(yield* upkeep.ofRevokedGrants(10)), [queued.id, creating.id, ready.id])
+        assert.lengthOf(yield* upkeep.ofRevokedGrants(2), 2)
+        yield* Effect.forEach(sandboxes, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+        assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+      }))
+
+    it.effect("forgets as many keys at a time as it is told", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const upkeep = yield* Upkeep
+        const fixture = yield* StoreFixture
+        yield* upkeep.purgeKeys(10_000)
+        const grantId = yield* fixture.grant
+        for (const key of ["a", "b", "c"]) {
+          const keyed = { key: IdempotencyKey.make(key), fingerprint: "1:a" }
+          yield* store.create({ creation: yield* creationOf({ grantId }), keyed, organizationId: null })
+        }
+        for (const until of ["before", "after"] as const) yield* fixture.ageKeys(grantId, until)
+        // Where the clock moved for it, those of others are over too.
+        assert.strictEqual(yield* upkeep.purgeKeys(2), 2)
+        assert.isAbove(yield* upkeep.purgeKeys(10_000), 0)
       }))
 
     it.effect("a boot whose setup runs is due when that has had its time too", () =>
@@ -102,7 +154,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual(yield* remaining(old.id), [[], old.lastSeq])
       }))
 
-    it.effect("forgets with the events whose trace a sandbox and its turns went on with, and keeps that of all others", () =>
+    it.effect("forgets with the events whose trace a sandbox and its turns went on with, and keeps its messages, and all of others", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const limits = yield* Policy
@@ -127,7 +179,10 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           yield* command(keyOf(sandbox), terminate(ids), when)
           yield* store.change(sandbox.id, "policy", (state) => decide(state, { _tag: "Release" }, { now: when, limits }), when)
         }
+        const said = yield* store.messages(old.sandbox.id, 0, 10)
         yield* purge(then)
+        assert.isNotEmpty(said)
+        assert.deepStrictEqual(yield* store.messages(old.sandbox.id, 0, 10), said)
         const all = { creation: trace(1), turn: trace(2) }
         assert.deepStrictEqual([yield* old.kept, yield* young.kept, yield* live.kept], [{ creation: null, turn: null }, all, all])
       }))
@@ -200,6 +255,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const all = [moving.id, over.id, queued.id, releasing.id, unknown]
         const { lease } = yield* leased(moving.id, { worker: "first", machine: first })
         assert.deepStrictEqual(yield* upkeep.left(first, all), { over: [over.id, unknown], moved: [] })
+        const unleased = yield* make()
+        assert.deepStrictEqual(yield* upkeep.left(first, [unleased.id]), { over: [], moved: [] })
         yield* leases.release(lease, { mayMove: true })
         assert.deepStrictEqual((yield* upkeep.left(first, all)).moved, [])
         const arriving = yield* leased(moving.id, { worker: "next", machine: next })
@@ -222,7 +279,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
         const oldest = yield* make({ createdAt: longAgo })
         const queued = yield* make()
-        const { ids, sandbox: asked } = yield* asking
+        const { ids, sandbox: asked, turn } = yield* asking
+        yield* drive(asked, [request(turn, "call-2")])
         yield* ending()
         const creating = yield* make()
         yield* drive(creating, [{ _tag: "StartBoot" }])
@@ -239,7 +297,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           resting: before.resting,
           bootsWaiting: before.bootsWaiting + 2,
           oldestQueuedAt: longAgo,
-          pendingApprovals: before.pendingApprovals + 1,
+          pendingApprovals: before.pendingApprovals + 2,
           awaitingApproval: before.awaitingApproval + 1
         })
         const { lease } = yield* leased(queued.id)
@@ -249,7 +307,9 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         yield* leases.rest(kept)
         const given = yield* upkeep.census
         assert.deepStrictEqual([given.leased, given.bootsWaiting, given.resting], [held.leased - 2, 1, before.resting + 1])
-        yield* command(keyOf(asked), decideApproval(ids, "call-1", { decision: "approve" }, decider), at)
+        for (const call of ["call-1", "call-2"]) {
+          yield* command(keyOf(asked), decideApproval(ids, call, { decision: "approve" }, decider), at)
+        }
         yield* drive(oldest, [{ _tag: "StartBoot" }])
         const later = yield* upkeep.census
         assert.deepStrictEqual([later.pendingApprovals, later.awaitingApproval, later.live.queued, later.live.creating], [

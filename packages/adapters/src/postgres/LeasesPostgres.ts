@@ -124,7 +124,9 @@ export const layer = Layer.effect(
       release: ({ fence, sandboxId }, { mayMove } = { mayMove: false }) =>
         guard(sql`
           UPDATE sandboxes SET lease_until = ${justNow}, worker = NULL, drained = drained OR ${mayMove}
-          WHERE id = ${sandboxId} AND fence = ${fence}`).pipe(Effect.andThen(hints.publish([WORK]))),
+          WHERE id = ${sandboxId} AND fence = ${fence} RETURNING 1`).pipe(
+          Effect.flatMap((rows) => rows.length === 0 ? Effect.void : hints.publish([WORK]))
+        ),
 
       drain: Effect.fn("Leases.drain")(function*(machine, isDraining) {
         if (!isDraining) {

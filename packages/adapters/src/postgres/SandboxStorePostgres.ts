@@ -636,7 +636,8 @@ export const layer = Layer.effect(
         const changed = opened === undefined ? yield* changeKnown(id, by, decide, now) : null
         if (changed !== null) return changed
         return yield* transaction(Effect.gen(function*() {
-          const row = yield* read({ id, ...(by !== "policy" && "grantId" in by ? { grantId: by.grantId } : {}) }, true)
+          const found = read({ id, ...(by !== "policy" && "grantId" in by ? { grantId: by.grantId } : {}) }, true)
+          const row = yield* fenceOf(by) === null ? found : Effect.catchTag(found, "SandboxNotFound", () => Effect.fail(new StaleLease()))
           if (!isBy(row, by)) return yield* new StaleLease()
           const before = row.sandbox
           const events = yield* Effect.fromResult(decide(before))

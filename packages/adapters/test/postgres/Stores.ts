@@ -40,25 +40,21 @@ const Fixture = Layer.effect(
         Effect.orDie(Effect.asVoid(sql`
           UPDATE idempotency_keys SET created_at = created_at - make_interval(
             days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
-          WHERE grant_id = ${grantId}`))
+          WHERE grant_id = ${grantId}`)),
+      revoke: (grantId) => Effect.orDie(Effect.asVoid(sql`UPDATE grants SET revoked_at = now() WHERE id = ${grantId}`))
     })
   })
 )
 
-/** On a database of their own. */
+/** Those that are over the same rows, on whichever database. */
+export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer)
+)
+
+/** All, on a database of their own. */
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
-  Layer.mergeAll(
-    SandboxStorePostgres.layer,
-    BoardPostgres.layer,
-    LeasesPostgres.layer,
-    UpkeepPostgres.layer,
-    SetupsPostgres.layer,
-    WorkersPostgres.layer,
-    checkpoints,
-    Fixture
-  ).pipe(
-    Layer.provideMerge(Access.layer),
-    Layer.provideMerge(AccessStorePostgres.layer),
+  Layer.mergeAll(storesOver, BoardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )

@@ -10,7 +10,7 @@ import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import type { Room } from "./Leasing.ts"
 import type { Sandbox } from "./Sandbox.ts"
 
-/** The lease is another worker's by now. Nothing was written; stop working for this sandbox. */
+/** The lease is another worker's by now, or of an unknown sandbox. Nothing was written; stop working for it. */
 export class StaleLease extends Schema.TaggedError<StaleLease>()("StaleLease", {}) {}
 
 /** A worker's right to work for a sandbox until the lease runs out. Every write carries `fence`; a newer lease has a higher one. */
@@ -63,7 +63,8 @@ export class Leases extends Context.Service<Leases, {
   renew(leases: ReadonlyArray<Lease>): Effect.Effect<ReadonlyArray<Lease>, StoreUnavailable>
   /**
    * Ends every lease of a machine that holds, also of what is over. For a worker that starts and knows that no other one runs there:
-   * what a killed one held need not wait for its end.
+   * what a killed one held need not wait for its end. Nobody is woken: whoever calls it looks for work itself. The machine gives
+   * nothing up, and a lease stays the newest one until somebody takes the sandbox.
    */
   endLeases(machine: string): Effect.Effect<void, StoreUnavailable>
   /**
@@ -72,8 +73,8 @@ export class Leases extends Context.Service<Leases, {
    */
   rest(lease: Lease): Effect.Effect<boolean, StaleLease | StoreUnavailable>
   /**
-   * Gives a lease back, so that another worker need not wait for its end. A stale one is ignored. `mayMove`: this machine gives
-   * the sandbox up, and any other one may have it at once.
+   * Gives a lease back, so that another worker need not wait for its end. A stale one is ignored and wakes nobody. `mayMove`: this machine
+   * gives the sandbox up, and any other one may have it at once.
    */
   release(lease: Lease, options?: { readonly mayMove: boolean }): Effect.Effect<void, StoreUnavailable>
   /**

@@ -148,7 +148,11 @@ export interface Traces {
 
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
-/** Checked by `testing/SandboxStoreContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
+/**
+ * What was answered is there for whoever opens the same storage next, and of a call in the midst of which a process died there is all
+ * or nothing (`testing/DurabilityContract`). After each commit that wrote events {@link topicsOf} it are hinted, and nothing else is.
+ * Checked by `testing/SandboxStoreContract`. `StoreUnavailable`: retrying helps, and is safe everywhere.
+ */
 export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records a new sandbox with its first events, and the key when there is one: all or nothing. A key that is bound to
@@ -212,7 +216,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Records what `decide` makes of the sandbox as it is; nothing is written when that is empty. It may be asked more than once: what
    * it made of an older state is thrown away. `opened`: which pull
-   * request it says is there. Partners are told with it, once, if the sandbox started under a touch.
+   * request it says is there. Partners are told with it, once, if the sandbox started under a touch. `StaleLease`: it is not the
+   * sandbox's newest lease; one of an unknown sandbox is stale too.
    */
   change<E>(
     id: SandboxId,

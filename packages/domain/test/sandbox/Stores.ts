@@ -15,7 +15,7 @@ import { TestClock } from "effect/testing"
 
 const KEPT = Duration.days(RETENTION_DAYS)
 
-const fixture = ({ rows }: SandboxRows.SandboxRows) =>
+export const fixture = ({ rows }: SandboxRows.SandboxRows) =>
   Layer.effect(
     StoreFixture,
     Effect.map(Ids, (ids) =>

@@ -1,0 +1,99 @@
+/** `Upkeep` on SQLite. The store's clock is that of its process. */
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { DateTime, Effect, Layer, Result } from "effect"
+import { Database } from "./Database.ts"
+
+const LIVE = "status IN ('queued', 'creating', 'running', 'terminating')"
+
+const idsOf = (rows: ReadonlyArray<Readonly<Record<string, unknown>>>) => rows.map(({ id }) => id as SandboxId)
+
+export const layer = Layer.effect(
+  Upkeep,
+  Effect.gen(function*() {
+    const database = yield* Database
+    return Upkeep.of({
+      now: DateTime.now,
+
+      due: (limit) =>
+        Effect.flatMap(DateTime.now, (now) =>
+          database.read((sql) => ({
+            now,
+            ids: idsOf(sql.all(
+              "SELECT id FROM sandboxes WHERE deadline_at <= :now ORDER BY deadline_at LIMIT :limit",
+              { now: now.epochMilliseconds, limit }
+            ))
+          }))),
+
+      ofRevokedGrants: (limit) =>
+        database.read((sql) =>
+          idsOf(sql.all(
+            `SELECT id FROM sandboxes JOIN revoked_grants USING (grant_id)
+              WHERE status IN ('queued', 'creating', 'running') LIMIT :limit`,
+            { limit }
+          ))
+        ),
+
+      purgeEvents: (endedBefore, limit) =>
+        database.write((sql) => {
+          const ended = idsOf(sql.all(
+            `SELECT id FROM sandboxes WHERE NOT ${LIVE} AND purged_seq < (state ->> '$.lastSeq')
+              AND unixepoch(state ->> '$.statusAt', 'subsec') * 1000 <= :endedBefore LIMIT :limit`,
+            { endedBefore: endedBefore.epochMilliseconds, limit }
+          ))
+          for (const id of ended) {
+            sql.run("DELETE FROM events WHERE sandbox_id = :id", { id })
+            sql.run("DELETE FROM traces WHERE sandbox_id = :id", { id })
+            sql.run("UPDATE sandboxes SET purged_seq = state ->> '$.lastSeq' WHERE id = :id", { id })
+          }
+          return Result.succeed(ended.length)
+        }),
+
+      purgeKeys: (limit) =>
+        Effect.flatMap(DateTime.now, (now) =>
+          database.write((sql) =>
+            Result.succeed(sql.run(
+              `DELETE FROM keys WHERE rowid IN (SELECT rowid FROM keys WHERE bound_at < :kept ORDER BY bound_at LIMIT :limit)`,
+              { kept: DateTime.subtract(now, { days: RETENTION_DAYS }).epochMilliseconds, limit }
+            ))
+          )),
+
+      left: (machine, ids) =>
+        database.read((sql) => {
+          const live = new Map(
+            sql.all(
+              `SELECT id, machine, moved_from AS movedFrom FROM sandboxes
+                WHERE id IN (SELECT value FROM json_each(:ids)) AND ${LIVE}`,
+              { ids: JSON.stringify(ids) }
+            ).map((row) => [row["id"], [row["machine"] ?? machine, row["movedFrom"]]])
+          )
+          return { over: ids.filter((id) => !live.has(id)), moved: ids.filter((id) => live.get(id)?.includes(machine) === false) }
+        }),
+
+      census: Effect.flatMap(DateTime.now, ({ epochMilliseconds: now }) =>
+        database.read((sql) => {
+          const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
+          const statuses = sql.all(`SELECT status, count(*) AS n FROM sandboxes WHERE ${LIVE} GROUP BY status`)
+          for (const { n, status } of statuses) live[status as keyof typeof live] = Number(n)
+          const counts = sql.get(
+            `SELECT count(*) FILTER (WHERE lease_until > :now) AS leased,
+              count(*) FILTER (WHERE status = 'running' AND work IS NULL AND coalesce(lease_until, 0) <= :now) AS resting,
+              count(*) FILTER (WHERE status = 'queued' AND coalesce(lease_until, 0) <= :now) AS bootsWaiting,
+              min(created_at) FILTER (WHERE status = 'queued') AS oldestQueuedAt,
+              coalesce(sum(json_array_length(state, '$.approvals')), 0) AS pendingApprovals,
+              count(*) FILTER (WHERE json_array_length(state, '$.approvals') > 0) AS awaitingApproval
+            FROM sandboxes WHERE ${LIVE}`,
+            { now }
+          )
+          const { oldestQueuedAt, ...numbers } = counts as
+            & Record<
+              "leased" | "resting" | "bootsWaiting" | "pendingApprovals" | "awaitingApproval",
+              number
+            >
+            & { readonly oldestQueuedAt: number | null }
+          return { live, ...numbers, oldestQueuedAt: oldestQueuedAt === null ? null : DateTime.makeUnsafe(oldestQueuedAt) }
+        }))
+    })
+  })
+)

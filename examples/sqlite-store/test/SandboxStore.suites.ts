@@ -1,0 +1,13 @@
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import * as AuditLogContract from "@slipway/domain/testing/AuditLogContract"
+import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import { Layer } from "effect"
+import * as Durability from "./Durability.suites.ts"
+import { layer } from "./Fixture.ts"
+
+export const suites = () => [
+  suite("sqlite", layer),
+  limited("sqlite", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))),
+  AuditLogContract.suite("sqlite", layer),
+  ...Durability.suites()
+]

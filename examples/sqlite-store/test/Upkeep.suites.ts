@@ -1,0 +1,5 @@
+import { suite } from "@slipway/domain/testing/UpkeepContract"
+import * as Durability from "./Durability.suites.ts"
+import { layer } from "./Fixture.ts"
+
+export const suites = () => [suite("sqlite", layer), ...Durability.suites()]
