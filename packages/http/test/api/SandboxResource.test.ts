@@ -36,7 +36,7 @@ describe("the sandbox of the interface", () => {
 
   it("its turn is active while pending, running or waiting for approval", () => {
     const active = Scene.literals.filter((scene) => wire(reach(scene)).turn.active)
-    assert.deepStrictEqual(active, ["pending", "working", "asking", "interrupting", "terminating"])
+    assert.deepStrictEqual(active, ["pending", "working", "resumed", "asking", "interrupting", "terminating"])
   })
 
   it("has an error only while failed, and not for trouble it got over", () => {
