@@ -675,7 +675,10 @@ export const simulate = (options: Options): Result => {
         trace.count("keys that made anew")
         if (replayed || old.includes(sandbox.id)) trace.breaks("after its time a key makes a sandbox anew", `${one.id}, ${sandbox.id}`)
         return Sandboxes.use((sandboxes) => sandboxes.terminate(one.by, sandbox.id))
-      }))
+      }).pipe(
+        // It is a creation like any other by now, and its grant may have spent all that it may.
+        Effect.catchTag("BudgetExceeded", () => Effect.sync(() => trace.count("keys that made nothing without a budget")))
+      ))
     if (!done("creations are made anew", anew)) return
     const until = timeline.now + SETTLED_MILLIS
     while (witness.unsettled() ?? orphan()) {
