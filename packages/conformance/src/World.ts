@@ -54,7 +54,7 @@ export const WORKED = "echo worked"
 export const KEPT = "conformance/kept.txt"
 export const LATER = "conformance/later.txt"
 
-export const unique = (): string => randomBytes(9).toString("base64url")
+export const unique = (): string => randomBytes(9).toString("hex")
 
 export interface Event {
   readonly id: number
