@@ -22,6 +22,7 @@ import { keepAgent, type Start } from "./KeepAgent.ts"
 import { publishChanges } from "./PublishChanges.ts"
 import { cleanUp, release, removeHere } from "./ReleaseSandbox.ts"
 import type { Place, Room } from "./Room.ts"
+import { Timing } from "./Timing.ts"
 
 /** What the worker has for this sandbox. */
 export interface Means {
@@ -104,7 +105,10 @@ const rest = Effect.fn("SandboxSession.rest")(function*(held: HeldSandbox) {
   const leases = yield* Leases
   // Before the lease: whoever has that next makes the box again.
   yield* Effect.catchTag(host.rest(held.id), "HostError", (error) => Effect.logError("a box could not be put to rest", error))
-  return yield* untilAvailable(leases.rest(held.lease))
+  const isAtRest = yield* untilAvailable(leases.rest(held.lease))
+  // What somebody wants of it is seen here a moment later than in the store: until then the answer stays the same.
+  if (!isAtRest) yield* Effect.timeoutOption(held.until(isNeeded), (yield* Timing).tick)
+  return isAtRest
 })
 
 /** Whether everything of the sandbox is on this machine that there is of it. */

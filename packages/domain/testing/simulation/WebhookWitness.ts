@@ -184,10 +184,13 @@ export class WebhookWitness {
       this.#rule("what is sent beside the line was asked for", this.#byHand.has(`${endpointId} ${event.id}`), what)
       return
     }
-    // Whoever takes it sees what was recorded before whoever did is told.
+    // Whoever takes it sees what was recorded before whoever did is told, or that whoever was to record it died before.
     if (known.recording !== null && known.recording.fence === known.taken?.fence) {
-      known.recording.isDone = true
-      this.#recorded(known, known.recording.next)
+      const isAsBefore = event.sequence === this.#wanted(known)[0]?.sequence && attempt === known.failures + 1
+      if (!isAsBefore) {
+        known.recording.isDone = true
+        this.#recorded(known, known.recording.next)
+      }
     }
     const { taken } = known
     this.#rule("an endpoint has one attempt at a time", taken === null || now - taken.at >= TAKEN - BEHIND, what)
