@@ -483,7 +483,8 @@ describe("finds", () => {
 describe("finds, with one line of the sources changed, that", () => {
   const main = fileURLToPath(new URL("../simulation/main.ts", import.meta.url))
 
-  it.each(sown)("$mistake ($name)", { timeout: PATIENCE_MILLIS }, async ({ name, rule }) => {
+  // A process each, for seconds: `npm run simulate -- --plants` has all of them.
+  it.each(sown.filter((_, i) => i % 4 === 0))("$mistake ($name)", { timeout: PATIENCE_MILLIS }, async ({ name, rule }) => {
     const found = await promisify(execFile)(process.execPath, [main, "--plant", name, "--seeds", String(WITHIN)])
     assert.include(found.stdout, `"${rule}" does not hold`)
     assert.match(found.stdout, new RegExp(`again: npm run simulate -- --seed \\d+ --plant ${name} --trace`, "u"))
