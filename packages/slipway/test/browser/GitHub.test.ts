@@ -3,7 +3,7 @@ import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
-import { folder } from "../commands/SlipwayProcess.ts"
+import { folder, gitHubApp } from "../commands/SlipwayProcess.ts"
 import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
@@ -49,12 +49,8 @@ it.live(
       const github = yield* GitHubServer.start({ readsBeforeMergeable: 0 })
       github.app.install("Acme")
       const there = yield* github.repository("Acme/Shop", { "README.md": "# Shop\n" })
-      const keyFile = path.join(yield* folder, "app.pem")
-      writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
       const settings = {
-        SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
-        SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-        SLIPWAY_GITHUB_API_URL: github.apiUrl
+        ...gitHubApp(yield* folder, github)
       }
       yield* Effect.gen(function*() {
         const { visit } = yield* Browser

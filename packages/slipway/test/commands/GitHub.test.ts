@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { createHmac } from "node:crypto"
 import { readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { folder, run, serve, until } from "./SlipwayProcess.ts"
+import { folder, gitHubApp, run, serve, until } from "./SlipwayProcess.ts"
 
 const SECRET = "a secret of the webhook"
 
@@ -17,12 +17,8 @@ it.live(
       github.app.install("Acme")
       const shop = yield* github.repository("Acme/Shop", { "README.md": "# Shop\n" })
       const data = yield* folder
-      const keyFile = path.join(data, "app.pem")
-      writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
       const server = yield* serve(data, {
-        SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
-        SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-        SLIPWAY_GITHUB_API_URL: github.apiUrl,
+        ...gitHubApp(data, github),
         SLIPWAY_GITHUB_WEBHOOK_SECRET: SECRET,
         SLIPWAY_COMMIT_AUTHOR: "Ada Lovelace <ada@acme.invalid>",
         SLIPWAY_COMMIT_MESSAGE: "{title}\n\nSandbox: {sandbox} of {repo}"

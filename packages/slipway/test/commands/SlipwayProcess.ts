@@ -1,5 +1,6 @@
 /** The `slipway` command as a person runs it: a process of its own. */
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import type { GitHubServer } from "@slipway/adapters/testing/github/GitHubServer"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { execFile, execFileSync, spawn } from "node:child_process"
@@ -27,6 +28,13 @@ export const folderIn = (parent: string) =>
   )
 
 export const folder = folderIn(tmpdir())
+
+/** Settings of a server that is this GitHub App; its key is a file in `folder`. */
+export const gitHubApp = (folder: string, { apiUrl, app }: Pick<GitHubServer, "apiUrl" | "app">) => {
+  const keyFile = path.join(folder, "app.pem")
+  writeFileSync(keyFile, app.privateKey, { mode: 0o600 })
+  return { SLIPWAY_GITHUB_APP_ID: String(app.appId), SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile, SLIPWAY_GITHUB_API_URL: apiUrl }
+}
 
 /** A port that nobody listens on just now. */
 export const freePort = Effect.callback<number>((resume) => {

@@ -2,9 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { Effect } from "effect"
-import { writeFileSync } from "node:fs"
-import path from "node:path"
-import { folder, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, gitHubApp, serve, until } from "../commands/SlipwayProcess.ts"
 import * as Api from "../machines/Api.ts"
 
 it.live("a git push accepted and then hanging: it is given up in time, and there is one branch and one pull request", () =>
@@ -13,13 +11,7 @@ it.live("a git push accepted and then hanging: it is given up in time, and there
     github.app.install("Acme")
     const shop = yield* github.repository("acme/shop", { "README.md": "# Shop\n" })
     const data = yield* folder
-    const keyFile = path.join(data, "app.pem")
-    writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
-    const server = yield* serve(data, {
-      SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
-      SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-      SLIPWAY_GITHUB_API_URL: github.apiUrl
-    })
+    const server = yield* serve(data, gitHubApp(data, github))
     const api = Api.make(server)
     const branches = Effect.map(
       Effect.promise(() => shop.bare.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/slipway"])),

@@ -2,9 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { Effect, Fiber } from "effect"
-import { writeFileSync } from "node:fs"
-import path from "node:path"
-import { folder, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, gitHubApp, serve, until } from "../commands/SlipwayProcess.ts"
 import * as Api from "../machines/Api.ts"
 
 const SANDBOXES = 4
@@ -15,13 +13,7 @@ it.live("a base branch pushed during boot: a sandbox has one base, and what it c
     github.app.install("Acme")
     const shop = yield* github.repository("acme/shop", { "README.md": "0\n", "other.txt": "0\n" })
     const data = yield* folder
-    const keyFile = path.join(data, "app.pem")
-    writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
-    const server = yield* serve(data, {
-      SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
-      SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-      SLIPWAY_GITHUB_API_URL: github.apiUrl
-    })
+    const server = yield* serve(data, gitHubApp(data, github))
     const api = Api.make(server)
     const get = (address: string) =>
       Effect.promise(async () => {

@@ -2,10 +2,8 @@
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { Effect } from "effect"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import path from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
+import { folder, gitHubApp } from "../commands/SlipwayProcess.ts"
 import { visibleOf } from "../service/Leaks.ts"
 import { fault, type Found, plant, ROUNDS } from "./Battery.ts"
 import type { World } from "./World.ts"
@@ -23,20 +21,7 @@ const world = Worlds.shared(Effect.gen(function*() {
   const server = yield* GitHubServer.start()
   server.app.install("Acme")
   gitHub = { server, repository: yield* server.repository(REPO, { "README.md": "# Shop\n" }) }
-  const folder = yield* Effect.acquireRelease(
-    Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-app-"))),
-    (made) => Effect.sync(() => rmSync(made, { recursive: true }))
-  )
-  const keyFile = path.join(folder, "app.pem")
-  writeFileSync(keyFile, server.app.privateKey, { mode: 0o600 })
-  return {
-    name: "publishing",
-    settings: {
-      SLIPWAY_GITHUB_APP_ID: String(server.app.appId),
-      SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-      SLIPWAY_GITHUB_API_URL: server.apiUrl
-    }
-  }
+  return { name: "publishing", settings: gitHubApp(yield* folder, server) }
 }))
 const { swept } = Worlds.cases(world)
 

@@ -11,10 +11,9 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { readFileSync, writeFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { connect, createServer, type Socket } from "node:net"
-import path from "node:path"
-import { folder, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { folder, gitHubApp, run, serve, until } from "../commands/SlipwayProcess.ts"
 import { filesBelow, foundIn, inPercents, visibleOf } from "./Leaks.ts"
 
 const canary = (what: string) => `${what}canary${randomBytes(12).toString("hex")}`
@@ -116,8 +115,6 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     const github = yield* GitHubServer.start()
     github.app.install("Acme")
     yield* github.repository("Acme/Shop", { "README.md": "# Shop\n" })
-    const keyFile = path.join(keys, "app.pem")
-    writeFileSync(keyFile, github.app.privateKey, { mode: 0o600 })
 
     const password = canary("password")
     const planted = {
@@ -150,9 +147,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       SLIPWAY_SANDBOX_DISK_MIB: "64",
       DATABASE_URL: `postgres://${yield* account(databaseUrl, password)}:${password}@${way.host}${database.pathname}`,
       OPENAI_API_KEY: planted.modelKey,
-      SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
-      SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile,
-      SLIPWAY_GITHUB_API_URL: github.apiUrl,
+      ...gitHubApp(keys, github),
       SLIPWAY_GITHUB_WEBHOOK_SECRET: planted.webhookSecret
     })
     const key = server.key ?? ""
