@@ -308,6 +308,7 @@ export const layer = Layer.effect(
         for (const { known, sha, tree } of learned) known.saved.set(sha, contentOf(tree))
       }),
       has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId) && !restoring.has(sandboxId)),
+      isWhole: () => Effect.succeed(true),
       remove: (sandboxId) =>
         Effect.sync(() => {
           sandboxes.delete(sandboxId)

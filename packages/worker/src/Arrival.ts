@@ -4,7 +4,7 @@
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Leased } from "@slipway/domain/sandbox/Leases"
-import { isUntouched } from "@slipway/domain/sandbox/Leasing"
+import { isUnsaved, isUntouched } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { isActive } from "@slipway/domain/sandbox/Turn"
@@ -46,6 +46,14 @@ const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restorin
   )
 })
 
+/** Whether its trees are here, with all that its checkpoint has. What no checkpoint has is worth more than what a loss of power tore. */
+export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
+  const trees = yield* WorkingTrees
+  if (!(yield* trees.has(held.id))) return false
+  const { sandbox } = yield* held.view
+  return sandbox.checkpoint === 0 || isUnsaved(sandbox) || (yield* trees.isWhole(held.id))
+})
+
 /**
  * Its box, with everything in place. `left`: it need not run any more, or is lost for good, which is recorded. `elsewhere`: it cannot
  * be had on this machine.
@@ -59,7 +67,7 @@ export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, m
 
   const arriving = Effect.gen(function*() {
     // Remembered: a try that was cut off may have made them, and recorded nothing.
-    isHere = isHere && (yield* trees.has(held.id))
+    isHere = isHere && (yield* canGoOn(held))
     if (!isHere) {
       yield* SetUp.invalidate(held)
       yield* fetch(held, moved)

@@ -18,6 +18,7 @@ import * as Checkpoint from "./Checkpoint.ts"
 import { conversationOf } from "./ClearHome.ts"
 import type { HeldSandbox } from "./HeldSandbox.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
+import { removeHere } from "./ReleaseSandbox.ts"
 import * as SetUp from "./SetUp.ts"
 
 /** What a running sandbox needs. */
@@ -179,6 +180,8 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
     const { sandbox: { origin, owesCheckpoint, repos } } = yield* held.view
     // The first that is written, whatever becomes of the steps beside it.
     const starting = yield* Effect.forkIn(held.write([{ _tag: "StartBoot" }]), scope, { startImmediately: true })
+    // Begun before its machine lost its power.
+    if (!owesCheckpoint && !(yield* trees.isWhole(held.id))) yield* removeHere(held.id)
     const provision = stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
     const clones = Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
       concurrency: "unbounded",

@@ -13,7 +13,7 @@ import { live as liveStatuses } from "@slipway/domain/sandbox/Transition"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Exit, Fiber, Latch, Option, Schedule, Scope } from "effect"
 import * as AgentHistory from "./AgentHistory.ts"
-import { arrive } from "./Arrival.ts"
+import { arrive, canGoOn } from "./Arrival.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
 import { boot } from "./BootSandbox.ts"
 import * as Checkpoint from "./Checkpoint.ts"
@@ -173,7 +173,7 @@ const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: Held
   const trees = yield* WorkingTrees
   const { sandbox } = yield* held.view
   const fetching = Effect.gen(function*() {
-    if (moved === null && (yield* trees.has(held.id))) return
+    if (moved === null && (yield* canGoOn(held))) return
     yield* removeHere(held.id)
     yield* Checkpoint.restore(held, { cause: "machine_lost", checkpoint: sandbox.checkpoint, of: held.id })
   })

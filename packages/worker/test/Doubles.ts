@@ -210,6 +210,8 @@ export class World {
   saving: Effect.Effect<void, CannotSave> = Effect.void
   /** What it takes to read the files of an agent's conversation. */
   readingHome: Effect.Effect<void, HostError> = Effect.void
+  /** Sandboxes whose trees a loss of power tore. */
+  readonly torn = new Set<SandboxId>()
   readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
   /** What is told although the trees are made. */
   readonly restoreAnswers: Array<TreesUnavailable> = []
@@ -458,14 +460,17 @@ const Trees = (world: World, machine: Machine) => {
         if (!text.startsWith("trees ")) return yield* new CheckpointDamaged({ detail: "it is not a tree" })
         yield* failing(world.restoreFailures)
         trees.add(id)
+        world.torn.delete(id)
         work.set(id, text.slice(6))
         yield* failing(world.restoreAnswers)
         return sources.map(({ repo }) => ({ repo, sha: "1".repeat(40), bytes: text.length, baseSha: "0".repeat(40), baseRef: "main" }))
       }),
     has: (id) => Effect.sync(() => trees.has(id)),
+    isWhole: (id) => Effect.sync(() => !world.torn.has(id)),
     remove: (id) =>
       Effect.sync(() => {
         work.delete(id)
+        world.torn.delete(id)
         if (trees.delete(id)) world.roomMade.push(`tree ${id}`)
       }),
     makeRoom: Effect.sync(() => void world.roomMade.push("mirrors")),

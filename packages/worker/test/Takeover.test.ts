@@ -338,3 +338,58 @@ scenario("a worker that is shut down kills an agent that ignores it, and leaves 
     yield* startWorker(world, other)
     yield* until(booting, ({ status }) => status === "running")
   }))
+
+scenario(
+  "after a loss of power a sandbox at rest goes on from its checkpoint, not from files that lack something",
+  (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      const { work } = world.machine("machine")
+      work.set(id, "whole")
+      yield* agent.end({ state: "succeeded" })
+      yield* until(id, ({ checkpoint }) => checkpoint === 1)
+      yield* pass("10 minutes")
+      first.network = "hang"
+      work.set(id, "torn")
+      world.torn.add(id)
+      yield* startWorker(world)
+      yield* woken(world, id)
+      assert.strictEqual(work.get(id), "whole")
+      assert.deepStrictEqual((yield* eventsOf(id, "sandbox.restored")).map(({ data }) => data), [{ checkpoint: 1, cause: "machine_lost" }])
+    })
+)
+
+scenario("what no checkpoint has stays as a loss of power left it, and is saved", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    const { work } = world.machine("machine")
+    yield* agent.end({ state: "succeeded" })
+    yield* until(id, ({ checkpoint }) => checkpoint === 1)
+    yield* message(id, "More")
+    yield* Queue.take(agent.prompts)
+    first.network = "hang"
+    work.set(id, "half of it")
+    world.torn.add(id)
+    yield* pass("40 seconds")
+    yield* startWorker(world)
+    yield* until(id, ({ checkpoint }) => checkpoint === 2)
+    assert.strictEqual(work.get(id), "half of it")
+    assert.deepStrictEqual(yield* eventsOf(id, "sandbox.restored"), [])
+  }))
+
+scenario("a boot that a loss of power broke off has its repositories checked out anew", (world) =>
+  Effect.gen(function*() {
+    world.opening = yield* Deferred.make<void>()
+    const first = yield* startWorker(world)
+    const id = yield* create()
+    yield* settle
+    first.network = "hang"
+    world.torn.add(id)
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    yield* Deferred.succeed(world.opening, undefined)
+    yield* until(id, ({ turn }) => turn?.state === "running")
+    assert.deepStrictEqual([world.torn.size, world.clones.length], [0, 2])
+  }))

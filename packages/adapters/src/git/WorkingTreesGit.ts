@@ -6,6 +6,7 @@
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>        the tree: all that the agent may write
  *     <directory>/sandboxes/<sandbox>/making/                   trees that are not ready
  *     <directory>/restoring/<sandbox>/                          trees that are restored: while it is there, the sandbox has none
+ *     <directory>/machine                                       whose trees a loss of power tore (`PowerLoss`)
  *     <directory>/learned/                                      commits of checkpoints to compare with (`LearnedCommits`)
  */
 import type { FileTree } from "@slipway/domain/files/FileTree"
@@ -49,6 +50,7 @@ import * as HostRepository from "./HostRepository.ts"
 import * as LearnedCommits from "./LearnedCommits.ts"
 import * as Listing from "./Listing.ts"
 import * as Mirrors from "./Mirrors.ts"
+import * as PowerLoss from "./PowerLoss.ts"
 import * as Push from "./Push.ts"
 import * as SafeTree from "./SafeTree.ts"
 import * as SavedTrees from "./SavedTrees.ts"
@@ -81,6 +83,8 @@ export interface Options {
   readonly keepUnused?: Duration.Input | null
   /** Bytes of commits of checkpoints that trees are compared with. Default: 4 GiB. */
   readonly maximumLearnedBytes?: number
+  /** What the kernel is called since it started. Default: as it says. */
+  readonly bootId?: string
 }
 
 /** Mirrors are also looked after when one of them has grown. */
@@ -174,6 +178,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
       await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
     }
   })
+  const power = yield* PowerLoss.watch(
+    resolve(options.directory),
+    (yield* Effect.promise(() => readdir(sandboxesDirectory))).filter(isSandboxId),
+    options.bootId ?? (yield* PowerLoss.bootId)
+  )
   yield* mirrors.maintain.pipe(
     Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
     Effect.andThen(Effect.timeoutOrElse(Queue.take(growth), { duration: MAINTENANCE_INTERVAL, orElse: () => Effect.void })),
@@ -475,7 +484,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     minded(Effect.suspend(() => {
       // It becomes a path that is deleted with all that is in it.
       if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
-      return folders.remove(sandboxId).pipe(Effect.andThen(deleteTree(restoringMark(sandboxId))), Effect.andThen(learned.forget(sandboxId)))
+      return folders.remove(sandboxId).pipe(
+        Effect.andThen(deleteTree(restoringMark(sandboxId))),
+        Effect.andThen(learned.forget(sandboxId)),
+        Effect.andThen(power.settle(sandboxId))
+      )
     }))
   )
 
@@ -497,10 +510,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     diff,
     snapshot,
     push,
-    save,
-    restore,
+    save: (sandboxId, ...asked) => Effect.tap(save(sandboxId, ...asked), power.settle(sandboxId)),
+    restore: (sandboxId, ...asked) => Effect.tap(restore(sandboxId, ...asked), power.settle(sandboxId)),
     learn: (sandboxId, content) => minded(learned.learn(sandboxId, content)),
     has,
+    isWhole: (sandboxId) => Effect.sync(() => power.isWhole(sandboxId)),
     remove,
     sandboxes,
     makeRoom: minded(learned.makeRoom.pipe(Effect.andThen(mirrors.makeRoom), Effect.andThen(folders.trim)))

@@ -238,6 +238,34 @@ describe("a hostile tree", () => {
       yield* Effect.scoped(trees.save(key.sandboxId, [{ repo: key.repo }]))
     }))
 
+  it.live("of a machine that lost its power may lack something, until they are saved as they are, restored or removed", () =>
+    Effect.gen(function*() {
+      const first = yield* machine({ bootId: "one" })
+      const origin = yield* source({ v: "0" })
+      const remote = { url: origin.path, authorization: null }
+      const prepare = { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] }
+      yield* first.trees.prepare(key, prepare)
+      const { directory } = first
+      const saved = yield* first.trees.save(key.sandboxId, [{ repo: key.repo }])
+      const isWhole = (trees: typeof first.trees) => trees.isWhole(key.sandboxId)
+      assert.isTrue(yield* isWhole(first.trees))
+
+      const second = yield* Trees.make({ directory, bootId: "two" })
+      assert.isFalse(yield* isWhole(second))
+      yield* Effect.scoped(second.save(key.sandboxId, [{ repo: key.repo }]))
+      assert.isTrue(yield* isWhole(second))
+
+      const third = yield* Trees.make({ directory, bootId: "three" })
+      assert.isFalse(yield* isWhole(third))
+      yield* third.restore(key.sandboxId, saved.content, [{ repo: key.repo, remote }])
+      assert.isTrue(yield* isWhole(third))
+
+      const fourth = yield* Trees.make({ directory, bootId: "four" })
+      yield* fourth.remove(key.sandboxId)
+      yield* fourth.prepare(key, prepare)
+      assert.isTrue(yield* isWhole(fourth))
+    }))
+
   /** A box that says what it likes, in place of what git would. */
   const saidBy = (said: Stream.Stream<Uint8Array>) =>
     Effect.gen(function*() {

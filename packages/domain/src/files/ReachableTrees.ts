@@ -86,7 +86,7 @@ export class RestoredTrees extends Context.Service<RestoredTrees, {
 
 /** The trees that can be read on this machine. */
 export class TreesHere extends Context.Service<TreesHere, {
-  /** The sandbox's own; `null`: they are not here. */
+  /** The sandbox's own; `null`: they are not here, or not whole. */
   own(id: SandboxId): Effect.Effect<TreeReader | null>
   /** As its newest checkpoint has them. Fails when it has none. */
   restored(sandbox: Sandbox): Effect.Effect<TreeReader, AgentDisconnected>
@@ -130,7 +130,8 @@ export class TreesHere extends Context.Service<TreesHere, {
         }
       }
       return TreesHere.of({
-        own: (id) => Effect.map(trees.has(id), (isHere) => isHere ? ownReader(id) : null),
+        own: (id) =>
+          Effect.map(Effect.all([trees.has(id), trees.isWhole(id)]), ([isHere, isWhole]) => isHere && isWhole ? ownReader(id) : null),
         restored: (sandbox) => sandbox.checkpoint === 0 ? new AgentDisconnected() : Effect.succeed(readerOf(sandbox))
       })
     })

@@ -325,6 +325,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   >
   /** Whether the sandbox has trees on this machine. */
   has(sandboxId: SandboxId): Effect.Effect<boolean>
+  /**
+   * `false`: the machine lost its power or its kernel since they were written, and what was not on its disk by then is missing in
+   * them, until they are saved as they are, restored or removed.
+   */
+  isWhole(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Deletes every tree of the sandbox. Safe to repeat. */
   remove(sandboxId: SandboxId): Effect.Effect<void, TreesUnavailable>
   /** Sandboxes with trees on this machine, for the reaper. */

@@ -273,6 +273,7 @@ export const treesOf = (
         )
       ),
     has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),
+    isWhole: (id) => call(`isWhole ${id}`, trees.isWhole(id), { quiet: true }),
     remove: (id) => call(`remove ${id}`, trees.remove(id), { repeatable: true }),
     sandboxes: call("sandboxes", trees.sandboxes, { quiet: true }),
     makeRoom: call("makeRoom", trees.makeRoom, { repeatable: true })

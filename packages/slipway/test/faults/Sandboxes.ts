@@ -54,11 +54,6 @@ export const make = (url: string, key: string) => {
     create: async (prompt: string) => (await json<{ readonly id: string }>("", { repos: [{ fullName: "acme/shop" }], prompt })).id,
     /** The id of its turn. */
     send: async (id: string, prompt: string) => (await json<{ readonly turnId: string }>(`/${id}/messages`, { prompt })).turnId,
-    /** Takes it back to its checkpoint, and waits until it is there. */
-    restore: async (id: string, checkpoint: number) => {
-      await json(`/${id}/restore`, { checkpoint })
-      await events(id, "sandbox.restored", 1)
-    },
     interrupt: (id: string) => call(`/${id}/interrupt`, {}),
     event: async (id: string, type: string, n = 1) => void await events(id, type, n),
     /** How turns ended, as soon as so many have. */
