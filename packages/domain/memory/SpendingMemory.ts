@@ -130,6 +130,11 @@ export const layer = Layer.effect(
         const { account, calls: count, micros, tokens } = sandboxes.get(sandboxId) ?? known
         return { usage: { llmRequestCount: count, costMicroUsd: account.spent, creditsChargedMicros: micros }, tokens }
       }),
+      reservedFor: (after, limit) =>
+        Effect.sync(() => {
+          const open = Array.from(calls.values()).filter(({ state }) => state === "open").map(({ call }) => call.sandboxId)
+          return Array.from(new Set(open)).sort().filter((id) => after === null || id > after).slice(0, limit)
+        }),
       refusal: Effect.fnUntraced(function*(work) {
         const purse = purseOf(yield* organizationOf(work.grantId))
         const short = purse === null ? null : outOfCredits(purse.account, purse.credits)

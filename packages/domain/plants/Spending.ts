@@ -33,6 +33,11 @@ export const plants: Plants = {
         "afterCharging(purse.account, 0, micros)"],
       ["refuses a sandbox for what others of its grant spent", "isExhausted(accounts.sandbox, applied.sandbox)",
         "isExhausted(accounts.grant, applied.sandbox)"],
+      ["tells of sandboxes that nothing is reserved for any more", "filter(({ state }) => state === \"open\")", "filter(() => true)"],
+      ["tells of the same sandboxes on each page", "after === null || id > after", "true"],
+      ["tells of a sandbox for each of its calls", "Array.from(new Set(open))", "open"],
+      ["tells of sandboxes in the order of their calls", "Array.from(new Set(open)).sort()", "Array.from(new Set(open))"],
+      ["tells of more sandboxes than were asked for", ".slice(0, limit)", ""],
       ["refuses new sandboxes although a budget is left", "isExhausted(accounts.grant, applied.grant)",
         "isExhausted(accounts.grant, applied.sandbox)"]
     ]),

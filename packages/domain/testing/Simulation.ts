@@ -208,6 +208,8 @@ const DAY = 86_400_000
 
 /** How long things go wrong. */
 const TROUBLE_MILLIS = 70_000
+/** Until somebody has looked what is still reserved. */
+const RESERVED_MILLIS = 70_000
 /** By then everything has settled: a lifetime, a lease and what their end takes. */
 const SETTLED_MILLIS = 300_000
 /** Far more than a simulation takes: one that never comes to rest is stopped here. */
@@ -622,6 +624,11 @@ export const simulate = (options: Options): Result => {
       if (timeline.now - calmAt > SETTLED_MILLIS) return trace.breaks("everything settles", left ?? "")
     }
     if (!runUntil(timeline.now + 5_000)) return
+    // Of one whose machine was lost: once in a while somebody looks.
+    if (witness.money.holds) {
+      trace.count("reservations of sandboxes that were over without a worker")
+      if (!runUntil(timeline.now + RESERVED_MILLIS)) return
+    }
     over()
     if (trace.broken === null && passesMonth) month()
   }

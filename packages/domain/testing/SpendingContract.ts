@@ -163,6 +163,37 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
         assert.strictEqual((yield* spending.release(where.sandboxId)).usage.costMicroUsd, 3)
       }))
 
+    it.effect("knows the sandboxes that something is reserved for, each once, in the order of their ids, page by page", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const where = yield* account
+        const { sandbox } = yield* SpendingFixture
+        const ids = [where.sandboxId, yield* sandbox(where.grantId), yield* sandbox(where.grantId)].sort()
+        const [first, second, third] = yield* Effect.forEach(ids, (sandboxId) => callOf({ ...where, sandboxId }))
+        assert(first !== undefined && second !== undefined && third !== undefined)
+        yield* Effect.forEach(
+          [first, second, third, yield* callOf({ ...where, sandboxId: second.sandboxId })],
+          (call) => spending.reserve(call, 100)
+        )
+        // Others may be in the ledger.
+        const known = Effect.gen(function*() {
+          const found: Array<SandboxId> = []
+          for (;;) {
+            const page = yield* spending.reservedFor(found.at(-1) ?? null, 2)
+            if (page.length === 0) return found.filter((id) => ids.includes(id))
+            assert.isAtMost(page.length, 2)
+            found.push(...page)
+          }
+        })
+        assert.deepStrictEqual(yield* known, ids)
+        assert.deepStrictEqual((yield* spending.reservedFor(null, 1_000)).filter((id) => ids.includes(id)), ids)
+        yield* spending.charge(first, 1)
+        yield* spending.charge(second, 1)
+        assert.deepStrictEqual(yield* known, [second.sandboxId, third.sandboxId])
+        yield* Effect.forEach(ids, (id) => spending.release(id))
+        assert.deepStrictEqual(yield* known, [])
+      }))
+
     it.effect("charges a call that nothing was reserved for", () =>
       Effect.gen(function*() {
         const spending = yield* Spending

@@ -269,15 +269,23 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "reserved-for-ever",
     mistake: "what a dead worker reserved is not given back",
-    rule: "what was charged or given back is reserved no longer",
+    rule: "nothing is reserved for what is over",
     module: SPENDING,
     from: "if (call.sandboxId !== sandboxId || state !== \"open\") continue",
     to: "if (call.sandboxId !== sandboxId || state !== \"charged\") continue"
   },
   {
+    name: "reserved-without-a-machine",
+    mistake: "what is reserved for a sandbox that ended while its machine was lost is not given back",
+    rule: "nothing is reserved for what is over",
+    module: "worker/src/ReleaseReservations.ts",
+    from: "const { over } = yield* upkeep.left(machine, ids)",
+    to: "const over: ReadonlyArray<SandboxId> = []"
+  },
+  {
     name: "reserved-beside-the-charge",
     mistake: "who is charged does not get back what was reserved for it",
-    rule: "what was charged or given back is reserved no longer",
+    rule: "nothing is reserved for what is over",
     module: SPENDING,
     from: "giveBack(call, known?.reserved ?? 0, microUsd ?? 0,",
     to: "giveBack(call, 0, microUsd ?? 0,"

@@ -21,6 +21,7 @@ import { enforceLimits } from "./EnforceLimits.ts"
 import * as HeldSandbox from "./HeldSandbox.ts"
 import { purgeEvents } from "./PurgeEvents.ts"
 import { reapOrphans } from "./ReapOrphans.ts"
+import { releaseReservations } from "./ReleaseReservations.ts"
 import * as Room from "./Room.ts"
 import * as SandboxSession from "./SandboxSession.ts"
 import { ThisMachine } from "./ThisMachine.ts"
@@ -230,6 +231,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   yield* every(tick, "watchLeases")(watchLeases)
   yield* every(tick, "enforceLimits")(enforceLimits())
   yield* every(reap, "reapOrphans")(Effect.provideService(reapOrphans(), ThisMachine, here))
+  yield* every(reap, "releaseReservations")(releaseReservations(machine))
   yield* every(purge, "purgeEvents")(purgeEvents())
   // After the last report.
   yield* Effect.addFinalizer(() => Effect.timeoutOption(round("leave")(workers.leave(worker)), shutdown))

@@ -36,6 +36,7 @@ import denialReasons from "./migrations/0042_denial_reasons.ts"
 import workerRooms from "./migrations/0044_worker_rooms.ts"
 import tokens from "./migrations/0045_tokens.ts"
 import traces from "./migrations/0046_traces.ts"
+import openCalls from "./migrations/0047_open_calls.ts"
 
 const run = Migrator.make({})
 
@@ -75,7 +76,8 @@ export const migrations = {
   "0042_denial_reasons": denialReasons,
   "0044_worker_rooms": workerRooms,
   "0045_tokens": tokens,
-  "0046_traces": traces
+  "0046_traces": traces,
+  "0047_open_calls": openCalls
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

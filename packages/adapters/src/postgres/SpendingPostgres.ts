@@ -18,6 +18,7 @@ import {
 import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/Credits"
 import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
 import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
+import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Batches from "./Batches.ts"
@@ -237,6 +238,13 @@ export const layer = Layer.effect(
           }
         }))
       ),
+
+      reservedFor: Effect.fn("Spending.reservedFor")(function*(after, limit) {
+        const rows = yield* reads<{ readonly id: string }>`
+          SELECT DISTINCT sandbox_id COLLATE "C" AS id FROM model_calls
+          WHERE state = 'open' AND sandbox_id COLLATE "C" > ${after ?? ""} ORDER BY 1 LIMIT ${limit}`
+        return rows.map(({ id }) => SandboxId.make(id))
+      }, guard),
 
       refusal: Effect.fn("Spending.refusal")(function*({ grantId, sandboxId }) {
         if (price !== null) {

@@ -51,6 +51,8 @@ export class Spending extends Context.Service<Spending, {
   charge(call: ModelCall, microUsd: number | null, tokens?: TokenCounts): Effect.Effect<void, StoreUnavailable>
   /** Gives back what is reserved for the sandbox's calls: nobody works on them any more. Says what the sandbox has used so far. */
   release(sandboxId: SandboxId): Effect.Effect<Spent, StoreUnavailable>
+  /** Up to `limit` sandboxes that something is reserved for, by their ids in the order of code units: beyond `after`, or from the first. */
+  reservedFor(after: SandboxId | null, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** Why there may be no new work in the sandbox, or, with `null`, no new sandbox. `null`: there may. */
   refusal(work: { readonly grantId: string; readonly sandboxId: SandboxId | null }): Effect.Effect<SpendingRefused | null, StoreUnavailable>
   setBudget(grantId: string, budget: GrantBudget): Effect.Effect<GrantSpending, StoreUnavailable>

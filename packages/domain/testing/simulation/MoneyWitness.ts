@@ -1,7 +1,7 @@
 /**
  * Keeps the ledger of what models cost a second time, from what is asked of `Spending`, and says where they differ
  * (docs/decisions.md 2.2 and 11.2): what is spent and reserved stays within the budgets, each call is charged once whoever dies, and
- * what was charged or given back is reserved no longer.
+ * nothing is reserved for what is over.
  */
 import * as Effect from "effect/Effect"
 import type { ModelCall } from "../../src/models/Spending.ts"
@@ -180,19 +180,16 @@ export class MoneyWitness {
     for (const [account] of this.#limits(call)) this.#of(account).reserved -= micros
   }
 
-  /**
-   * Everything is over: what a grant has reserved now, and has spent, as the ledger says. What was reserved is given back when a worker
-   * gives the sandbox back. Where that ended while none had it, and its machine is lost, nobody does; that is counted.
-   */
+  /** Whether something is reserved. */
+  get holds(): boolean {
+    return Array.from(this.#reserved.values()).some(({ micros }) => micros > 0)
+  }
+
+  /** Everything is over: what a grant has reserved now, and has spent, as the ledger says. */
   end(grantId: string, { reserved, spent }: { readonly reserved: number; readonly spent: number }): void {
     if (this.#asking > 0) return
     const own = this.#of(grantId)
-    if (own.reserved > 0) this.#trace.count("reservations that nobody gave back")
-    this.#rule(
-      "what was charged or given back is reserved no longer",
-      reserved === own.reserved,
-      `${grantId}: ${reserved}, not ${own.reserved}`
-    )
+    this.#rule("nothing is reserved for what is over", reserved === 0 && own.reserved === 0, `${grantId}: ${reserved}, or ${own.reserved}`)
     this.#rule("a grant has spent what its requests were charged, each once", spent === own.spent, `${grantId}: ${spent}, not ${own.spent}`)
   }
 

@@ -1,0 +1,26 @@
+/**
+ * Gives back what is reserved for sandboxes that are over: where one ended while no worker had it, because its machine was lost, nobody
+ * else does, and its grant would have less to spend for good. Every worker may do it.
+ */
+import { Spending } from "@slipway/domain/models/Spending"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Option } from "effect"
+
+/** Sandboxes in one read. */
+const PAGE = 100
+
+/** Where models are paid for elsewhere there is nothing to give back. `machine`: this one. */
+export const releaseReservations = Effect.fn("ReleaseReservations.releaseReservations")(function*(machine: string) {
+  const spending = yield* Effect.serviceOption(Spending)
+  const upkeep = yield* Upkeep
+  if (Option.isNone(spending)) return
+  for (let after: SandboxId | null = null;;) {
+    const ids: ReadonlyArray<SandboxId> = yield* spending.value.reservedFor(after, PAGE)
+    const { over } = yield* upkeep.left(machine, ids)
+    // A request that is still under way is charged all the same.
+    yield* Effect.forEach(over, (id) => spending.value.release(id), { discard: true })
+    after = ids.at(-1) ?? null
+    if (ids.length < PAGE) return
+  }
+})
