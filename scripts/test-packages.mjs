@@ -11,6 +11,8 @@ import { start } from "./registry.mjs"
 import { write } from "./snippets.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
+/** Nothing here is tested with it but that it can. */
+const JEST = "jest@30.5.2"
 
 const run = (command, args, cwd, env = {}) =>
   new Promise((resolve, reject) => {
@@ -58,6 +60,15 @@ try {
     process.stdout.write(`${program}\n`)
     await run(process.execPath, [program], shown)
   }
+
+  process.stdout.write("\n# contract suites as tests of Jest\n")
+  const jest = path.join(place, "jest")
+  await mkdir(jest)
+  const settings = { testEnvironment: "node", testMatch: ["**/*.jest.mjs"] }
+  await writeFile(path.join(jest, "package.json"), JSON.stringify({ private: true, type: "module", jest: settings }))
+  await cp(path.join(root, "scripts/snippets/hints.jest.mjs"), path.join(jest, "hints.jest.mjs"))
+  await install(jest, [...tarballs.filter((file) => file.includes("domain")), `effect@${versions.effect}`, JEST])
+  await run(process.execPath, ["--experimental-vm-modules", "node_modules/jest/bin/jest.js"], jest)
 
   process.stdout.write("\n# slipway\n")
   const registry = await start()

@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as RcMap from "effect/RcMap"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { Principal } from "../access/Principal.ts"
 import { Hints } from "../Hints.ts"
@@ -45,6 +46,12 @@ export const PAGE = 100
 const PAGE_CHARACTERS = 128 * 1024
 /** Events of the first page, before their size is known. */
 const FIRST_PAGE = 4
+
+/**
+ * Pages that are read for readers at once: those that come back all at the same time would have all connections to the database
+ * otherwise, and everybody else waits for as long as their pages take.
+ */
+const PAGES_AT_ONCE = 4
 
 /** Readers that are told of new events before others have a turn: a write to a socket takes about 20 µs. */
 const TOLD_AT_ONCE = 256
@@ -120,6 +127,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const hints = yield* Hints
+      const pages = Semaphore.makeUnsafe(PAGES_AT_ONCE)
       const tails = yield* RcMap.make({
         lookup: Effect.fnUntraced(function*(id: SandboxId) {
           const tail = new Tail((after, limit) => store.log(id, after, limit))
@@ -161,7 +169,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
           const sandbox = yield* find(by, id, after)
           tail.knows(sandbox.lastSeq)
           const from = after === null ? sandbox.lastSeq : yield* begin(sandbox, after)
-          const reading = new Reader(tail, bell, sandbox, from, after === null)
+          const reading = new Reader(tail, bell, pages, sandbox, from, after === null)
           return {
             sandbox,
             nothingLeft: after !== null && from === sandbox.lastSeq && isSettled(sandbox.status),
@@ -219,6 +227,7 @@ class Bell {
 class Reader implements Reading {
   readonly #tail: Tail
   readonly #bell: Bell
+  readonly #pages: Semaphore.Semaphore
   #cursor: number
   #status: SandboxStatus
   /** Events of the next page. */
@@ -229,9 +238,10 @@ class Reader implements Reading {
   #snapshot: Sandbox | null
   #showsStatus = true
 
-  constructor(tail: Tail, bell: Bell, sandbox: Sandbox, from: number, isFresh: boolean) {
+  constructor(tail: Tail, bell: Bell, pages: Semaphore.Semaphore, sandbox: Sandbox, from: number, isFresh: boolean) {
     this.#tail = tail
     this.#bell = bell
+    this.#pages = pages
     this.#cursor = from
     this.#status = sandbox.status
     this.#isUnread = from !== sandbox.lastSeq
@@ -268,7 +278,7 @@ class Reader implements Reading {
   }
 
   get read() {
-    return Effect.map(this.#tail.read(this.#cursor, this.#page), (found) => {
+    return Effect.map(this.#pages.withPermits(1)(this.#tail.read(this.#cursor, this.#page)), (found) => {
       const entries = bounded(found)
       this.#isUnread = entries.length < found.length || mayFollow(found, this.#page)
       if (entries.length === 0) return

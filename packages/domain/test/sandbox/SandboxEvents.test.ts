@@ -65,6 +65,23 @@ const slow = Layer.effect(
   }))
 ).pipe(Layer.provide(SandboxStoreMemory.layer))
 
+/** Reads of the log that are under way, and how many were at the most. */
+const underWay = { now: 0, most: 0 }
+const busy = Layer.effect(
+  SandboxStore,
+  Effect.map(SandboxStore, (store) => ({
+    ...store,
+    log: (id: SandboxId, after: number, limit: number) =>
+      Effect.sync(() => {
+        underWay.most = Math.max(underWay.most, ++underWay.now)
+      }).pipe(
+        Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 10 })),
+        Effect.andThen(store.log(id, after, limit)),
+        Effect.ensuring(Effect.sync(() => underWay.now--))
+      )
+  }))
+).pipe(Layer.provide(SandboxStoreMemory.layer))
+
 const trouble = { on: false }
 const counting: Array<readonly [after: number, limit: number, entries: ReadonlyArray<LogEntry>]> = []
 const counted = Layer.effect(
@@ -165,6 +182,26 @@ for (const [whose, hints] of commits) {
       }))
   })
 }
+
+layer(on(busy))("readers that come back all at once", (it) => {
+  it.effect("read a few pages at a time, and leave room for others", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const events = yield* SandboxEvents
+      const ids = yield* Effect.forEach(["first", "second"], (name) =>
+        Effect.map(store.create({ creation: creation(name), keyed: null, organizationId: null }), ({ sandbox }) => sandbox.id))
+      for (const id of ids) {
+        yield* write(id, [...Array.from({ length: 2 * PAGE }, (_, i) =>
+          step(`${i}`)), failed])
+      }
+      const readers = Array.from({ length: 40 }, (_, i) => ids[i % 2] ?? SandboxId.make("c_aaaaaaaaaaaa"))
+      const read = yield* Effect.forEach(readers, (id) => Effect.scoped(Effect.flatMap(events.follow(by, id, 0), collect)), {
+        concurrency: "unbounded"
+      })
+      for (const frames of read) assert.strictEqual(seqs(frames).length, 2 * PAGE + 2)
+      assert.isAtMost(underWay.most, 4)
+    }))
+})
 
 layer(on(counted, others))("a reader of what other processes commit", (it) => {
   it.effect("that has caught up reads everything of a commit larger than a page", () =>

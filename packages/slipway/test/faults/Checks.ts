@@ -23,6 +23,18 @@ export const stored = async (rows: Rows, { created, terminated }: Pick<Load.Load
   })
 }
 
+/** A service that lived through a fault is well again by then. */
+const WELL_MILLIS = 5_000
+
+/** Asks again, as whoever is told 503 does, until the service has to be well. */
+const askAgain = async (wrong: Array<string>, url: string, key: string, address: string): Promise<Load.Reply> => {
+  for (const began = performance.now();;) {
+    const reply = await Load.ask(wrong, url, key, address)
+    if (reply.status !== 503 || performance.now() - began > WELL_MILLIS) return reply
+    await sleep(200)
+  }
+}
+
 /** What was acknowledged is answered, and has a log that counts from 1. At most `most` of them, evenly chosen. */
 export const answered = async (
   urls: ReadonlyArray<string>,
@@ -38,9 +50,10 @@ export const answered = async (
   const look = async () => {
     for (const id of next) {
       const url = urls[Math.floor(Math.random() * urls.length)] ?? ""
-      const { status } = await Load.ask(wrong, url, key, `${API}/${id}`)
+      const { status } = await askAgain(wrong, url, key, `${API}/${id}`)
       if (status !== 200) wrong.push(`${id} was acknowledged, and is answered with ${status}`)
-      const events = await Load.ask(wrong, url, key, `${API}/${id}/events?limit=100`)
+      const events = await askAgain(wrong, url, key, `${API}/${id}/events?limit=100`)
+      if (events.status !== 200) wrong.push(`the log of ${id} is answered with ${events.status}`)
       const { data = [] } = JSON.parse(events.text || "{}") as { readonly data?: ReadonlyArray<{ readonly id: string }> }
       if (data.length === 0 || data.some((event, i) => Number(event.id) !== i + 1)) {
         wrong.push(`the log of ${id}: ${data.map((event) => event.id).join(" ")}`)

@@ -37,15 +37,21 @@ const binariesFor = Effect.fnUntraced(function*({ account, folder }: Home) {
   return yield* PostgresBinaries.prepare({ native: yield* PostgresBinaries.locate, account, copies: folder })
 })
 
-/** Waits until somebody listens there. */
-const accepts = (port: number) =>
-  Effect.callback<void, string>((resume) => {
+/** Waits until the server listens there. One that ends instead will not. */
+const accepts = (port: number, server: ChildProcess, log: string): Effect.Effect<void> =>
+  Effect.callback<boolean>((resume) => {
     const socket = connect(port, "127.0.0.1", () => {
       socket.destroy()
-      resume(Effect.void)
+      resume(Effect.succeed(true))
     })
-    socket.on("error", (error) => resume(Effect.fail(error.message)))
-  }).pipe(Effect.eventually)
+    socket.on("error", () => resume(Effect.succeed(false)))
+  }).pipe(Effect.flatMap((isThere) =>
+    isThere
+      ? Effect.void
+      : server.exitCode === null && server.signalCode === null
+      ? Effect.delay(accepts(port, server, log), "20 millis")
+      : Effect.die(new Error(`Postgres did not start: ${readFileSync(log, "utf8").slice(-1_000)}`))
+  ))
 
 export interface Cluster {
   readonly port: number
@@ -106,7 +112,7 @@ export const cluster = Effect.fnUntraced(function*(
       closeSync(file)
       child = started
       exited = new Promise<void>((resolve) => started.once("exit", () => resolve()))
-      yield* accepts(port)
+      yield* accepts(port, started, log)
     }),
     end,
     pids,

@@ -1,7 +1,7 @@
 /** A primary Postgres with a synchronous standby, behind an address that follows them. */
 import { run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
 import { Effect } from "effect"
-import { appendFileSync, cpSync, writeFileSync } from "node:fs"
+import { appendFileSync, chmodSync, cpSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import * as Line from "./Line.ts"
 import * as Postgres from "./Postgres.ts"
@@ -23,6 +23,7 @@ export const make = Effect.gen(function*() {
   appendFileSync(path.join(first, "pg_hba.conf"), "host replication all 127.0.0.1/32 trust\n")
   // A copy of a server that never ran is one of its backups.
   cpSync(first, second, { recursive: true })
+  chmodSync(second, 0o700)
   if (home.account !== null) yield* run("chown", ["-R", `${home.account.uid}:${home.account.gid}`, second])
   // Nothing is committed before the standby has it.
   const primary = yield* Postgres.cluster(home, first, { ...SETTINGS, synchronous_standby_names: "standby", synchronous_commit: "on" })
