@@ -347,7 +347,7 @@ export class Witness {
                 )
               })),
             (at, rested) => {
-              if (rested) this.#claims.ended(lease.sandboxId, at)
+              if (rested && seen?.fence === lease.fence) this.#claims.ended(lease.sandboxId, at)
             }
           )
         }),
@@ -357,7 +357,8 @@ export class Witness {
           const isCurrent = seen?.fence === lease.fence
           if (isCurrent) seen.heldUntil = 0
           return this.#ends(leases.release(lease, options), (at) => {
-            if (isCurrent) this.#claims.ended(lease.sandboxId, at, options?.mayMove === true)
+            // Before this was answered, somebody else may have been given it.
+            if (isCurrent && seen.fence === lease.fence) this.#claims.ended(lease.sandboxId, at, options?.mayMove === true)
           })
         }),
       drain: (machine, isDraining) => this.#ends(leases.drain(machine, isDraining), (at) => this.#claims.drained(machine, isDraining, at)),
