@@ -26,7 +26,7 @@ import { fromWire, RestoreCause, toWire } from "../src/sandbox/schema/SandboxEve
 import { TurnOutcome } from "../src/sandbox/schema/Turn.ts"
 import { WhenBusy } from "../src/sandbox/schema/Waiting.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
-import { bootDeadline, MAX_SETUP, nextDeadline } from "../src/sandbox/TimeLimit.ts"
+import { bootDeadline, expire, MAX_SETUP, nextDeadline } from "../src/sandbox/TimeLimit.ts"
 import { isActive, turnId } from "../src/sandbox/Turn.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { StorableText } from "../src/Text.ts"
@@ -320,10 +320,16 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     holds: (history) => {
       const table = new TimeTable(limits)
       for (const event of created(history.first)) table.record(event, history.first.createdAt)
-      for (const { did, events, now } of history.moments) {
+      for (const { after, did, events, now } of history.moments) {
         const brought = events.flatMap((event) => broughtByTime(event) ?? [])
         assert.deepStrictEqual(brought, did._tag === "Expire" ? table.dueBy(now.epochMilliseconds) : [])
         for (const event of events) table.record(event, now)
+        // And if nothing happened until each that is to come: often others are due by then.
+        for (const { at } of table.dues) {
+          const then = Math.max(at, now.epochMilliseconds)
+          const expired = Result.getOrThrow(expire(after, limits, DateTime.makeUnsafe(then)))
+          assert.deepStrictEqual(expired.flatMap((event) => broughtByTime(event) ?? []), table.dueBy(then))
+        }
       }
     }
   },

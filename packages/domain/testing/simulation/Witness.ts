@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
 import * as Stream from "effect/Stream"
 import type { WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import type { Ids } from "../../src/Ids.ts"
@@ -220,7 +221,8 @@ export class Witness {
               }
               this.#rule("a sandbox is the grant's that asked for it", sandbox.grantId === creation.grantId, sandbox.id)
             }))
-        }),
+          // A process that is killed never goes on: not between the note and what it is of.
+        }).pipe(Effect.provideService(Scheduler.PreventSchedulerYield, true)),
       find: (key) =>
         Effect.tap(
           store.find(key),
