@@ -549,7 +549,9 @@ export const simulate = (options: Options): Result => {
           const millis = own.between(30_000, 45_000)
           timeline.pause(process, millis)
           const stopAll = Effect.forEach(others, (other) => other.stop === null ? Effect.void : Deferred.succeed(other.stop, undefined))
-          timeline.at(world, timeline.now + millis + own.between(-3_000, 1_000), () => timeline.run(Context.empty(), stopAll))
+          timeline.at(world, timeline.now + millis + own.between(-3_000, 1_000), () => {
+            if (faults.on) timeline.run(Context.empty(), stopAll)
+          })
           break
         }
         case "workerKilled":
@@ -662,6 +664,10 @@ export const simulate = (options: Options): Result => {
   /** A month passes: a receiver that is gone is given up, keys answer for their time and no longer, and what had its time is forgotten. */
   const month = () => {
     trace.count("months")
+    // Whoever was asked to end is gone by and by, and has a successor.
+    const leaves = (slot: Slot) => isRunning(slot) && slot.stop !== null && Deferred.isDoneUnsafe(slot.stop)
+    while (slots.some(leaves)) if (!runUntil(timeline.now + 1000)) return
+    for (const slot of slots) if (!isRunning(slot)) launch(slot)
     const good = grants.filter(({ id }) => rightsWitness.isRevoked(id) === false)
     const [first] = good
     if (first !== undefined && options.webhooks === true && !givesUp(first.id)) return
