@@ -80,6 +80,17 @@ layer(http({ trees: { has: () => Effect.die(new Error("secret detail")) } }), { 
     }))
 })
 
+layer(http({ trees: { has: () => Effect.interrupt } }), { excludeTestServices: true })("a request that is interrupted", (it) => {
+  it.effect("as a shutdown does in the end, has the body of errors", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const reply = yield* ask(`${SANDBOXES}/${id}/files/tree`, { key })
+      refused(reply, 503, "unavailable")
+      assert.strictEqual(reply.headers["retry-after"], "1")
+    }))
+})
+
 layer(http(), { excludeTestServices: true })("a slow request", (it) => {
   it.effect("is 408 when its headers do not come within 10 seconds; a quick one is not held up", () =>
     Effect.gen(function*() {

@@ -11,7 +11,7 @@ import * as RootSpan from "@slipway/domain/RootSpan"
 import { BootsHere } from "@slipway/domain/sandbox/BootsHere"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, References, Result, type Types } from "effect"
-import { HttpBody, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpBody, HttpEffect, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import {
   HeadersTooLarge,
@@ -88,6 +88,8 @@ const MAX_HEADER_BYTES = 16 * 1024
 const hasEmptySegment = (path: string): boolean => path !== "/" && (path.endsWith("/") || path.includes("//"))
 
 const tooManyUnderWay = RateLimited.make("Too many requests from this address are under way.", { "retry-after": "1" })
+
+const shuttingDown = Unavailable.make("The service is shutting down.", { "retry-after": STORE_RETRY_SECONDS })
 
 /** Whether a person looks for a page: programs are told in JSON, and beneath `/api/` everybody is. */
 const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
@@ -265,15 +267,19 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const entered = asked === null ? routed as ReturnType<typeof admitted> : Effect.flatMap(asked, admitted)
         // A hundred commands at once would keep what else this process does waiting until all of them have begun.
         const inTurn = request.method === "POST" ? Effect.andThen(path === CREATIONS ? myTurnToCreate : myTurn, entered) : entered
+        // A request that is interrupted, as a shutdown does in the end, is answered by Effect: without a body.
+        const whole: HttpEffect.PreResponseHandler = (_, response) =>
+          Effect.sync(() => response.status === 503 && response.body._tag === "Empty" ? finished(respond(shuttingDown), rate) : response)
         const origin = { requestId, address }
         return Effect.catchCause(inTurn, (cause) => answer(cause, nothingHere)).pipe(
-          Effect.updateContext((context: Context.Context<never>) =>
-            context.pipe(
+          Effect.updateContext((context: Context.Context<never>) => {
+            HttpEffect.appendPreResponseHandlerUnsafe(context, whole)
+            return context.pipe(
               Context.add(HttpServerRequest.HttpServerRequest, request),
               Context.add(References.CurrentLogAnnotations, { ...Context.get(context, References.CurrentLogAnnotations), ...origin }),
               Context.add(ActingFrom, origin)
             )
-          ),
+          }),
           traced,
           Effect.map((response) => finished(response, rate))
         )
