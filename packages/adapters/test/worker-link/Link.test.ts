@@ -26,7 +26,13 @@ const MiB = 2 ** 20
 
 /** Trees that do what the test says. */
 const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
-  Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", has: () => Effect.succeed(true), ...own })
+  Layer.mock(WorkingTrees, {
+    workspace: () => "",
+    folder: () => "",
+    has: () => Effect.succeed(true),
+    isWhole: () => Effect.succeed(true),
+    ...own
+  })
 
 const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], scope: "all" as const })
 const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })
