@@ -4,10 +4,10 @@
  * nothing is reserved for what is over.
  */
 import * as Effect from "effect/Effect"
-import * as Scheduler from "effect/Scheduler"
 import type { ModelCall } from "../../src/models/Spending.ts"
 import { Spending } from "../../src/models/Spending.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
+import { atOnce } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 
 interface Account {
@@ -74,8 +74,6 @@ export class MoneyWitness {
   /** The ledger, watched. */
   watch(spending: Spending["Service"]): Spending["Service"] {
     const { charge, refusal, release, reserve } = this.#watched(spending)
-    // A process that is killed never goes on: not between what the ledger did and the note of it.
-    const atOnce = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
     return Spending.of({
       ...spending,
       reserve: (call, micros) => atOnce(reserve(call, micros)),

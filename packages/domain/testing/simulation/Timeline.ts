@@ -10,7 +10,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
 import * as References from "effect/References"
-import type * as Scheduler from "effect/Scheduler"
+import * as Scheduler from "effect/Scheduler"
 import type { Chance } from "./Chance.ts"
 
 /** What runs together and dies together. A killed one never runs again, not even its finalizers. */
@@ -239,3 +239,6 @@ const pop = (heap: Array<Timer>): void => {
   }
   heap[i] = last
 }
+
+/** A process that is killed never goes on: not between what was done and the note of it. */
+export const atOnce = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)

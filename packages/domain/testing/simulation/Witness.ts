@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import * as Scheduler from "effect/Scheduler"
 import * as Stream from "effect/Stream"
 import type { WorkingTrees } from "../../src/files/WorkingTrees.ts"
 import type { Ids } from "../../src/Ids.ts"
@@ -39,7 +38,7 @@ import { Claims } from "./Claims.ts"
 import type { MoneyWitness } from "./MoneyWitness.ts"
 import { QueueWitness } from "./QueueWitness.ts"
 import type { RightsWitness } from "./RightsWitness.ts"
-import type { Process, Timeline } from "./Timeline.ts"
+import { atOnce, type Process, type Timeline } from "./Timeline.ts"
 import { isChange, Told } from "./Told.ts"
 import type { Trace } from "./Trace.ts"
 import type { Disk, TreesWitness } from "./TreesWitness.ts"
@@ -221,8 +220,7 @@ export class Witness {
               }
               this.#rule("a sandbox is the grant's that asked for it", sandbox.grantId === creation.grantId, sandbox.id)
             }))
-          // A process that is killed never goes on: not between the note and what it is of.
-        }).pipe(Effect.provideService(Scheduler.PreventSchedulerYield, true)),
+        }).pipe(atOnce),
       find: (key) =>
         Effect.tap(
           store.find(key),
@@ -291,7 +289,7 @@ export class Witness {
             ),
             Effect.onExit(() => Effect.sync(answered))
           )
-        }),
+        }).pipe(atOnce),
       renew: (held) =>
         Effect.suspend(() => {
           const asked = this.#timeline.now
@@ -349,7 +347,7 @@ export class Witness {
                 )
               })),
             (at, rested) => {
-              if (rested && seen?.fence === lease.fence) this.#claims.ended(lease.sandboxId, at)
+              if (rested) this.#claims.ended(lease.sandboxId, at)
             }
           )
         }),
@@ -359,8 +357,7 @@ export class Witness {
           const isCurrent = seen?.fence === lease.fence
           if (isCurrent) seen.heldUntil = 0
           return this.#ends(leases.release(lease, options), (at) => {
-            // Before this was answered, somebody else may have been given it.
-            if (isCurrent && seen.fence === lease.fence) this.#claims.ended(lease.sandboxId, at, options?.mayMove === true)
+            if (isCurrent) this.#claims.ended(lease.sandboxId, at, options?.mayMove === true)
           })
         }),
       drain: (machine, isDraining) => this.#ends(leases.drain(machine, isDraining), (at) => this.#claims.drained(machine, isDraining, at)),
@@ -382,7 +379,7 @@ export class Witness {
         Effect.tap((result) => Effect.sync(() => done({ least, most: this.#timeline.now }, result))),
         Effect.onExit(() => Effect.sync(answered))
       )
-    })
+    }).pipe(atOnce)
   }
 
   #leased(
@@ -513,7 +510,7 @@ export class Witness {
           seen.looked = false
           this.#look(id)
         }))
-    })
+    }).pipe(atOnce)
   }
 
   #lookAtAll(): void {
