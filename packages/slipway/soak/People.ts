@@ -161,10 +161,12 @@ export const make = (urls: ReadonlyArray<string>, apiKey: string, isOver: () => 
         if (status === null) break
         const { actionState, pullRequest } = JSON.parse(status.text) as { readonly actionState: string; readonly pullRequest: unknown }
         if (pullRequest !== null) break
-        if (actionState === "failed" || Date.now() > end) {
+        // Idle without a pull request: there was nothing to publish.
+        if (actionState === "failed" || actionState === "idle" || Date.now() > end) {
           const events = await follow(id)
           // Changes that a lost machine took, or a denied tool call never made, cannot be published. A machine may take the sandbox too.
-          if (Date.now() > end || succeeded && !isSettled(events)) {
+          const isTaken = events.some(({ data, type }) => type === "sandbox.restored" && data["cause"] === "machine_lost")
+          if (Date.now() > end || succeeded && !isSettled(events) && !isTaken) {
             const told = JSON.stringify(events.filter(({ type }) => type === "pull_request.updated"))
             wrong.push(`${id}: its publication is ${actionState}: ${told}`)
           }
