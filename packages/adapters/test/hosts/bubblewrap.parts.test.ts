@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Uids from "../../src/hosts/box/Uids.ts"
-import * as Cgroups from "../../src/hosts/bubblewrap/Cgroups.ts"
+import * as Cgroups from "../../src/hosts/box/Cgroups.ts"
 import { filterFor } from "../../src/hosts/bubblewrap/SeccompFilter.ts"
 import { temporaryFolder } from "./Machine.ts"
 

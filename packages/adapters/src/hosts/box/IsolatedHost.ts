@@ -76,7 +76,7 @@ export interface Launch {
 
 /** How boxes of one kind are made and ended. */
 export interface Kind {
-  readonly isolation: "bubblewrap" | "docker"
+  readonly isolation: "bubblewrap" | "docker" | "gvisor"
   /** What boxes are made of where `image` is asked for; `null`: for none. */
   choose(image: string | null): Effect.Effect<Pick<Programs, "id" | "image" | "isRefused">>
   /** Where the programs of boxes are. `image`: as chosen. */
