@@ -57,8 +57,12 @@ const containers = () =>
 const commandLines = ({ id, root }: { readonly id: string; readonly root: string }) =>
   new Promise<ReadonlyArray<string>>((resolve) => {
     const script = "for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $file; echo; done"
-    execFile("runsc", ["--root", root, "exec", id, "/bin/sh", "-c", script], { timeout: 10_000 }, (_, output) =>
-      resolve(output.split("\n")))
+    execFile(
+      "runsc",
+      ["--root", root, "exec", id, "/bin/sh", "-c", script],
+      { timeout: 10_000 },
+      (_, output) => resolve(output.split("\n"))
+    )
   })
 
 /** How many processes have `text` in their command line: the machine sees those in containers by no name, so each is asked. */

@@ -111,10 +111,11 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
   const entrances = new Map<SandboxId, ReadonlyArray<string>>()
   const bundlesOf = (sandboxId: SandboxId) => join(bundles, sandboxId)
 
-  const kernelUserOf = async (sandboxId: SandboxId): Promise<Ownership.User> => {
-    const uid = await uids.claim(kernelClaim(sandboxId))
-    return { uid, gid: uid }
-  }
+  const kernelUserOf = (operation: HostError["operation"], sandboxId: SandboxId): Effect.Effect<Ownership.User, HostError> =>
+    attempt(operation, "No user could be found for the sandbox's kernel.", async () => {
+      const uid = await uids.claim(kernelClaim(sandboxId))
+      return { uid, gid: uid }
+    })
 
   const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(function*(launch) {
     const { folder, processors, sandboxId, user, workspace } = launch
@@ -142,13 +143,14 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       // Its group is ours to make.
       ...["--ignore-cgroups", "--oci-seccomp", "run", "--bundle", bundle, "--pid-file", pidFile, id]
     ]
+    const kernelUser = yield* kernelUserOf("spawn", sandboxId)
     const forget = Effect.promise(() => rm(bundle, { recursive: true, force: true }))
     return yield* Effect.gen(function*() {
       yield* attempt("spawn", `${bundle} cannot be written to.`, async () => {
         await mkdir(bundle, { mode: 0o711 })
         await chmod(bundle, 0o711)
         await mkdir(join(bundle, "state"), { mode: 0o700 })
-        await Bundle.write(bundle, { ...launch, user, kernelUser: await kernelUserOf(sandboxId), filter, through: relay.through })
+        await Bundle.write(bundle, { ...launch, user, kernelUser, filter, through: relay.through })
       })
       const { process, release } = yield* NodeBoxProcess.start(program, args, {
         cwd: "/",
@@ -174,6 +176,8 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     choose: (image) => Effect.map(ImageName.ofMachine("gvisor"), (id) => ({ id, image: null, isRefused: image !== null })),
     path: () => "/usr/local/bin:/usr/bin:/bin",
     showsMounts: false,
+    // gVisor opens them for the sandbox's programs.
+    holder: (sandboxId) => kernelUserOf("provision", sandboxId),
     insideUser: () => ({ uid: Bundle.USER, gid: Bundle.USER }),
     prepare: Effect.fnUntraced(function*(operation, sandboxId, _folder, limits) {
       yield* attempt(operation, `${bundlesOf(sandboxId)} cannot be made.`, async () => {
