@@ -561,8 +561,8 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         yield* Effect.addFinalizer(() => Effect.orDie(host.stop(sandboxId)))
         yield* write(sandboxId, yield* read(one.sandboxId, ["talk"]))
         const box = yield* host.provision({ sandboxId, workspace: yield* fixture.workspace })
-        const script =
-          "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file && find talk talk/deep -prune -perm 700 && find talk/deep/file -perm 600" +
+        const script = "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file" +
+          " && find talk talk/deep -prune -perm 700 && find talk/deep/file -perm 600" +
           " && find . ! -user \"$(id -u)\" && rm -r talk && find . ! -name ."
         assert.strictEqual((yield* run(box, script)).output, "one\ntwo\ntalk\ntalk/deep\ntalk/deep/file")
       }))

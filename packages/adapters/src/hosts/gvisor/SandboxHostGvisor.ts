@@ -4,7 +4,7 @@
  * See `SECURITY.md` for what that stops and what not.
  *
  *     <directory>/<sandbox id>/…                   see `box/SandboxFolder`
- *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one container is made of (`Bundle`), and what `runsc` notes of it
+ *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one is made of (`Bundle`), and what `runsc` notes of it
  */
 import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
@@ -50,7 +50,7 @@ const SCRIPT = `
 exec nice -n 5 "$@"
 `
 
-/** The claim of the number that gVisor's own processes of a sandbox have: nobody else's, so that one that was taken over reaches no other. */
+/** Names the claim of the number that gVisor's own processes of a sandbox have. One that is taken over reaches no other sandbox. */
 export const kernelClaim = (sandboxId: string): string => `${sandboxId} gvisor`
 
 /** Processes that `pid` started and did not outlive. */
