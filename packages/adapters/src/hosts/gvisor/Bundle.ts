@@ -57,7 +57,8 @@ const outermost = (paths: ReadonlyArray<string>): ReadonlyArray<string> => {
 
 const isThere = (path: string) => statSync(path, { throwIfNoEntry: false }) !== undefined
 
-const mounts = ({ etcFiles, folder, hasWayOut, isReading, limits, readOnly, through, workspace }: Sight): ReadonlyArray<Mount> => {
+/** From where they are on the host. */
+const mounts = ({ etcFiles, folder, hasWayOut, isReading, limits, readOnly, workspace }: Sight): ReadonlyArray<Mount> => {
   const inMemory = (destination: string): Mount => ({
     destination,
     type: "tmpfs",
@@ -69,14 +70,14 @@ const mounts = ({ etcFiles, folder, hasWayOut, isReading, limits, readOnly, thro
     bind("/usr", "/usr", "ro"),
     ...SystemFiles.folders.flatMap(({ link, path }) => link === null ? [bind(path, path, "ro")] : []),
     ...SystemFiles.configuration.map((name) => `/etc/${name}`).filter(isThere).map((path) => bind(path, path, "ro")),
-    ...etcFiles.map((name) => bind(through(`${folder.etc}/${name}`), `/etc/${name}`, "ro")),
+    ...etcFiles.map((name) => bind(`${folder.etc}/${name}`, `/etc/${name}`, "ro")),
     ...["/dev/shm", "/tmp"].map(inMemory),
     // Before anything that a box can write to.
-    ...outermost(readOnly).map((path) => bind(through(path), path, "ro")),
-    bind(through(folder.home), folder.homeInBox, "rw"),
-    bind(through(folder.scratch), SCRATCH, "rw"),
-    bind(through(workspace), WORKSPACE, isReading ? "ro" : "rw"),
-    ...(hasWayOut ? [bind(through(folder.socket), EGRESS_SOCKET, "ro")] : [])
+    ...outermost(readOnly).map((path) => bind(path, path, "ro")),
+    bind(folder.home, folder.homeInBox, "rw"),
+    bind(folder.scratch, SCRATCH, "rw"),
+    bind(workspace, WORKSPACE, isReading ? "ro" : "rw"),
+    ...(hasWayOut ? [bind(folder.socket, EGRESS_SOCKET, "ro")] : [])
   ]
 }
 
@@ -106,7 +107,7 @@ const configuration = (sight: Sight, root: string, shown: ReadonlyArray<Mount>) 
       limit("RLIMIT_NOFILE", sight.limits.openFiles)
     ]
   },
-  mounts: shown,
+  mounts: shown.map((mount) => mount.type === "bind" ? { ...mount, source: sight.through(mount.source) } : mount),
   linux: {
     namespaces: ["user", "pid", "network", "mount", "ipc", "uts"].map((type) => ({ type })),
     uidMappings: mapped(sight.kernelUser.uid, sight.user.uid),
