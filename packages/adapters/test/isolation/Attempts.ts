@@ -26,7 +26,7 @@ export interface Attempt extends Options {
 }
 
 /** A shell script that comes off when it prints the canary. */
-const reads = (script: (world: World) => string) => (world: World): Attempted =>
+export const reads = (script: (world: World) => string) => (world: World): Attempted =>
   Effect.map(run(world.box, script(world)), ({ output }) => output.includes(CANARY))
 
 /** A shell script that comes off when it ends well. */
@@ -49,7 +49,7 @@ const connects = (host: string, port: number) =>
     my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1;
     print $s->getline'`
 
-const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
+export const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
   ?.address
 
 /** Asks the way out for a connection, and prints what it says first. */
@@ -97,7 +97,7 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     const [ready, asked, answers] = [join(workspace, "ready"), join(workspace, "asked"), join(workspace, "answers")]
     const survivor =
       "trap \"\" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done"
-    const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat`
+    const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat; exec sleep 1000`
     const worker = spawn(
       process.execPath,
       [world.kind.worker, world.folder, workspace, sandboxId, without.join(), script],

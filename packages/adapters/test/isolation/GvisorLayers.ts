@@ -2,9 +2,12 @@
  * What keeps a hostile program in a box of gVisor (`SECURITY.md`), how the suite takes each away, and what then comes off. What gVisor
  * itself stops comes off only without it: most of what programs do to a kernel meets another one here.
  */
-import type { Name, Needs } from "./Attempts.ts"
+import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
+import { run } from "../hosts/bubblewrap.fixture.ts"
+import { type Attempt, attempts as shared, type Name, type Needs, ownAddress, reads } from "./Attempts.ts"
 import type { Removal } from "./GvisorWorld.ts"
-import { layers as shared } from "./Layers.ts"
+import { layers as ofBubblewrap } from "./Layers.ts"
 
 export interface Layer {
   readonly removal: Removal
@@ -14,6 +17,56 @@ export interface Layer {
   readonly probe?: string
   /** Elsewhere there is no such layer. */
   readonly needs?: Needs
+}
+
+/** Counts as far as it gets, and prints that: eight of them until `$ARGV[0]` seconds are over, or one for as much time of a processor. */
+const COUNTS = `
+my ($seconds, $isMeasure) = @ARGV;
+my $end = time + $seconds;
+pipe my $from, my $to;
+for (1 .. ($isMeasure ? 1 : 8)) {
+  next if fork;
+  my $count = 0;
+  while ($isMeasure ? (times)[0] < $seconds : time < $end) { $count += 1 for 1 .. 1000 }
+  syswrite $to, "$count\\n";
+  exit;
+}
+close $to;
+my $sum = 0;
+$sum += $_ while <$from>;
+print $sum;
+`
+
+const counts = (...args: ReadonlyArray<string>) => ["perl", "-e", COUNTS, ...args] as const
+
+/** Asks again: in the machine's own network, gVisor of 2022-12 does not wait for what is to be read. */
+const patiently = (host: string) => ({
+  succeeds: reads(({ port }) =>
+    `perl -MIO::Socket::INET -e '
+      my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}) or exit 1;
+      for (1 .. 100) {
+        sysread $s, my $said, 100;
+        print $said and exit if length $said;
+        select undef, undef, undef, 0.05;
+      }'`
+  )
+})
+
+export const attempts: Readonly<Record<Name, Attempt>> = {
+  ...shared,
+  "reach a port of the machine's loopback interface": patiently("127.0.0.1"),
+  "reach a port of the machine at its own address": patiently(ownAddress ?? "127.0.0.1"),
+  "take a processor": {
+    ...shared["take a processor"],
+    // By what got done: gVisor counts the time that a program wants to run, not the time that it is let.
+    succeeds: ({ box }) =>
+      Effect.gen(function*() {
+        const [program, ...args] = counts("0.4", "measure")
+        const inSomeTime = Number(execFileSync(program, args, { encoding: "utf8" }))
+        const { output } = yield* run(box, counts("4").map((arg) => `'${arg}'`).join(" "))
+        return Number(output) >= inSomeTime
+      })
+  }
 }
 
 /** Becomes the command on the machine itself, as the sandbox's user, where its folders are. */
@@ -43,10 +96,13 @@ const all = {
     probe: "A box runs on the machine's own kernel."
   },
   "network of its own": {
+    // And without a user namespace, with which gVisor of 2022-12 does not start in the machine's network.
     removal: {
       runsc: `
         $_ = "--network=host" for grep { $_ eq "--network=none" } @ARGV;
-        $config->{linux}{namespaces} = [grep { $_->{type} ne "network" } @{$config->{linux}{namespaces}}]`
+        $config->{process}{user} = { map { $_ => $config->{linux}{$_ . "Mappings"}[1]{hostID} } qw(uid gid) };
+        delete $config->{linux}{$_} for qw(uidMappings gidMappings);
+        $config->{linux}{namespaces} = [grep { $_->{type} !~ /^(?:network|user)$/ } @{$config->{linux}{namespaces}}]`
     },
     lets: ["reach a port of the machine's loopback interface", "reach a port of the machine at its own address"],
     probe: "A box reaches the host's loopback interface."
@@ -75,12 +131,15 @@ const all = {
     probe: "A box can write to /"
   },
   "home files without links": {
-    removal: { box: shared["home files without links"].removal.box ?? ((box) => box) },
+    removal: { box: ofBubblewrap["home files without links"].removal.box ?? ((box) => box) },
     lets: ["have the host write its home files elsewhere, through a link"]
   },
   "no capabilities": {
     removal: {
-      runsc: `$config->{process}{capabilities}{$_} = ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE"] for qw(bounding effective permitted)`
+      // And as root: another user's are gone when it starts a program.
+      runsc: `
+        $config->{process}{user} = { uid => 0, gid => 0 };
+        $config->{process}{capabilities}{$_} = ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE"] for qw(bounding effective permitted)`
     },
     lets: ["use a capability, to rename its machine"],
     probe: "A box has capabilities."
@@ -93,7 +152,15 @@ const all = {
   "control groups": {
     needs: "control groups",
     removal: { options: { cgroupRoot: "/nowhere" } },
-    lets: ["take 400 MiB of memory", "take a processor", "start 200 processes"]
+    lets: ["take 400 MiB of memory", "take a processor"]
+  },
+  "RLIMIT_NPROC": {
+    // And without groups: they count what gVisor takes of the machine for processes, which may be few or many.
+    removal: {
+      options: { cgroupRoot: "/nowhere" },
+      runsc: `$config->{process}{rlimits} = [grep { $_->{type} ne "RLIMIT_NPROC" } @{$config->{process}{rlimits}}]`
+    },
+    lets: ["start 200 processes"]
   },
   "size of files in memory": {
     removal: { runsc: `for my $mount (@{$config->{mounts}}) { $mount->{options} = [grep { !/^size=/ } @{$mount->{options}}] }` },
@@ -107,11 +174,11 @@ const all = {
   },
   "death with the worker": { removal: { setpriv: `splice @ARGV, 0, 2` }, lets: ["outlive its worker"] },
   "egress allow list": {
-    removal: { egress: shared["egress allow list"].removal.egress ?? {} },
+    removal: { egress: ofBubblewrap["egress allow list"].removal.egress ?? {} },
     lets: ["reach a name that is not listed"]
   },
   "egress address check": {
-    removal: { egress: shared["egress address check"].removal.egress ?? {} },
+    removal: { egress: ofBubblewrap["egress address check"].removal.egress ?? {} },
     lets: ["reach a listed name that leads to a private address"]
   }
 } satisfies Readonly<Record<string, Layer>>

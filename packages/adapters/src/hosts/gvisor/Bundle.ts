@@ -104,7 +104,9 @@ const configuration = (sight: Sight, root: string, shown: ReadonlyArray<Mount>) 
     rlimits: [
       limit("RLIMIT_CORE", 0),
       limit("RLIMIT_FSIZE", sight.limits.fileBytes),
-      limit("RLIMIT_NOFILE", sight.limits.openFiles)
+      limit("RLIMIT_NOFILE", sight.limits.openFiles),
+      // The machine's kernel sees few of a container's processes.
+      limit("RLIMIT_NPROC", sight.limits.processes)
     ]
   },
   mounts: shown.map((mount) => mount.type === "bind" ? { ...mount, source: sight.through(mount.source) } : mount),
