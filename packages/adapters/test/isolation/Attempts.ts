@@ -49,7 +49,9 @@ const connects = (host: string, port: number) =>
     my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1;
     print $s->getline'`
 
-export const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
+export const ownAddress = Object.values(networkInterfaces()).flat().find((address) =>
+  address?.internal === false && address.family === "IPv4"
+)
   ?.address
 
 /** Asks the way out for a connection, and prints what it says first. */

@@ -84,7 +84,7 @@ describe("the probe refuses to start a service with boxes of gVisor without", ()
   }
 })
 
-it("no layer of gVisor's boxes is here for nothing: each lets something happen when it is taken away, or is one of a pair that does", () => {
+it("each layer of gVisor's boxes lets something happen when it is taken away, or is one of a pair that does", () => {
   const paired = new Set(pairs.flatMap(({ layers }) => layers))
   assert.deepStrictEqual(everyLayer.filter((layer) => layers[layer].lets.length === 0 && !paired.has(layer)), [])
 })
