@@ -20,15 +20,22 @@ const helpFor = (complaint: string): string =>
 
 /** Limits that the machine enforces, seen in the container's kernel. */
 const limitsOf = ({ groups, service }: Means, limits: Limits, folders: SizedFolders | undefined, groupsOfBox: string): Report => {
-  const limit = (name: "memory" | "processes" | "cpu", detail: string): Property => {
+  const isGrouped = (name: "memory" | "processes" | "cpu") =>
+    !("reason" in groups) && groupsOfBox.includes(`/${service}/`) && groups.limits.has(name)
+  const limit = (name: "memory" | "cpu", detail: string): Property => {
     if ("reason" in groups) return { name, state: "off", detail: groups.reason }
-    return groupsOfBox.includes(`/${service}/`) && groups.limits.has(name)
+    return isGrouped(name)
       ? { name, state: "in force", detail: `${detail}, control group v${groups.version}, with what gVisor itself takes` }
       : { name, state: "off", detail: "Its controller is not there." }
   }
   return [
     limit("memory", size(limits.memoryBytes)),
-    limit("processes", `${limits.processes}`),
+    {
+      name: "processes",
+      state: "in force",
+      detail: `${limits.processes} for each process tree, RLIMIT_NPROC kept by gVisor` +
+        (isGrouped("processes") ? "; its own threads on the machine by a control group" : "")
+    },
     limit("cpu", `${limits.cpus} processors`),
     disk(limits, folders)
   ]
