@@ -29,9 +29,6 @@ export interface Filter {
 
 const architectures: Readonly<Record<string, string>> = { x64: "SCMP_ARCH_X86_64", arm64: "SCMP_ARCH_AARCH64" }
 
-/** Calls that gVisor of 2022-12 has no name for, and so refuses to start a container whose filter names them. It has none of them. */
-const UNNAMED = new Set(["open_tree_attr", "quotactl_fd", "mount_setattr", "process_madvise"])
-
 const bits = (set: number): ReadonlyArray<number> => Array.from({ length: 32 }, (_, i) => (1 << i) >>> 0).filter((bit) => (set & bit) !== 0)
 
 /** `undefined` for a processor without one: then nothing may run. */
@@ -43,7 +40,8 @@ export const filterFor = (arch: string): Filter | undefined => {
     defaultAction: "SCMP_ACT_ALLOW",
     architectures: [architecture],
     syscalls: [
-      { names: Object.keys(table.refused).filter((name) => !UNNAMED.has(name)), action: "SCMP_ACT_ERRNO" },
+      // It passes over those that it has no name for, and so does not have.
+      { names: Object.keys(table.refused), action: "SCMP_ACT_ERRNO" },
       // Its flags lie in memory, where they cannot be checked. The C library does with `clone` what it is told is missing.
       { names: ["clone3"], action: "SCMP_ACT_TRACE" },
       ...bits(NEW_NAMESPACES).map((bit): Rule => ({
