@@ -13,7 +13,7 @@ export const fieldsOf = (text: string): ReadonlyArray<string> =>
 export const node = `node-${process.versions.modules}`
 
 /** Of boxes that see the machine's own. */
-export const ofMachine = (isolation: "bubblewrap" | "none"): Effect.Effect<string> =>
+export const ofMachine = (isolation: "bubblewrap" | "gvisor" | "none"): Effect.Effect<string> =>
   Effect.map(
     Effect.promise(() =>
       readFile("/etc/os-release", "utf8").catch(() => readFile("/usr/lib/os-release", "utf8")).catch(() =>

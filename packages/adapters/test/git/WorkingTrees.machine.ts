@@ -1,21 +1,31 @@
 /** The same trees, with git in boxes that keep something in. */
 import * as Egress from "@slipway/adapters/egress/Egress"
+import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import { describe } from "vitest"
-import { absent, hostIn, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import * as Bubblewrap from "../hosts/bubblewrap.fixture.ts"
+import * as Gvisor from "../hosts/gvisor.fixture.ts"
 import { agent, source } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 
-const layer = Layer.unwrap(
-  Effect.map(
-    openFolder,
-    (folder) => Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })
+const layerOf = <E>(hostIn: (folder: string) => Layer.Layer<SandboxHost, E, Egress.Egress>) =>
+  Layer.unwrap(
+    Effect.map(
+      Bubblewrap.openFolder,
+      (folder) => Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })
+    )
   )
-)
 
-describe.skipIf(absent !== undefined)(`boxes${absent === undefined ? "" : ` (${absent})`}`, () => {
-  register(WorkingTreesContract.suite("git in bubblewrap", layer, { agent, source }))
-})
+const kinds = [
+  ["bubblewrap", Bubblewrap.absent, layerOf(Bubblewrap.hostIn)],
+  ["gVisor", Gvisor.absent, layerOf(Gvisor.hostIn)]
+] as const
+
+for (const [kind, absent, layer] of kinds) {
+  describe.skipIf(absent !== undefined)(`boxes of ${kind}${absent === undefined ? "" : ` (${absent})`}`, () => {
+    register(WorkingTreesContract.suite(`git in ${kind}`, layer, { agent, source }))
+  })
+}

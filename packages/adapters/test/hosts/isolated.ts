@@ -13,7 +13,7 @@ import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import type * as IsolatedHost from "../../src/hosts/box/IsolatedHost.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
-import { running, temporaryFolder } from "./Machine.ts"
+import { running as runningOnMachine, temporaryFolder } from "./Machine.ts"
 
 const { eventually } = SandboxHostContract
 
@@ -26,6 +26,9 @@ export const provision = Effect.gen(function*() {
   const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
   return { host, box, sandboxId, workspace }
 })
+
+/** Not every box has an `ls` that works: gVisor of 2022-12 does not know how it asks. */
+const namesIn = (folder: string) => `find ${folder} -mindepth 1 -maxdepth 1 -printf "%f\\n"`
 
 export interface Fixture {
   /** Why there are no boxes on this machine. */
@@ -43,9 +46,16 @@ export interface Fixture {
   readonly around: number
   /** What a service keeps in its folder without sandboxes. */
   readonly kept: ReadonlyArray<string>
+  /** How many processes have the text in their command line, where the machine does not see those in boxes. */
+  readonly running?: (text: string) => Effect.Effect<number>
+  /** Whether a box is told which of the machine's processors it has, and not only how many. */
+  readonly namesProcessors?: boolean
 }
 
-export const suite = (name: string, { absent, around, hostIn, kept, layer, worker: program }: Fixture) =>
+export const suite = (
+  name: string,
+  { absent, around, hostIn, kept, layer, namesProcessors = true, running = runningOnMachine, worker: program }: Fixture
+) =>
   describe.skipIf(absent !== undefined)(`boxes (${name})${absent === undefined ? "" : ` (${absent})`}`, () => {
     for (const trouble of SmallDisk.isPossible ? SmallDisk.TROUBLES : []) {
       it.live(`says so in words when its disk is ${trouble}, and makes boxes again when that is mended`, () =>
@@ -132,7 +142,12 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
         const { box } = yield* provision
         const look = (isOffline: boolean) =>
           Effect.scoped(Effect.gen(function*() {
-            const process = yield* box.spawn({ command: "sh", args: ["-c", "ls /run/slipway; env | grep -i proxy"], env: {}, isOffline })
+            const process = yield* box.spawn({
+              command: "sh",
+              args: ["-c", `${namesIn("/run/slipway")}; env | grep -i proxy`],
+              env: {},
+              isOffline
+            })
             return (yield* Stream.mkString(Stream.decodeText(process.stdout))).trim()
           }))
         assert.include(yield* look(false), "egress.sock")
@@ -179,7 +194,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
       "shows as many processors as a sandbox may use, not the same to each, and all to who may use more (two processors)",
       () =>
         Effect.gen(function*() {
-          const script = "nproc; node -p 'os.availableParallelism()'; grep Cpus_allowed_list /proc/self/status; " +
+          const script = "nproc; node -p 'os.availableParallelism()'; grep Cpus_allowed_list /proc/self/status || echo unknown; " +
             "(python3 -c 'import os; print(len(os.sched_getaffinity(0)))' || nproc) 2>/dev/null"
           const seen = Effect.fnUntraced(function*(box: Box) {
             const [nproc, node, list, python] = (yield* run(box, script)).output.split("\n")
@@ -195,7 +210,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
               assert.strictEqual((yield* seen(box)).processors, processors)
               lists.add(processors)
             }
-            assert.lengthOf(Array.from(lists), 2)
+            assert.lengthOf(Array.from(lists), namesProcessors ? 2 : 1)
           }).pipe(Effect.scoped, Effect.provide(one))
 
           const all = availableParallelism()
@@ -300,14 +315,14 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
           mkdirSync(join(site, "git", "acme+shop", "objects", "info"), { recursive: true })
           writeFileSync(join(site, "git", "acme+shop", "objects", "info", "alternates"), `${mirror}\n`)
           const sandboxId = freshId()
-          const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace: join(site, "workspace") }), () =>
-            Effect.orDie(host.stop(sandboxId)))
+          const box = yield* Effect.acquireRelease(
+            host.provision({ sandboxId, workspace: join(site, "workspace") }),
+            () => Effect.orDie(host.stop(sandboxId))
+          )
           // What a tree says of itself counts for nothing.
           yield* run(box, `mkdir -p shop/.git/objects/info && echo ${other} > shop/.git/objects/info/alternates`)
-          const { output } = yield* run(
-            box,
-            `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null; ls ${folder}/mirrors`
-          )
+          const look = `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null`
+          const { output } = yield* run(box, `${look}; ${namesIn(join(folder, "mirrors"))}`)
           assert.strictEqual(output, "objectsours.git")
         }))
 
@@ -337,7 +352,7 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
     it.live("opens no way out where nothing may be reached", () =>
       Effect.gen(function*() {
         const { box } = yield* provision
-        const { output } = yield* run(box, "ls /run/slipway; env | grep -ci _proxy=")
+        const { output } = yield* run(box, `${namesIn("/run/slipway")}; env | grep -ci _proxy=`)
         assert.strictEqual(output, "0")
       }).pipe(Effect.scoped, Effect.provide(layer())))
 
@@ -388,7 +403,10 @@ export const suite = (name: string, { absent, around, hostIn, kept, layer, worke
             "403"
           )
           assert.strictEqual(
-            (yield* run(other.box, "ls /run/slipway; find / -path /proc -prune -o -name egress.sock -print 2>/dev/null | sort -u")).output,
+            (yield* run(
+              other.box,
+              `${namesIn("/run/slipway")}; find / -path /proc -prune -o -name egress.sock -print 2>/dev/null | sort -u`
+            )).output,
             "egress.sock\n/run/slipway/egress.sock"
           )
         }).pipe(

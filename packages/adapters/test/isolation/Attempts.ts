@@ -6,10 +6,9 @@ import { once } from "node:events"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { hostname, networkInterfaces } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
-import { kill } from "../../src/hosts/bubblewrap/Processes.ts"
+import { kill } from "../../src/hosts/box/Processes.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
-import { processes, running, temporaryFolder } from "../hosts/Machine.ts"
+import { processes, temporaryFolder } from "../hosts/Machine.ts"
 import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"
 import { isWritableGroup } from "./Groups.ts"
 import { type Attempted, CANARY, type Options, type World } from "./World.ts"
@@ -27,7 +26,7 @@ export interface Attempt extends Options {
 }
 
 /** A shell script that comes off when it prints the canary. */
-const reads = (script: (world: World) => string) => (world: World): Attempted =>
+export const reads = (script: (world: World) => string) => (world: World): Attempted =>
   Effect.map(run(world.box, script(world)), ({ output }) => output.includes(CANARY))
 
 /** A shell script that comes off when it ends well. */
@@ -50,7 +49,9 @@ const connects = (host: string, port: number) =>
     my $s = IO::Socket::INET->new(PeerAddr => "${host}", PeerPort => ${port}, Timeout => 2) or exit 1;
     print $s->getline'`
 
-const ownAddress = Object.values(networkInterfaces()).flat().find((address) => address?.internal === false && address.family === "IPv4")
+export const ownAddress = Object.values(networkInterfaces()).flat().find((address) =>
+  address?.internal === false && address.family === "IPv4"
+)
   ?.address
 
 /** Asks the way out for a connection, and prints what it says first. */
@@ -98,16 +99,16 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     const [ready, asked, answers] = [join(workspace, "ready"), join(workspace, "asked"), join(workspace, "answers")]
     const survivor =
       "trap \"\" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done"
-    const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat`
+    const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat; exec sleep 1000`
     const worker = spawn(
       process.execPath,
-      [fileURLToPath(new URL("./worker.ts", import.meta.url)), world.folder, workspace, sandboxId, without.join(), script],
+      [world.kind.worker, world.folder, workspace, sandboxId, without.join(), script],
       { stdio: ["ignore", "ignore", "inherit"] }
     )
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
         worker.kill("SIGKILL")
-        yield* Effect.orDie(world.made.host.stop(sandboxId))
+        yield* Effect.orDie(world.host.stop(sandboxId))
         for (const pid of yield* processes(mark)) kill(pid)
       })
     )
@@ -117,7 +118,7 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     writeFileSync(asked, "")
     const look = Effect.gen(function*() {
       const answered = existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0
-      return answered === 20 ? "lives" : (yield* running(mark)) === 0 ? "dead" : "neither"
+      return answered === 20 ? "lives" : (yield* world.kind.running(mark)) === 0 ? "dead" : "neither"
     })
     return (yield* SandboxHostContract.eventually(look, (seen) => seen !== "neither", "30 seconds")) === "lives"
   })
@@ -175,6 +176,10 @@ const all = {
   "mount": { succeeds: does(() => "unshare --user --map-root-user --mount mount -t tmpfs none /tmp || mount -t tmpfs none /tmp") },
   "use a capability, to rename its machine": {
     succeeds: does(() => perl(`my $name = "taken"; exit(${syscall(170, 161, "$name, 5")} < 0)`))
+  },
+  "become root by a program of root's that says so (setuid)": {
+    needs: "root",
+    succeeds: ({ box, programs }) => Effect.map(run(box, `${programs}/id -u`), ({ output }) => output === "0")
   },
   "learn the machine's name": { succeeds: ({ box }) => Effect.map(run(box, "uname -n"), ({ output }) => output === hostname()) },
   "read shared memory of the machine": {

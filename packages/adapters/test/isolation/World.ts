@@ -4,19 +4,21 @@ import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as Probe from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
-import type { Box, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, type Scope, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
+import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from "node:fs"
 import { createServer, type ListenOptions, type Server } from "node:net"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { isPublic } from "../../src/egress/Addresses.ts"
 import * as SandboxFolder from "../../src/hosts/box/SandboxFolder.ts"
 import type { Tools } from "../../src/hosts/bubblewrap/Launch.ts"
 import * as Means from "../../src/hosts/bubblewrap/Means.ts"
-import { freshId, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import { running } from "../hosts/Machine.ts"
 
 /** What no box may see: whoever has read it was where it may not be. */
 export const CANARY = `canary-${randomUUID()}`
@@ -27,17 +29,21 @@ export const CANARY_VARIABLE = "SLIPWAY_TEST_CANARY"
 const PUBLIC = "127.0.0.1"
 const PRIVATE = "127.0.0.2"
 
-/** How a layer is taken away. Production code has no switch for it: it is given other means. */
-export interface Removal {
+/** How a layer that boxes of all kinds have is taken away. Production code has no switch for it: it is given other means. */
+export interface SharedRemoval {
   readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis" | "diskGlanceMillis">
-  readonly means?: (means: Means.Means) => Means.Means
   /** Why folders are to have no size of their own. */
   readonly lackingSizes?: string
-  /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
-  readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
   readonly egress?: Partial<Egress.Options>
   /** `home`: the folder of the machine that is the box's home. */
   readonly box?: (box: Box, home: string) => Box
+}
+
+/** The same for boxes of bubblewrap. */
+export interface Removal extends SharedRemoval {
+  readonly means?: (means: Means.Means) => Means.Means
+  /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
+  readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
 }
 
 /** In the place of a tool: changes its arguments, those that bubblewrap would read from a descriptor as well, and becomes it. */
@@ -83,6 +89,21 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
     })
   })
 
+/** Boxes of one kind. */
+export interface Kind<R extends SharedRemoval> {
+  readonly hostIn: (folder: string, removal: R, limits?: Partial<Limits>) => Effect.Effect<
+    { readonly host: SandboxHost["Service"]; readonly folders: SizedFolders.SizedFolders | undefined },
+    unknown,
+    Egress.Egress | Scope.Scope
+  >
+  /** A program that starts a script in a box: node WORKER FOLDER WORKSPACE ID LAYER,… SCRIPT */
+  readonly worker: string
+  /** How many processes have the text in their command line, in boxes and outside. */
+  readonly running: (text: string) => Effect.Effect<number>
+}
+
+const bubblewrap: Kind<Removal> = { hostIn, worker: fileURLToPath(new URL("./worker.ts", import.meta.url)), running }
+
 /** Says the canary to whoever connects. */
 const telling = (where: ListenOptions) =>
   Effect.map(
@@ -124,6 +145,8 @@ const plant = Effect.gen(function*() {
     writeFileSync(path, content)
     chmodSync(path, mode)
   }
+  copyFileSync("/usr/bin/id", join(programs, "id"))
+  if (isRoot) chmodSync(join(programs, "id"), 0o4755)
   const abstractSocket = `slipway-test-${randomUUID()}`
   yield* telling({ path: `\0${abstractSocket}` })
   return {
@@ -147,8 +170,8 @@ const egress = ({ port }: Planted, options: Partial<Egress.Options>): Egress.Opt
 })
 
 export interface World extends Planted {
-  readonly made: Effect.Success<ReturnType<typeof hostIn>>
-  readonly removal: Removal
+  readonly host: SandboxHost["Service"]
+  readonly kind: Pick<Kind<never>, "running" | "worker">
   /** Where the hostile program runs. */
   readonly box: Box
   /** Another sandbox of the same service. */
@@ -167,12 +190,14 @@ export interface Options {
   readonly isOpen?: boolean
 }
 
-export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal) =>
+export const make = (options: Options, removal: Removal) => makeOf(bubblewrap, options, removal)
+
+export const makeOf = <R extends SharedRemoval>(kind: Kind<R>, { isOpen = false, limits = {} }: Options, removal: R) =>
   Effect.gen(function*() {
     const planted = yield* plant
     const { folder } = planted
     const services = yield* Layer.build(Egress.layer(isOpen ? egress(planted, removal.egress ?? {}) : { allow: new Set() }))
-    const made = yield* Effect.provide(hostIn(folder, removal, limits), services)
+    const made = yield* Effect.provide(kind.hostIn(folder, removal, limits), services)
 
     const { folders } = made
     if (folders === undefined) return yield* Effect.die("the host has no folders")
@@ -197,8 +222,8 @@ export const make = ({ isOpen = false, limits = {} }: Options, removal: Removal)
     const { box } = yield* provision(id)
     const world: World = {
       ...planted,
-      made,
-      removal,
+      host: made.host,
+      kind,
       box,
       other: { box: other.box, mark, secrets: other.places.map((place) => join(place, "secret")) }
     }

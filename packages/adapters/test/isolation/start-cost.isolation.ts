@@ -1,13 +1,15 @@
 /** What a box costs, beside a plain process. Printed, not asserted. */
 import { it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { Effect, Layer } from "effect"
+import type { Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Layer, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
+import { absent as gvisorAbsent } from "../hosts/gvisor.fixture.ts"
 import { temporaryFolder } from "../hosts/Machine.ts"
 import { isWritableGroup } from "./Groups.ts"
+import * as GvisorWorld from "./GvisorWorld.ts"
 import { type LayerName, without } from "./Layers.ts"
 import { hostIn } from "./World.ts"
 
@@ -18,9 +20,15 @@ const nothing = (command: string, ...args: ReadonlyArray<string>) =>
 
 const nothingIn = (box: Box) => Effect.scoped(Effect.flatMap(box.spawn({ command: "true", args: [], env: {} }), ({ exited }) => exited))
 
-const boxWithout = Effect.fnUntraced(function*(names: ReadonlyArray<LayerName>, allow: ReadonlyArray<string> = []) {
+const boxWithout = (names: ReadonlyArray<LayerName>, allow: ReadonlyArray<string> = []) =>
+  boxOf((folder) => hostIn(folder, without(names)), allow)
+
+const boxOf = Effect.fnUntraced(function*<E>(
+  hostIn: (folder: string) => Effect.Effect<{ readonly host: SandboxHost["Service"] }, E, Egress.Egress | Scope.Scope>,
+  allow: ReadonlyArray<string>
+) {
   const services = yield* Layer.build(Egress.layer({ allow: new Set(allow) }))
-  const { host } = yield* Effect.provide(hostIn(yield* openFolder, without(names)), services)
+  const { host } = yield* Effect.provide(hostIn(yield* openFolder), services)
   const [sandboxId, workspace] = [freshId(), join(yield* temporaryFolder, "workspace")]
   return yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
 })
@@ -40,7 +48,13 @@ it.live("what it costs to start a program in a box", () =>
       ["box", nothingIn(yield* boxWithout([]))],
       ...(isWritableGroup ? [["box without control groups", nothingIn(yield* boxWithout(["control groups"]))] as const] : []),
       ...(isRoot ? [["box without an own user", nothingIn(yield* boxWithout(["own user"]))] as const] : []),
-      ["box with a way out", nothingIn(yield* boxWithout([], ["listed.test:443"]))]
+      ["box with a way out", nothingIn(yield* boxWithout([], ["listed.test:443"]))],
+      ...(gvisorAbsent === undefined
+        ? [
+          ["box of gVisor", nothingIn(yield* boxOf((folder) => GvisorWorld.hostIn(folder, {}), []))],
+          ["box of gVisor, a way out", nothingIn(yield* boxOf((folder) => GvisorWorld.hostIn(folder, {}), ["listed.test:443"]))]
+        ] as const
+        : [])
     ] as const
     const taken = new Map<string, Array<number>>(kinds.map(([name]) => [name, []]))
     // In turns: what else the machine does falls on all alike. The first finds cold caches.

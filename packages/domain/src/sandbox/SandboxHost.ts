@@ -124,7 +124,7 @@ export interface KeptFolders {
 /** Every call is safe to repeat. Those about one sandbox wait for each other, except for `find`, `readHome` and what goes on in a visit. */
 export class SandboxHost extends Context.Service<SandboxHost, {
   /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
-  readonly isolation: "none" | "bubblewrap" | "docker"
+  readonly isolation: "none" | "bubblewrap" | "docker" | "gvisor"
   /**
    * The programs for repositories as they are now: the toolchains that the operator keeps, in the image that is asked for where the
    * host has it. `image`: `null` asks for none.

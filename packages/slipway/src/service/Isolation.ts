@@ -11,6 +11,8 @@ import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import * as GvisorProbe from "@slipway/adapters/hosts/gvisor/Probe"
+import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import type { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -21,7 +23,7 @@ import { settings as known } from "../settings/Isolation.ts"
 import type { Settings } from "../settings/Settings.ts"
 
 export interface Isolation {
-  readonly kind: "bubblewrap" | "docker" | "none"
+  readonly kind: "bubblewrap" | "docker" | "gvisor" | "none"
   /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
   readonly problem: string | null
   /** What was seen in a box; `null`: there is none. */
@@ -77,7 +79,7 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
 
 /** Makes a box and looks at it: some 100 ms. */
 const isolated = Effect.fnUntraced(function*(
-  kind: "bubblewrap" | "docker",
+  kind: Exclude<Isolation["kind"], "none">,
   settings: Settings,
   probe: (folders: SizedFolders.SizedFolders) => Effect.Effect<
     { readonly host: SandboxHost["Service"]; readonly report: Report },
@@ -140,6 +142,19 @@ const docker = (settings: Settings) =>
     })
   )
 
+const gvisor = (settings: Settings) =>
+  isolated(
+    "gvisor",
+    settings,
+    Effect.fnUntraced(function*(folders) {
+      const made = yield* SandboxHostGvisor.make({ ...hostOptions(settings), folders })
+      return { host: made.host, report: yield* GvisorProbe.run(made) }
+    })
+  )
+
+/** `auto` takes what every program runs in as fast as outside. */
+const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor }
+
 /** Where bubblewrap cannot be had, there may be a daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
   isolation === "auto" && existsSync(dockerSocket)
@@ -150,8 +165,7 @@ const advice = ({ dockerSocket, isolation }: Settings) =>
 export const choose = (settings: Settings) =>
   settings.isolation === "none" || settings.role === "http"
     ? none(settings, null)
-    : Effect.catchTag(settings.isolation === "docker" ? docker(settings) : bubblewrap(settings), "NotIsolated", (missing) =>
-      none(settings, missing.message + advice(settings)))
+    : Effect.catchTag(kinds[settings.isolation](settings), "NotIsolated", (missing) => none(settings, missing.message + advice(settings)))
 
 /** Says at each start what is in force, and loudly what is not. */
 export const announce = (settings: Settings, isolation: Isolation) =>
@@ -162,7 +176,7 @@ export const announce = (settings: Settings, isolation: Isolation) =>
       for (const { detail, name, state } of report ?? []) {
         yield* state === "in force"
           ? Effect.logInfo(`isolation, ${name}: ${detail}`)
-          : Effect.logWarning(`isolation has no limit of ${name}: ${detail}`)
+          : Effect.logWarning(`isolation lacks ${name}: ${detail}`)
       }
       yield* Effect.logInfo(`caches of setups are ${wayOfCaches(isolation)}`)
       return yield* Effect.logInfo(

@@ -7,9 +7,9 @@ import * as Type from "./Type.ts"
 export const settings = {
   isolation: Setting.withDefault({
     name: "SLIPWAY_ISOLATION",
-    type: Type.oneOf(["auto", "bubblewrap", "docker", "none"]),
+    type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "none"]),
     default: "auto",
-    about: "bubblewrap, or the Docker daemon of this machine, keeps agents in, or the service does not start. " +
+    about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
       "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     role: "worker"

@@ -19,7 +19,7 @@ export interface Place {
   readonly workspace: string
   /** Host folders of the box that lie on a disk. */
   readonly folders: ReadonlyArray<string>
-  /** Whose processes they are on the machine, `null` when they are ours. */
+  /** Whose processes have its files open on the machine, `null` when they are ours. */
   readonly user: Ownership.User | null
 }
 

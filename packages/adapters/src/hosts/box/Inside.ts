@@ -9,7 +9,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs"
 import { connect } from "node:net"
-import { availableParallelism, networkInterfaces } from "node:os"
+import { availableParallelism, networkInterfaces, release } from "node:os"
 
 const [, , hidden = "", port, ...folders] = process.argv
 const STANDARD_OUTPUT = 1
@@ -35,7 +35,10 @@ const tell = (reached: boolean) => {
     JSON.stringify({
       uid: process.getuid?.(),
       seccomp: status["Seccomp"],
-      noNewPrivileges: status["NoNewPrivs"],
+      // Not every kernel tells.
+      noNewPrivileges: status["NoNewPrivs"] ?? null,
+      kernel: release(),
+      lists: spawnSync("ls", ["-ld", "/"]).status === 0,
       capabilities: [status["CapEff"], status["CapPrm"], status["CapBnd"], status["CapInh"], status["CapAmb"]].join(),
       interfaces: [
         ...new Set([...Object.keys(networkInterfaces()), ...readFileSync("/proc/net/dev", "utf8").split("\n").slice(2).map((line) =>

@@ -76,7 +76,7 @@ export interface Launch {
 
 /** How boxes of one kind are made and ended. */
 export interface Kind {
-  readonly isolation: "bubblewrap" | "docker"
+  readonly isolation: "bubblewrap" | "docker" | "gvisor"
   /** What boxes are made of where `image` is asked for; `null`: for none. */
   choose(image: string | null): Effect.Effect<Pick<Programs, "id" | "image" | "isRefused">>
   /** Where the programs of boxes are. `image`: as chosen. */
@@ -85,6 +85,8 @@ export interface Kind {
   readonly showsMounts: boolean
   /** Whose processes they are inside. */
   insideUser(user: Ownership.User | null): Ownership.User
+  /** Who has files of a sandbox open on the machine. Absent: its own user. */
+  readonly holder?: (sandboxId: SandboxId) => Effect.Effect<Ownership.User, HostError>
   /** Makes what a sandbox needs beside its folder. */
   prepare(
     operation: HostError["operation"],
@@ -264,9 +266,10 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       Effect.mapError(({ detail }) => new HostError({ operation: "provision", detail, retryable: true }))
     )
     if (!isSized) {
+      const holder = kind.holder === undefined ? user : yield* kind.holder(sandboxId)
       yield* Effect.forkIn(
         DiskUse.guard({
-          place: { workspace, folders: [workspace, folder.home, folder.scratch], user },
+          place: { workspace, folders: [workspace, folder.home, folder.scratch], user: holder },
           limits,
           everyMillis: options.diskLookMillis ?? DISK_LOOK_MILLIS,
           ...(options.diskGlanceMillis === undefined ? {} : { glanceMillis: options.diskGlanceMillis }),

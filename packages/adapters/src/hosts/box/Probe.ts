@@ -8,7 +8,7 @@ import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"
 import { createServer } from "node:net"
-import { availableParallelism } from "node:os"
+import { availableParallelism, release } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { deleteTree } from "../../node/DeleteTree.ts"
@@ -43,7 +43,11 @@ export type Report = ReadonlyArray<Property>
 const Seen = Schema.fromJsonString(Schema.Struct({
   uid: Schema.Int,
   seccomp: Schema.String,
-  noNewPrivileges: Schema.String,
+  noNewPrivileges: Schema.NullOr(Schema.String),
+  /** As it says its version. */
+  kernel: Schema.String,
+  /** Whether `ls` can look at a folder. */
+  lists: Schema.Boolean,
   capabilities: Schema.String,
   interfaces: Schema.Array(Schema.String),
   processes: Schema.Int,
@@ -97,6 +101,8 @@ export const counted = ({ nproc, processors }: Counted, { cpus }: Limits): Prope
     : { name, state: "off", detail: `${said}, where a sandbox may use ${cpus} of ${machine}.` }
 }
 
+const NOBODY = 65_534
+
 /** A server that nobody may reach. */
 const canary = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
@@ -111,10 +117,10 @@ const canary = Effect.acquireRelease(
 
 /**
  * Looks at a new box of `host`. Fails when it does not keep in what it should. Answers the user that the machine knows its
- * processes by, their control groups as `/proc/<pid>/cgroup` has them, and how many processors they count.
+ * processes by, their control groups as `/proc/<pid>/cgroup` has them, how many processors they count, and whether `ls` works.
  */
 export const look = Effect.fn("Probe.look")(
-  function*({ directory, folders, helpFor, host, insideUser, leakHelp, uids }: {
+  function*({ directory, folders, helpFor, host, insideUser, kernelClaim, leakHelp, uids }: {
     readonly host: SandboxHost["Service"]
     /** Where a folder for the probe is made. */
     readonly directory: string
@@ -127,6 +133,11 @@ export const look = Effect.fn("Probe.look")(
     readonly uids: ServiceFolder["uids"]
     /** Their number inside, `null` when it is the machine's. */
     readonly insideUser: number | null
+    /**
+     * Where boxes have a kernel of their own, which is all that the machine sees of them: the claim of its number. It may be nobody
+     * instead, in a user namespace without anybody else.
+     */
+    readonly kernelClaim?: (sandboxId: SandboxId) => string
   }) {
     const sandboxId = SandboxId.make(
       `c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`
@@ -174,16 +185,23 @@ export const look = Effect.fn("Probe.look")(
       () => failed(`A box could not be looked at: ${complaint || output.slice(0, 300)}`)
     )
     const owner = yield* Effect.promise(() => stat(join(workspace, "mine")).then(({ uid }) => uid, () => Number.NaN))
-    const wanted = uids === null
-      ? process.getuid?.()
-      : (yield* Effect.promise(() => uids.list())).find(({ name }) => name === sandboxId)?.uid
+    const claims = uids === null ? [] : yield* Effect.promise(() => uids.list())
+    const claimed = (name: string) => uids === null ? process.getuid?.() : claims.find((claim) => claim.name === name)?.uid
+    const wanted = claimed(sandboxId)
+    const isOwnKernel = kernelClaim !== undefined
+    const runsAs = isOwnKernel ? [claimed(kernelClaim(sandboxId)), NOBODY] : [wanted]
 
     const missing = [
       ...(Number.isNaN(owner) ? ["What a box writes to its workspace does not appear on this machine."] : []),
-      ...(wanted === undefined || wanted === 0 || user !== wanted || owner !== wanted ? ["A box does not run as a user of its own."] : []),
+      ...(wanted === undefined || wanted === 0 || user === 0 || !runsAs.includes(user) || owner !== wanted
+        ? ["A box does not run as a user of its own."]
+        : []),
       ...(seen.uid !== (insideUser ?? wanted) ? ["A box has not the user it should."] : []),
       ...(seen.seccomp !== "2" || !seen.filtered ? ["The system call filter is not in force."] : []),
-      ...(seen.noNewPrivileges !== "1" ? ["Programs in a box can gain privileges."] : []),
+      ...(isOwnKernel && seen.kernel === release() ? ["A box runs on the machine's own kernel."] : []),
+      ...(seen.noNewPrivileges !== "1" && !(isOwnKernel && seen.noNewPrivileges === null)
+        ? ["Programs in a box can gain privileges."]
+        : []),
       ...(/[^0,]/u.test(seen.capabilities) ? ["A box has capabilities."] : []),
       ...(seen.nests !== false
         ? [
@@ -206,7 +224,7 @@ export const look = Effect.fn("Probe.look")(
     const [one, ...more] = missing
     if (one !== undefined) return yield* new NotIsolated({ missing: [one, ...more], help: leakHelp })
     const counted: Counted = seen
-    return { user, groups, counted }
+    return { user, groups, counted, lists: seen.lists }
   },
   Effect.scoped
 )

@@ -2,98 +2,22 @@
  * How a process of the service becomes a box, in an order that leaves no gap: it enters its control groups, takes its
  * limits, becomes the sandbox's user without a way back, and only then is bubblewrap.
  */
-import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
-import { access } from "node:fs/promises"
+import { readFileSync } from "node:fs"
 import { release } from "node:os"
-import { join } from "node:path"
+import * as Launcher from "../box/Launcher.ts"
 import type { Limits } from "../box/Limits.ts"
-import type { Relay } from "./Relay.ts"
+import type { Relay } from "../box/Relay.ts"
 
-/** Programs of the machine that boxes are made with, where they were found. */
-export interface Tools {
-  readonly bwrap: string
-  readonly setpriv: string
-  readonly prlimit: string
-  readonly taskset: string
-  readonly unshare: string
-}
+/** Programs of the machine that boxes are made with, and the package that has each, the same in Debian, Ubuntu, Fedora and Arch. */
+export const packages = { bwrap: "bubblewrap", setpriv: "util-linux", prlimit: "util-linux", taskset: "util-linux", unshare: "util-linux" }
 
-/** Name of the package that has a tool, the same in Debian, Ubuntu, Fedora and Arch. */
-const packages: Readonly<Record<keyof Tools, string>> = {
-  bwrap: "bubblewrap",
-  setpriv: "util-linux",
-  prlimit: "util-linux",
-  taskset: "util-linux",
-  unshare: "util-linux"
-}
-
-/** Not the service's own PATH, which a checkout may have put itself into. */
-export const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-interface MissingTool {
-  readonly tool: keyof Tools
-  readonly package: string
-}
-
-const find = async (tool: string): Promise<string | undefined> => {
-  for (const folder of PATH.split(":")) {
-    const file = join(folder, tool)
-    if (await access(file, constants.X_OK).then(() => true, () => false)) return file
-  }
-  return undefined
-}
-
-/** The tools, or the first one that is missing. */
-export const findTools = async (): Promise<Tools | MissingTool> => {
-  const found: Record<keyof Tools, string> = { bwrap: "", setpriv: "", prlimit: "", taskset: "", unshare: "" }
-  for (const tool of ["bwrap", "setpriv", "prlimit", "taskset", "unshare"] as const) {
-    const file = await find(tool)
-    if (file === undefined) return { tool, package: packages[tool] }
-    found[tool] = file
-  }
-  return found
-}
+/** Where they were found. */
+export type Tools = Readonly<Record<keyof typeof packages, string>>
 
 export const descriptors = { seccomp: 3, arguments: 4, info: 5 }
 
-const O_CLOEXEC = 0o2000000
-
-/**
- * Descriptors that whoever started the service left open for all it starts. Node opens its own so that they are not passed
- * on, and sees to the lowest ones when it starts, but not to those behind a gap (as of Node 24).
- */
-export const strays = (): ReadonlyArray<number> =>
-  readdirSync("/proc/self/fdinfo").map(Number).filter((descriptor) => {
-    if (descriptor <= 2) return false
-    try {
-      const flags = /^flags:\s*(\d+)/mu.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, "utf8"))?.[1] ?? "0"
-      return (parseInt(flags, 8) & O_CLOEXEC) === 0
-    } catch {
-      return false // closed meanwhile
-    }
-  })
-
-/**
- * The shell, with options. A plain `sh` may not know how to close descriptors of two digits. Bash takes a standard input
- * that is a socket for a remote login, and would read its owner's settings.
- */
-const shell = (strays: ReadonlyArray<number>): readonly [program: string, ...options: ReadonlyArray<string>] =>
-  strays.some((descriptor) => descriptor > 9) && existsSync("/bin/bash") ? ["/bin/bash", "--norc", "--noprofile"] : ["/bin/sh"]
-
-/**
- * Arguments: how many group files follow, those, the descriptors to close, how many mounts follow, where from and where to of each,
- * the filter, bubblewrap's options, the file for what it says, the command. Mounts come with what is mounted below: what the sandbox
- * is shown of caches. The kernel shall rather end a box than the service when memory runs out, and let it wait when processors are short.
- */
+/** Arguments: the filter, bubblewrap's options, the file for what it says, the command. */
 const SCRIPT = `
-n=$1; shift
-while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; n=$((n-1)); done
-for descriptor in $1; do eval "exec $descriptor>&-" || exit 125; done
-shift
-n=$1; shift
-while [ "$n" -gt 0 ]; do mount -o rbind "$1" "$2" || exit 125; shift 2; n=$((n-1)); done
-umask 022
-echo 500 > /proc/self/oom_score_adj || :
 exec ${descriptors.seccomp}<"$1" ${descriptors.arguments}<"$2" ${descriptors.info}>"$3" || exit 125
 shift 3
 exec nice -n 5 "$@"
@@ -142,11 +66,8 @@ export const commandLine = (launch: Launch): ReadonlyArray<string> => {
   const { limits, processors, relay: { mounts }, tools, user } = launch
   const processes = `--nproc=${within("Max processes", limits.processes + (launch.isGrouped ? BEHIND_GROUP : 0))}`
   return [
-    // Outside of its group still, but nobody's program: it sees to it that the mounts are the box's alone.
-    ...(mounts.length === 0 ? [] : [tools.unshare, "--mount", "--propagation", "private"] as const),
-    ...shell(launch.strays),
-    ...["-c", SCRIPT, "slipway-box", `${launch.groupFiles.length}`, ...launch.groupFiles, launch.strays.join(" ")],
-    ...[`${mounts.length}`, ...mounts.flat(), launch.filterFile, launch.argumentsFile, launch.infoFile],
+    ...Launcher.launched({ groupFiles: launch.groupFiles, mounts, rest: SCRIPT, strays: launch.strays, unshare: tools.unshare }),
+    ...[launch.filterFile, launch.argumentsFile, launch.infoFile],
     ...(processors === null ? [] : [tools.taskset, "--cpu-list", processors]),
     ...[tools.prlimit, "--core=0", `--fsize=${within("Max file size", limits.fileBytes)}`,
       `--nofile=${within("Max open files", limits.openFiles)}`],

@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import * as Cgroups from "../box/Cgroups.ts"
+import { findTools } from "../box/Launcher.ts"
 import { NotIsolated } from "../box/NotIsolated.ts"
 import * as ServiceFolder from "../box/ServiceFolder.ts"
-import * as Cgroups from "./Cgroups.ts"
-import { findTools, type Tools } from "./Launch.ts"
+import { packages, type Tools } from "./Launch.ts"
 import { filterFor } from "./SeccompFilter.ts"
 
 export interface Means extends ServiceFolder.ServiceFolder {
@@ -28,7 +29,7 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
   }
   const filter = filterFor(process.arch)
   if (filter === undefined) return yield* refuse(`There is no system call filter for ${process.arch}.`, "Run the service on x64 or arm64.")
-  const tools = yield* Effect.promise(findTools)
+  const tools = yield* Effect.promise(() => findTools(packages))
   if ("package" in tools) return yield* refuse(`The program ${tools.tool} is not installed.`, install(tools.package))
 
   const folder = yield* ServiceFolder.open(options)

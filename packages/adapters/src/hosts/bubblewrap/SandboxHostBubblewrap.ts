@@ -17,10 +17,13 @@ import type * as Egress from "../../egress/Egress.ts"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
+import * as Launcher from "../box/Launcher.ts"
 import { defaults } from "../box/Limits.ts"
 import type { NotIsolated } from "../box/NotIsolated.ts"
 import type { Property } from "../box/Probe.ts"
+import * as Processes from "../box/Processes.ts"
 import { ofUser } from "../box/ProcessesOfUser.ts"
+import * as Relay from "../box/Relay.ts"
 import type { SandboxFolder } from "../box/SandboxFolder.ts"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as ImageName from "../ImageName.ts"
@@ -28,8 +31,6 @@ import * as Arguments from "./Arguments.ts"
 import * as Launch from "./Launch.ts"
 import * as Means from "./Means.ts"
 import * as Probe from "./Probe.ts"
-import * as Processes from "./Processes.ts"
-import * as Relay from "./Relay.ts"
 
 export interface Options extends Means.Options, IsolatedHost.Options {}
 
@@ -86,7 +87,7 @@ export const make = (options: Options) => Effect.flatMap(Means.find(options), (m
 export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: IsolatedHost.Options) {
   const { filterFile, groups, service, tools, uids } = means
   if (!("reason" in groups)) yield* Effect.addFinalizer(() => Effect.promise(groups.close))
-  const strays = Launch.strays()
+  const strays = Launcher.strays()
   /** What a process writes its id into, by sandbox. */
   const entrances = new Map<SandboxId, ReadonlyArray<string>>()
 
@@ -126,7 +127,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       return yield* Effect.gen(function*() {
         const { process, release } = yield* NodeBoxProcess.start(program, launchArguments, {
           cwd: "/",
-          env: { PATH: Launch.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+          env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
         })
         const first = yield* untilMade(process, infoFile).pipe(Effect.onError(() => release))
         const end = Effect.gen(function*() {

@@ -1,0 +1,240 @@
+/**
+ * `SandboxHost` on gVisor, for machines where programs shall not reach the kernel at all: each process of a sandbox, with all it starts,
+ * runs on a kernel of its own, a program without rights that answers its system calls, under the same rules as a box of bubblewrap.
+ * See `SECURITY.md` for what that stops and what not.
+ *
+ *     <directory>/<sandbox id>/…                   see `box/SandboxFolder`
+ *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one is made of (`Bundle`), and what `runsc` notes of it
+ */
+import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect } from "effect"
+import { randomBytes } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { chmod, mkdir, readdir, readFile, rm, rmdir } from "node:fs/promises"
+import { join } from "node:path"
+import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
+import * as ProcessTable from "../../node/ProcessTable.ts"
+import * as IsolatedHost from "../box/IsolatedHost.ts"
+import * as Launcher from "../box/Launcher.ts"
+import { defaults } from "../box/Limits.ts"
+import type * as Ownership from "../box/Ownership.ts"
+import * as Processes from "../box/Processes.ts"
+import { ofUser } from "../box/ProcessesOfUser.ts"
+import * as Relay from "../box/Relay.ts"
+import { attempt, reason } from "../HostAttempt.ts"
+import * as ImageName from "../ImageName.ts"
+import * as Bundle from "./Bundle.ts"
+import * as Means from "./Means.ts"
+
+export interface Options extends Means.Options, IsolatedHost.Options {}
+
+/** `<service>:<sandbox id>:<container>`, in the environment of `runsc` itself: finds what a killed worker left. */
+const MARK = "SANDBOX_MARK"
+
+/** Of killed processes. A sandbox is to be over two seconds after it was told so. */
+const KILL_WITHIN = "2 seconds"
+
+/** How long `runsc` may take to say that a container is made, on however busy a machine. */
+const START_WITHIN_MILLIS = 30_000
+
+/** Room for threads of gVisor itself, which takes some 50 for a container (2026-11): for five of them. They are not the sandbox's. */
+const OWN_THREADS = 256
+
+/** Kernel limits that pass, in the words of `runsc`. */
+const isPassing = (complaint: string) =>
+  /temporarily unavailable|annot allocate memory|too many open files|no space left|failed to create new OS thread/iu.test(complaint)
+
+/** Becomes `runsc`; the rest are its arguments. */
+const SCRIPT = `
+exec nice -n 5 "$@"
+`
+
+/** Names the claim of the number that gVisor's own processes of a sandbox have. One that is taken over reaches no other sandbox. */
+export const kernelClaim = (sandboxId: string): string => `${sandboxId} gvisor`
+
+/** Processes that `pid` started and did not outlive. */
+const childrenOf = (pid: number): ReadonlyArray<number> => {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1").split(" ").filter((child) => child !== "").map(Number)
+    )
+  } catch {
+    return [] // ended meanwhile
+  }
+}
+
+/** Waits for `runsc` to write the number of the container's kernel. Fails when it ends without. */
+const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, pidFile: string) {
+  const look = Effect.map(
+    Effect.promise(() => readFile(pidFile, "utf8").catch(() => "")),
+    (text) => /^\d+$/u.test(text.trim()) ? Number(text) : undefined
+  )
+  const made = Effect.gen(function*() {
+    for (let waited = 0; waited < START_WITHIN_MILLIS; waited += 2) {
+      const pid = yield* look
+      if (pid !== undefined) return pid
+      yield* Effect.sleep(2)
+    }
+    return yield* new HostError({ operation: "spawn", detail: "The box was not made in time.", retryable: true })
+  })
+  const ended = Effect.gen(function*() {
+    yield* boxed.exited
+    // It may have been quicker than the look.
+    const pid = yield* look
+    if (pid !== undefined) return pid
+    const complaint = (yield* boxed.stderrTail).trim()
+    return yield* new HostError({
+      operation: "spawn",
+      detail: `The box could not be made: ${complaint.slice(-300) || "runsc says nothing of it"}.`,
+      retryable: isPassing(complaint)
+    })
+  })
+  return yield* Effect.raceFirst(made, ended)
+})
+
+/** The host without its probe, which looks at it. */
+export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
+
+/** The same with means that were found before. */
+export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: IsolatedHost.Options) {
+  const { bundles, filter, groups, platform, service, tools, uids } = means
+  yield* Effect.addFinalizer(() =>
+    Effect.promise(async () => {
+      // Unless some of its sandboxes are left.
+      await rmdir(bundles).catch(() => {})
+      if (!("reason" in groups)) await groups.close()
+    })
+  )
+  const strays = Launcher.strays()
+  /** What a process writes its id into, by sandbox. */
+  const entrances = new Map<SandboxId, ReadonlyArray<string>>()
+  const bundlesOf = (sandboxId: SandboxId) => join(bundles, sandboxId)
+
+  const kernelUserOf = (operation: HostError["operation"], sandboxId: SandboxId): Effect.Effect<Ownership.User, HostError> =>
+    attempt(operation, "No user could be found for the sandbox's kernel.", async () => {
+      const uid = await uids.claim(kernelClaim(sandboxId))
+      return { uid, gid: uid }
+    })
+
+  const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(function*(launch) {
+    const { folder, processors, sandboxId, user, workspace } = launch
+    if (user === null) return yield* Effect.die("boxes of gVisor have a user of their own")
+    const id = randomBytes(6).toString("hex")
+    const bundle = join(bundlesOf(sandboxId), id)
+    const pidFile = join(bundle, "pid")
+    const relay = yield* Effect.try({
+      try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
+      catch: (error) =>
+        new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
+    })
+    const [program = "", ...args] = [
+      // With its worker, and before it is anything else.
+      ...[tools.setpriv, "--pdeathsig", "KILL", "--no-new-privs"],
+      ...Launcher.launched({
+        groupFiles: entrances.get(sandboxId) ?? [],
+        mounts: relay.mounts,
+        rest: SCRIPT,
+        strays,
+        unshare: tools.unshare
+      }),
+      ...(processors === null ? [] : [tools.taskset, "--cpu-list", processors]),
+      ...[tools.runsc, "--root", join(bundle, "state"), `--platform=${platform}`, "--network=none", "--host-uds=open", "--overlay2=none"],
+      // Its group is ours to make.
+      ...["--ignore-cgroups", "--oci-seccomp", "run", "--bundle", bundle, "--pid-file", pidFile, id]
+    ]
+    const kernelUser = yield* kernelUserOf("spawn", sandboxId)
+    const forget = Effect.promise(() => rm(bundle, { recursive: true, force: true }))
+    return yield* Effect.gen(function*() {
+      yield* attempt("spawn", `${bundle} cannot be written to.`, async () => {
+        await mkdir(bundle, { mode: 0o711 })
+        await chmod(bundle, 0o711)
+        await mkdir(join(bundle, "state"), { mode: 0o700 })
+        await Bundle.write(bundle, { ...launch, user, kernelUser, filter, through: relay.through })
+      })
+      const { process, release } = yield* NodeBoxProcess.start(program, args, {
+        cwd: "/",
+        env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+      })
+      const kernel = yield* untilMade(process, pidFile).pipe(Effect.onError(() => release))
+      const parts = childrenOf(process.pid).flatMap((pid) => Processes.first(pid) ?? [])
+      const end = Effect.gen(function*() {
+        yield* release
+        // The kernel takes all programs with it. Both end with `runsc` by themselves, and are not trusted to.
+        const left = yield* Processes.killAll(() => parts.filter(Processes.isRunning).map(({ pid }) => pid), KILL_WITHIN)
+        if (left.length === 0) yield* process.exited
+        else yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
+        yield* forget
+      })
+      return { process: { ...process, pid: kernel }, end }
+    }).pipe(Effect.onError(() => forget))
+  })
+
+  const kind: IsolatedHost.Kind = {
+    isolation: "gvisor",
+    // Of the machine alone, and on another kernel: what is built there may find other things.
+    choose: (image) => Effect.map(ImageName.ofMachine("gvisor"), (id) => ({ id, image: null, isRefused: image !== null })),
+    path: () => "/usr/local/bin:/usr/bin:/bin",
+    showsMounts: false,
+    // gVisor opens them for the sandbox's programs.
+    holder: (sandboxId) => kernelUserOf("provision", sandboxId),
+    insideUser: () => ({ uid: Bundle.USER, gid: Bundle.USER }),
+    prepare: Effect.fnUntraced(function*(operation, sandboxId, _folder, limits) {
+      yield* attempt(operation, `${bundlesOf(sandboxId)} cannot be made.`, async () => {
+        // What is left there is of a worker that was killed.
+        await rm(bundlesOf(sandboxId), { recursive: true, force: true })
+        await mkdir(bundlesOf(sandboxId), { recursive: true, mode: 0o711 })
+        await chmod(bundlesOf(sandboxId), 0o711)
+      })
+      if ("reason" in groups) return
+      entrances.set(
+        sandboxId,
+        yield* attempt(
+          operation,
+          "The sandbox's control group cannot be made.",
+          () => groups.create(sandboxId, { ...limits, processes: limits.processes + OWN_THREADS })
+        )
+      )
+    }),
+    start,
+    ..."reason" in groups ? {} : { limitsMet: (sandboxId) => Effect.promise(() => groups.met(sandboxId)) },
+    end: Effect.fnUntraced(function*(operation, sandboxId) {
+      // Two ways, neither of which trusts the other: the mark of what a worker started, and the user.
+      const marked = yield* ProcessTable.killAll({
+        variable: MARK,
+        matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`),
+        within: KILL_WITHIN
+      })
+      const claims = yield* attempt(operation, "The sandbox's users are not known.", () => uids.list())
+      const users = claims.filter(({ name }) => name === kernelClaim(sandboxId)).map(({ uid }) => uid)
+      const left = users.length === 0 ? [] : yield* Processes.killAll(() => users.flatMap(ofUser), KILL_WITHIN)
+      if (marked.length + left.length === 0) return
+      return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
+    }),
+    discard: (operation, sandboxId) =>
+      attempt(operation, "What a box of the sandbox was made of cannot be removed.", async () => {
+        if (!("reason" in groups)) {
+          await groups.kill(sandboxId)
+          await groups.remove(sandboxId)
+          entrances.delete(sandboxId)
+        }
+        await rm(bundlesOf(sandboxId), { recursive: true, force: true })
+        await uids.release(kernelClaim(sandboxId))
+      }),
+    left: Effect.gen(function*() {
+      const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
+      const bundled = yield* attempt("list", `${bundles} cannot be read.`, () => readdir(bundles).catch(() => []))
+      const marked = [...yield* ProcessTable.marks(MARK)].flatMap((mark) => {
+        const [ofService, sandboxId = ""] = mark.split(":")
+        return ofService === service ? [sandboxId] : []
+      })
+      return [...grouped, ...bundled, ...marked]
+    })
+  }
+  return {
+    means,
+    limits: { ...defaults, ...options.limits },
+    folders: options.folders,
+    host: yield* IsolatedHost.make(means, kind, options)
+  }
+})

@@ -1,0 +1,119 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Probe from "@slipway/adapters/hosts/gvisor/Probe"
+import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Layer } from "effect"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { freshId, openFolder, run } from "./bubblewrap.fixture.ts"
+import { absent, hostIn, layer, running } from "./gvisor.fixture.ts"
+import * as IsolatedHosts from "./isolated.ts"
+import { noEgress, provision } from "./isolated.ts"
+import { processes, temporaryFolder } from "./Machine.ts"
+
+IsolatedHosts.suite("gVisor", {
+  absent,
+  hostIn,
+  layer: (allow, options = {}) => layer(options, allow),
+  worker: fileURLToPath(new URL("./gvisor.worker.ts", import.meta.url)),
+  // The worker and the shell: `runsc` is told no command line.
+  around: 2,
+  kept: [],
+  running,
+  namesProcessors: false
+})
+
+const BUNDLES = "/run/slipway/gvisor"
+
+/** Folders of containers, of whatever service. */
+const bundlesOf = (sandboxId: string) =>
+  readdirSync(BUNDLES).flatMap((service) => {
+    const folder = join(BUNDLES, service, sandboxId)
+    return existsSync(folder) ? readdirSync(folder).map((id) => join(folder, id)) : []
+  })
+
+describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ? "" : ` (${absent})`}`, () => {
+  it.live("ends gVisor's own processes with a sandbox, and gives back folders, users and groups", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const sandboxId = freshId()
+      const box = yield* made.host.provision({ sandboxId, workspace: yield* temporaryFolder })
+      const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
+      // Each of them is told the bundle, which is named after the sandbox.
+      assert.isAbove((yield* processes(sandboxId)).length, 1)
+      assert.isTrue(existsSync(`/proc/${boxed.pid}`))
+      assert.lengthOf(bundlesOf(sandboxId), 1)
+      yield* made.host.stop(sandboxId)
+      assert.deepStrictEqual(yield* processes(sandboxId), [])
+      assert.deepStrictEqual(bundlesOf(sandboxId), [])
+      assert.deepStrictEqual(yield* Effect.promise(() => made.means.uids.list()), [])
+      assert.deepStrictEqual(yield* made.host.list, [])
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
+
+  it.live("keeps what a command is given where only root reads it, in memory, and no longer than it runs", () =>
+    Effect.gen(function*() {
+      const { box, sandboxId } = yield* provision
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* box.spawn({ command: "cat", args: [], env: { TOKEN: "t0ken" } })
+        for (const bundle of bundlesOf(sandboxId)) {
+          for (const [name, mode] of [["config.json", 0o600], ["state", 0o700]] as const) {
+            assert.strictEqual(statSync(join(bundle, name)).mode & 0o777, mode)
+          }
+        }
+        assert.deepStrictEqual(yield* processes("t0ken"), [])
+      }))
+      assert.deepStrictEqual(bundlesOf(sandboxId), [])
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+
+  it.live("makes boxes of folders that lie behind others which gVisor's users cannot pass through", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const closed = join(folder, "closed")
+      const [workspace, programs] = [join(closed, "trees", "workspace"), join(closed, "programs")]
+      for (const path of [workspace, programs]) mkdirSync(path, { recursive: true })
+      writeFileSync(join(programs, "program"), "echo started", { mode: 0o755 })
+      chmodSync(closed, 0o700)
+      yield* Effect.gen(function*() {
+        const host = yield* SandboxHost
+        const sandboxId = freshId()
+        const box = yield* host.provision({ sandboxId, workspace })
+        const { output } = yield* run(box, `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"`)
+        assert.strictEqual(output, "started\nkept\nkept")
+        yield* host.stop(sandboxId)
+      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there")] }), noEgress)))
+      assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
+      assert.notInclude(readFileSync("/proc/self/mountinfo", "utf8"), "/run/slipway/relay")
+    }))
+
+  it.live("fails when a box would see what is the machine's", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), readOnly: [folder] })
+      assert.include((yield* Effect.flip(Probe.run(made))).message, "A box sees files of the machine.")
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
+
+  it.live("says what runsc says where it makes no box", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const runsc = join(folder, "runsc")
+      writeFileSync(runsc, "#!/bin/sh\necho no such thing >&2\nexit 1\n", { mode: 0o755 })
+      const other = yield* SandboxHostGvisor.makeWith({ ...made.means, tools: { ...made.means.tools, runsc } }, {})
+      const error = yield* Effect.flip(Probe.run({ ...made, host: other.host }))
+      assert.include(error.message, "The box could not be made: no such thing.")
+      rmSync(runsc)
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
+
+  it.live("cleans up after its probe", () =>
+    Effect.gen(function*() {
+      const folder = yield* openFolder
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const report = yield* Probe.run(made)
+      assert.include(report.map(({ name, state }) => `${name}: ${state}`), "own kernel: in force")
+      assert.deepStrictEqual(yield* made.host.list, [])
+      assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
+      assert.deepStrictEqual(readdirSync(made.means.bundles), [])
+    }).pipe(Effect.scoped, Effect.provide(noEgress)))
+})

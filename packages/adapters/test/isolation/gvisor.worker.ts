@@ -1,0 +1,18 @@
+/**
+ * A worker that starts something in a box of gVisor without some layers, and is then killed by the test.
+ * node gvisor.worker.ts FOLDER WORKSPACE ID LAYER,… SCRIPT
+ */
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect } from "effect"
+import { type LayerName, without } from "./GvisorLayers.ts"
+import { hostIn } from "./GvisorWorld.ts"
+
+const [folder = "", workspace = "", id = "", names = "", script = ""] = process.argv.slice(2)
+
+Effect.gen(function*() {
+  const { host } = yield* hostIn(folder, without(names.split(",").filter((name) => name !== "") as ReadonlyArray<LayerName>))
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
+  return yield* Effect.never
+}).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })), Effect.runFork)
