@@ -158,7 +158,7 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     const watch = Effect.gen(function*() {
       for (;;) {
         const left = Math.min((isHeard ? heardAt : dialledAt) + silence, heardAt + patience) - now()
-        if (left <= 0) return "nothing was heard"
+        if (left <= 0) return undefined
         yield* Effect.sleep(Duration.millis(Math.min(beat, left)))
         peer.beat()
       }
@@ -176,11 +176,13 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
 
   const stay = Effect.gen(function*() {
     let backoff = FIRST_BACKOFF_MILLIS
+    let detail = "nothing was heard"
     for (;;) {
       const { isHeard, why } = yield* connection
       if (isLeaving) return
+      detail = why ?? detail
       const left = heardAt + patience - now()
-      if (left <= 0) return yield* new RunnerUnreachable({ detail: why })
+      if (left <= 0) return yield* new RunnerUnreachable({ detail })
       backoff = isHeard ? FIRST_BACKOFF_MILLIS : Math.min(2 * backoff, MOST_BACKOFF_MILLIS)
       yield* Effect.sleep(Duration.millis(Math.min(backoff, left)))
     }
