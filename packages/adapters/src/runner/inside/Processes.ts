@@ -8,6 +8,7 @@ import { StderrTail } from "../../node/StderrTail.ts"
 import type { Channel } from "../Channels.ts"
 import type { Json } from "../ChannelWire.ts"
 import type { ProcessRecords } from "./ProcessRecords.ts"
+import { writer } from "./Writing.ts"
 
 export interface Options {
   /** Where processes start that name no folder. */
@@ -66,10 +67,8 @@ const readStderr = (stream: Readable): StderrTail => {
 
 /** All that comes to standard input; what a process does not take any more is dropped. */
 const feed = async (channel: Channel, stdin: Writable): Promise<void> => {
-  stdin.on("error", () => {})
-  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) {
-    if (stdin.writable && !stdin.write(bytes)) await Promise.race([once(stdin, "drain"), once(stdin, "close")]).catch(() => {})
-  }
+  const write = writer(stdin)
+  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) await write(bytes)
   stdin.end()
 }
 

@@ -5,6 +5,7 @@
 import { once } from "node:events"
 import { createServer, type Server, type Socket } from "node:net"
 import type { Channel, Channels } from "../Channels.ts"
+import { writer } from "./Writing.ts"
 
 export interface Way {
   /** What the worker knows it by. */
@@ -22,9 +23,8 @@ const toWorker = async (socket: Socket, channel: Channel) => {
 }
 
 const fromWorker = async (socket: Socket, channel: Channel) => {
-  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) {
-    if (!socket.write(bytes)) await once(socket, "drain")
-  }
+  const write = writer(socket)
+  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) await write(bytes)
   socket.end()
 }
 
