@@ -21,26 +21,28 @@ export const openFolder = (root: string, path: Buffer): Effect.Effect<
   Walk.Folder,
   FileNotFound | NotADirectory | FileProtected,
   Scope.Scope
-> => Effect.acquireRelease(
-  Effect.suspend(() => {
-    const opened = Walk.openFolder(root, path)
-    return typeof opened === "string" ? Effect.fail(refusals[opened]()) : Effect.succeed(opened)
-  }),
-  closeDescriptor
-)
+> =>
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      const opened = Walk.openFolder(root, path)
+      return typeof opened === "string" ? Effect.fail(refusals[opened]()) : Effect.succeed(opened)
+    }),
+    closeDescriptor
+  )
 
 /** The plain file with one name at `path` below `root`. The descriptor is released with the scope. */
 export const openFile = (root: string, path: Buffer): Effect.Effect<
   Walk.OpenFile,
   FileNotFound | IsDirectory | FileProtected,
   Scope.Scope
-> => Effect.acquireRelease(
-  Effect.suspend(() => {
-    const opened = Walk.openFile(root, path)
-    return typeof opened === "string" ? Effect.fail(refusals[opened]()) : Effect.succeed(opened)
-  }),
-  closeDescriptor
-)
+> =>
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      const opened = Walk.openFile(root, path)
+      return typeof opened === "string" ? Effect.fail(refusals[opened]()) : Effect.succeed(opened)
+    }),
+    closeDescriptor
+  )
 
 const CHUNK_BYTES = 65_536
 

@@ -44,7 +44,9 @@ export class Session {
   offer(payload: Uint8Array): void {
     if (this.#last === LAST_NUMBER) throw new Violation("a session with no numbers left")
     const message = encode({ type: "frame", number: this.#last + 1, payload })
-    if (this.#keptBytes + message.length > KEPT_BYTES || this.#kept.size >= KEPT_FRAMES) throw new Violation("frames that nobody acknowledges")
+    if (this.#keptBytes + message.length > KEPT_BYTES || this.#kept.size >= KEPT_FRAMES) {
+      throw new Violation("frames that nobody acknowledges")
+    }
     this.#last++
     this.#kept.set(this.#last, message)
     this.#keptBytes += message.length

@@ -3,7 +3,7 @@ import { Effect, Schema } from "effect"
 import { type Channel, ChannelReset, MOST_CHANNELS } from "../../src/runner/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../../src/runner/ChannelWire.ts"
 import { type Carrier, Peer } from "../../src/runner/Peer.ts"
-import { decode, encode, type Message, Violation } from "../../src/runner/Wire.ts"
+import { decode, encode, type Message, type Violation } from "../../src/runner/Wire.ts"
 
 const immediate = () => new Promise<void>((resolve) => setImmediate(resolve))
 

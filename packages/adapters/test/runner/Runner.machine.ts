@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Stream } from "effect"
 import { execFileSync } from "node:child_process"
-import { readFileSync } from "node:fs"
+import { chmodSync, readFileSync } from "node:fs"
 import path from "node:path"
 import * as Fixture from "./Fixture.ts"
 import { dial, shell } from "./Fixture.ts"
@@ -72,9 +72,8 @@ const because = (reason: string | undefined) => reason === undefined ? "" : ` (n
 
 /** Whether this namespace has a connection to the runner that TCP believes in. */
 const isConnected = (port: number): boolean => {
-  const remote = `${Buffer.from(ADDRESS.split(".").map(Number)).reverse().toString("hex").toUpperCase()}:${
-    port.toString(16).toUpperCase().padStart(4, "0")
-  }`
+  const address = Buffer.from(ADDRESS.split(".").map(Number)).reverse().toString("hex").toUpperCase()
+  const remote = `${address}:${port.toString(16).toUpperCase().padStart(4, "0")}`
   return readFileSync("/proc/net/tcp", "utf8").split("\n").some((line) => line.includes(` ${remote} 01 `))
 }
 
@@ -106,23 +105,48 @@ const talk = Effect.fnUntraced(function*(lines: number, between: (heard: number,
 }, Effect.scoped)
 
 describe("a worker and a runner in two network namespaces", () => {
-  it.live.skipIf(noNamespaces !== undefined)(`lose nothing and run nothing twice while the link goes down and up${because(noNamespaces)}`, () =>
-    talk(12, (heard, port, here) =>
-      heard % 4 !== 2 ? Effect.void : Effect.gen(function*() {
-        ip("link", "set", here, "down")
-        // Until the worker has given that connection up: what comes next comes over another one.
-        yield* eventually(Effect.sync(() => isConnected(port)), (connected) => !connected, "60 seconds")
-        ip("link", "set", here, "up")
-      })))
+  it.live.skipIf(noNamespaces !== undefined)(
+    `lose nothing and run nothing twice while the link goes down and up${because(noNamespaces)}`,
+    () =>
+      talk(12, (heard, port, here) =>
+        heard % 4 !== 2 ? Effect.void : Effect.gen(function*() {
+          ip("link", "set", here, "down")
+          // Until the worker has given that connection up: what comes next comes over another one.
+          yield* eventually(Effect.sync(() => isConnected(port)), (connected) => !connected, "60 seconds")
+          ip("link", "set", here, "up")
+        }))
+  )
 
-  it.live.skipIf(noNamespaces !== undefined)(`go on over a link that was down too shortly to be noticed${because(noNamespaces)}`, () =>
-    talk(30, (_, __, here) =>
-      Effect.sync(() => {
-        ip("link", "set", here, "down")
-        ip("link", "set", here, "up")
-      })))
+  it.live.skipIf(noNamespaces !== undefined)(
+    `go on over a link that was down too shortly to be noticed${because(noNamespaces)}`,
+    () =>
+      talk(30, (_, __, here) =>
+        Effect.sync(() => {
+          ip("link", "set", here, "down")
+          ip("link", "set", here, "up")
+        }))
+  )
 
-  it.live.skipIf(noNetem !== undefined)(`lose nothing over a link that delays, reorders, loses and repeats packets${because(noNetem)}`, () =>
-    talk(200, (heard, _, here) =>
-      heard === 1 ? Effect.sync(() => void execFileSync("tc", ["qdisc", "add", "dev", here, "root", "netem", ...BAD_LINE], { stdio: "pipe" })) : Effect.void))
+  it.live.skipIf(noNamespaces !== undefined)(
+    `a process is who the settings say, and reads nothing of the runner's${because(noNamespaces)}`,
+    () =>
+      Effect.gen(function*() {
+        const made = yield* Fixture.folders
+        chmodSync(made.folder, 0o711)
+        const { told } = yield* Fixture.launch({ ...made, settings: { ...made.settings, user: { uid: 65_534, gid: 65_534 } } })
+        const connection = yield* dial({ ...made, ...told })
+        const script = "id -u; id -G; cat ../settings.json ../state/fence || echo nothing; kill -0 $PPID || echo neither"
+        const { stdout } = yield* connection.spawn(shell(script))
+        assert.deepStrictEqual((yield* Fixture.textOf(stdout)).split("\n"), ["65534", "65534", "nothing", "neither", ""])
+      })
+  )
+
+  it.live.skipIf(noNetem !== undefined)(
+    `lose nothing over a link that delays, reorders, loses and repeats packets${because(noNetem)}`,
+    () =>
+      talk(200, (heard, _, here) =>
+        heard === 1
+          ? Effect.sync(() => void execFileSync("tc", ["qdisc", "add", "dev", here, "root", "netem", ...BAD_LINE], { stdio: "pipe" }))
+          : Effect.void)
+  )
 })

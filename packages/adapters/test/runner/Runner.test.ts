@@ -67,7 +67,9 @@ describe("a worker and its runner", () => {
       mkdirSync(path.join(tree, "inner"))
       const connection = yield* dial(place)
       const output = (cwd?: string) =>
-        Effect.scoped(Effect.flatMap(connection.spawn({ command: "/usr/bin/env", args: [], env: { ONE: "1" }, cwd }), ({ stdout }) => textOf(stdout)))
+        Effect.scoped(
+          Effect.flatMap(connection.spawn({ command: "/usr/bin/env", args: [], env: { ONE: "1" }, cwd }), ({ stdout }) => textOf(stdout))
+        )
       assert.strictEqual(yield* output(), "ONE=1\n")
       const pwd = yield* connection.spawn({ command: "/bin/pwd", args: [], env: {}, cwd: path.join(tree, "inner") })
       assert.strictEqual(yield* textOf(pwd.stdout), `${path.join(tree, "inner")}\n`)
@@ -111,6 +113,16 @@ describe("a worker and its runner", () => {
         return [pid, Number(line._tag === "Some" ? line.value : "0")]
       }))
       for (const pid of pids) yield* gone(pid)
+    }))
+
+  it.live("the exit is told though somebody outside of the group holds the output open", () =>
+    Effect.gen(function*() {
+      const connection = yield* dial(yield* Fixture.start())
+      const { exited, stdout } = yield* connection.spawn(shell("setsid sleep 600 & echo $!; exit 3"))
+      const left = Number(yield* textOf(stdout))
+      assert.deepStrictEqual(yield* exited, { code: 3, signal: null })
+      assert.isTrue(isAlive(left))
+      process.kill(left, "SIGKILL")
     }))
 
   it.live("reads plain files below the tree and follows no link", () =>
@@ -321,7 +333,9 @@ describe("the runner's program", () => {
       child.kill("SIGTERM")
       yield* Effect.promise(() => exited)
       const again = Effect.promise(async () => {
-        const one = spawn(process.execPath, [Fixture.program, path.join(made.folder, "settings.json")], { stdio: ["ignore", "ignore", "pipe"] })
+        const one = spawn(process.execPath, [Fixture.program, path.join(made.folder, "settings.json")], {
+          stdio: ["ignore", "ignore", "pipe"]
+        })
         const said: Array<Buffer> = []
         one.stderr.on("data", (bytes: Buffer) => void said.push(bytes))
         const [code] = await once(one, "close")

@@ -19,7 +19,12 @@ const hello: Hello = { protocol: 1, session: "a".repeat(32), fence: 1, attempt: 
 const say = (place: Fixture.Place, first: Uint8Array | string, until: (message: Message) => boolean = () => true) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const line = connectTls({ host: place.host, port: place.port, ...Identity.secureContext(place.worker), checkServerIdentity: () => undefined })
+      const line = connectTls({
+        host: place.host,
+        port: place.port,
+        ...Identity.secureContext(place.worker),
+        checkServerIdentity: () => undefined
+      })
       await once(line, "secureConnect")
       const socket = new WebSocket("ws://runner/", { createConnection: () => line })
       const heard: Array<Message> = []
@@ -143,7 +148,7 @@ const takenOver = (said: ReadonlyArray<Uint8Array | string>) =>
           socket.on("message", () => {
             messages++
             if (messages === 1) socket.send(encode({ type: "welcome", received: 0 }))
-            if (messages === 2) for (const message of said) socket.send(message)
+            if (messages === 2) { for (const message of said) socket.send(message) }
           })
         })
         server.listen(0, "127.0.0.1")
@@ -168,7 +173,9 @@ const chunk = (bytes: Uint8Array): ChannelMessage => ({ type: "bytes", channel: 
 type Use = (connection: RunnerConnection) => Effect.Effect<unknown, { readonly _tag: string } | RunnerError>
 
 const run: Use = ({ spawn }) =>
-  Effect.scoped(Effect.flatMap(spawn({ command: "true", args: [], env: {} }), ({ exited, stdout }) => Effect.andThen(Stream.runDrain(stdout), exited)))
+  Effect.scoped(
+    Effect.flatMap(spawn({ command: "true", args: [], env: {} }), ({ exited, stdout }) => Effect.andThen(Stream.runDrain(stdout), exited))
+  )
 const read: Use = ({ readFile }) =>
   Effect.scoped(Effect.flatMap(readFile(Buffer.from("a"), { maximumBytes: 10 }), ({ bytes }) => Stream.runDrain(bytes)))
 const list: Use = ({ list }) => list(Buffer.from(""), { most: 1 })

@@ -60,8 +60,7 @@ describe("the wire of a runner", () => {
   })
 
   const chunk = (length: number) => ChannelWire.encode({ type: "bytes", channel: 1, bytes: new Uint8Array(length) })
-  const open = (kind: string, header: unknown) =>
-    Buffer.concat([Buffer.of(1, 0, 0, 0, 1), Buffer.from(JSON.stringify({ kind, header }))])
+  const open = (kind: string, header: unknown) => Buffer.concat([Buffer.of(1, 0, 0, 0, 1), Buffer.from(JSON.stringify({ kind, header }))])
   for (
     const [name, bytes] of Object.entries({
       "a chunk without bytes": chunk(0),

@@ -34,7 +34,7 @@ export type Signal =
 export interface RemoteProcess {
   /** In the runner's machine. */
   readonly pid: number
-  /** Waits until the runner may have it. What the process does not read any more, or the connection does not carry, is dropped: `exited` tells. */
+  /** Waits until the runner may have it. What the process reads no more, or the connection does not carry, is dropped: `exited` tells. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void>
   /** Closes its standard input. */
   readonly endInput: Effect.Effect<void>

@@ -209,4 +209,3 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     ended: link.ended
   }
 })
-

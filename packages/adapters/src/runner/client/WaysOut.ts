@@ -1,5 +1,5 @@
 /** What a runner asks its worker for: ways out of a machine that has no network. */
-import { Effect, Exit, Fiber, Stream } from "effect"
+import { Effect, Exit, type Fiber, Stream } from "effect"
 import type { Channel } from "../Channels.ts"
 import type { Json } from "../ChannelWire.ts"
 import { Violation } from "../Wire.ts"
@@ -24,27 +24,30 @@ export type Dial = (way: string, out: WayOut) => Effect.Effect<void, unknown>
 const NAME = /^[a-z][a-z\d-]{0,31}$/u
 
 /** Runs `dial` for a channel. Never throws but `Violation`. */
-export const accept = (dial: Dial, link: () => ChannelEffects.Link, fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>) =>
-(channel: Channel, header: Json): void => {
-  const { way } = header
-  if (typeof way !== "string" || !NAME.test(way)) throw new Violation("a way without a name")
-  // Whoever reads or writes what is gone is interrupted.
-  const gone = Effect.interrupt
-  const bytes = Stream.suspend(() => ChannelEffects.bytesOf(link(), channel, () => "gone")).pipe(Stream.catch(() => Stream.fromEffect(gone)))
-  const out: WayOut = {
-    bytes,
-    write: (bytes) => Effect.catch(Effect.tryPromise(() => channel.write(bytes)), () => gone),
-    end: Effect.sync(() => channel.end())
+export const accept =
+  (dial: Dial, link: () => ChannelEffects.Link, fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>) =>
+  (channel: Channel, header: Json): void => {
+    const { way } = header
+    if (typeof way !== "string" || !NAME.test(way)) throw new Violation("a way without a name")
+    // Whoever reads or writes what is gone is interrupted.
+    const gone = Effect.interrupt
+    const bytes = Stream.suspend(() => ChannelEffects.bytesOf(link(), channel, () => "gone")).pipe(
+      Stream.catch(() => Stream.fromEffect(gone))
+    )
+    const out: WayOut = {
+      bytes,
+      write: (bytes) => Effect.catch(Effect.tryPromise(() => channel.write(bytes)), () => gone),
+      end: Effect.sync(() => channel.end())
+    }
+    const carried = Effect.suspend(() => dial(way, out)).pipe(
+      Effect.onExit((exit) =>
+        Effect.sync(() => {
+          if (Exit.isFailure(exit)) channel.reset({ code: "refused", message: "the worker does not carry it" })
+          else channel.end()
+        })
+      ),
+      // What the process still says is nobody's: its half ends when it does.
+      Effect.andThen(Stream.runDrain(bytes))
+    )
+    fork(Effect.ignoreCause(Effect.raceFirst(carried, Effect.promise(() => channel.wasReset))))
   }
-  const carried = Effect.suspend(() => dial(way, out)).pipe(
-    Effect.onExit((exit) =>
-      Effect.sync(() => {
-        if (Exit.isFailure(exit)) channel.reset({ code: "refused", message: "the worker does not carry it" })
-        else channel.end()
-      })
-    ),
-    // What the process still says is nobody's: its half ends when it does.
-    Effect.andThen(Stream.runDrain(bytes))
-  )
-  fork(Effect.ignoreCause(Effect.raceFirst(carried, Effect.promise(() => channel.wasReset))))
-}
