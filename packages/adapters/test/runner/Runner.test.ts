@@ -29,7 +29,7 @@ const bytes = (text: string) => Buffer.from(text)
 /** Repeats each line that it gets, and keeps it: what ran twice or was lost shows. */
 const ECHO = "while read line; do echo \"$line\" >> \"$KEPT\"; echo \"got $line\"; done; echo over"
 
-const LINES = Array.from({ length: 15 }, (_, i) => `line ${i}`)
+const LINES = Array.from({ length: 12 }, (_, i) => `line ${i}`)
 
 const talk = Effect.fnUntraced(function*(place: Parameters<typeof dial>[0] & { readonly folder: string }, fence: number) {
   const kept = path.join(place.folder, `kept-${fence}`)

@@ -134,7 +134,7 @@ describe("a runner", () => {
     }))
 })
 
-/** A runner that an agent took over: it has the key, welcomes, and says `said` once the worker opened a channel, whatever for. */
+/** A runner that an agent took over: it has the key, welcomes once, and says `said` when the worker opens a channel, whatever for. */
 const takenOver = (said: ReadonlyArray<Uint8Array | string>) =>
   Effect.map(
     Effect.acquireRelease(
@@ -142,13 +142,15 @@ const takenOver = (said: ReadonlyArray<Uint8Array | string>) =>
         const { runner, worker } = Identity.mint()
         const server = createServer({ ...Identity.secureContext(runner), requestCert: true })
         const sockets = new WebSocketServer({ server })
+        let connections = 0
         sockets.on("connection", (socket) => {
           let messages = 0
           socket.on("error", () => {})
-          socket.on("message", () => {
+          socket.on("message", (data) => {
             messages++
-            if (messages === 1) socket.send(encode({ type: "welcome", received: 0 }))
+            if (messages === 1 && connections++ === 0) socket.send(encode({ type: "welcome", received: 0 }))
             if (messages === 2) { for (const message of said) socket.send(message) }
+            if (Buffer.isBuffer(data) && decode(data).type === "bye") socket.terminate()
           })
         })
         server.listen(0, "127.0.0.1")

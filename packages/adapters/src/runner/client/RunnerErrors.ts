@@ -15,7 +15,7 @@ export class RunnerUnreachable extends Schema.TaggedError<RunnerUnreachable>()("
  */
 export class RunnerRefused extends Schema.TaggedError<RunnerRefused>()("RunnerRefused", {
   reason: Schema.Literals(["fence", "session", "protocol"]),
-  fence: Schema.Number
+  fence: Schema.Finite
 }) {
   override get message() {
     return `the runner refused the connection (${this.reason}, fence ${this.fence})`
