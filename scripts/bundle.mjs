@@ -25,7 +25,8 @@ const programs = {
   "slipway/PreparationThread": "adapters/src/gateway/PreparationThread.ts",
   "slipway/SpawnerProcess": "adapters/src/node/spawner/SpawnerProcess.ts",
   "slipway/Watchdog": "adapters/src/hosts/docker/Watchdog.ts",
-  "offline/main": "adapters/src/agents/offline/main.ts"
+  "offline/main": "adapters/src/agents/offline/main.ts",
+  "runner/RunnerProgram": "adapters/src/runner/inside/RunnerProgram.ts"
 }
 
 /** Of the modules, these are begun with; the second is a thread that shares most of what it needs. */

@@ -55,6 +55,7 @@ const groups = {
     pages: [
       ["docs/embedding.md", "Embedding"],
       ["docs/architecture.md", "How it is built"],
+      ["docs/runner.md", "Runner"],
       ["docs/performance.md", "Performance"],
       ["docs/design.md", "Design"],
       ["docs/testing.md", "Testing"],

@@ -12,6 +12,7 @@ import {
 import { isProtected } from "@slipway/domain/source/FileRules"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
+import * as DescriptorWalk from "../node/DescriptorWalk.ts"
 import * as Changes from "./Changes.ts"
 import { FirstInOrder } from "./FirstInOrder.ts"
 import { eachField, type GitFailed } from "./Git.ts"
@@ -146,7 +147,7 @@ const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: 
       warnings.add("invalid_names")
       return
     }
-    const stats = SafeTree.statEntry(folder, bytes)
+    const stats = DescriptorWalk.statEntry(folder, bytes)
     if (stats === "gone") return
     const kind = stats === "unreadable" ?
       undefined
@@ -169,7 +170,7 @@ const kindsInBase = Effect.fnUntraced(function*(repository: HostRepository, dire
   const kinds = new Map<string, string | undefined>()
   yield* inPieces(eachField(said), (entry) => {
     const tab = entry.indexOf(0x09)
-    const [, name] = SafeTree.split(entry.subarray(tab + 1))
+    const [, name] = DescriptorWalk.split(entry.subarray(tab + 1))
     kinds.set(name.toString(), entry.subarray(0, tab).toString().split(" ")[1])
   })
   return kinds

@@ -1,0 +1,106 @@
+/** What a runner is told, in one file of JSON. It holds the runner's private key. */
+import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
+import { isAbsolute } from "node:path"
+import type { Identity } from "../Identity.ts"
+import { isCount } from "../Wire.ts"
+import type { Way } from "./Ways.ts"
+
+export interface Settings {
+  /** Port 0 takes any free one. */
+  readonly listen: { readonly host: string; readonly port: number }
+  /** An absolute path: where processes start, and below which files are read. */
+  readonly tree: string
+  /** An absolute path: a folder of the runner's own, that it keeps over restarts and that no process of the box may write to. */
+  readonly state: string
+  readonly identity: Identity
+  /** Who processes are. Without it they are who the runner is, and can read what it can: its key too. */
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined
+  readonly ways: ReadonlyArray<Way>
+  /** After so long without a word of the worker its processes end. 30 seconds, as long as a lease. */
+  readonly silenceMillis: number
+  /** How often the runner says that it is there. 5 seconds. */
+  readonly beatMillis: number
+}
+
+const DEFAULT_SILENCE_MILLIS = 30_000
+const DEFAULT_BEAT_MILLIS = 5000
+
+type Fields = Readonly<Record<string, unknown>>
+
+const fieldsOf = (value: unknown, name: string): Fields => {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${name} is no object`)
+  return { ...value }
+}
+
+const textOf = (fields: Fields, name: string): string => {
+  const value = fields[name]
+  if (typeof value !== "string" || value === "") throw new Error(`${name} is no text`)
+  return value
+}
+
+const countOf = (fields: Fields, name: string, most: number, otherwise?: number): number => {
+  const value = fields[name] ?? otherwise
+  if (!isCount(value) || value > most) throw new Error(`${name} is no number from 0 to ${most}`)
+  return value
+}
+
+const pathOf = (fields: Fields, name: string): string => {
+  const path = textOf(fields, name)
+  if (!isAbsolute(path)) throw new Error(`${name} is no absolute path`)
+  return path
+}
+
+const PORTS = 65_535
+const IDS = 2 ** 32 - 2
+const DAY_MILLIS = 86_400_000
+
+const decodeWay = (value: unknown): Way => {
+  const fields = fieldsOf(value, "a way")
+  const name = textOf(fields, "name")
+  if (!/^[a-z][a-z\d-]{0,31}$/u.test(name)) throw new Error("name of a way is none")
+  return { name, port: countOf(fields, "port", PORTS) }
+}
+
+/** Throws with what is wrong, which never quotes the key. */
+export const decode = (value: unknown): Settings => {
+  const fields = fieldsOf(value, "the settings")
+  const listen = fieldsOf(fields["listen"], "listen")
+  const identity = fieldsOf(fields["identity"], "identity")
+  const user = fields["user"] === undefined ? undefined : fieldsOf(fields["user"], "user")
+  const ways = fields["ways"] ?? []
+  if (!Array.isArray(ways) || ways.length > 16) throw new Error("ways is no list of at most 16")
+  return {
+    listen: { host: textOf(listen, "host"), port: countOf(listen, "port", PORTS) },
+    tree: pathOf(fields, "tree"),
+    state: pathOf(fields, "state"),
+    identity: {
+      privateKey: textOf(identity, "privateKey"),
+      certificate: textOf(identity, "certificate"),
+      peer: textOf(identity, "peer")
+    },
+    user: user && { uid: countOf(user, "uid", IDS), gid: countOf(user, "gid", IDS) },
+    ways: ways.map(decodeWay),
+    silenceMillis: countOf(fields, "silenceMillis", DAY_MILLIS, DEFAULT_SILENCE_MILLIS),
+    beatMillis: countOf(fields, "beatMillis", DAY_MILLIS, DEFAULT_BEAT_MILLIS)
+  }
+}
+
+/** Reads them from a file of mode 0600 or 0400, or through a descriptor (`/dev/fd/3`). Throws with what is wrong. */
+export const read = (path: string): Settings => {
+  const fd = openSync(path, "r")
+  try {
+    const stats = fstatSync(fd)
+    if (stats.isFile() && (stats.mode & 0o077) !== 0) throw new Error("others may read the settings: their mode has to be 0600")
+    const text = readFileSync(fd, "utf8")
+    let value: unknown
+    try {
+      value = JSON.parse(text)
+    } catch {
+      // The parser's own words quote what it read.
+      throw new Error("the settings are no JSON")
+    }
+    return decode(value)
+  } finally {
+    closeSync(fd)
+  }
+}

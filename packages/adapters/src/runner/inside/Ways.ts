@@ -1,0 +1,50 @@
+/**
+ * Ways out of a machine without a network: ports of its loopback interface whose connections go through the worker, as channels of
+ * kind `dial`. Where each way leads, the worker alone knows.
+ */
+import { once } from "node:events"
+import { createServer, type Server, type Socket } from "node:net"
+import type { Channel, Channels } from "../Channels.ts"
+import { writer } from "./Writing.ts"
+
+export interface Way {
+  /** What the worker knows it by. */
+  readonly name: string
+  /** On 127.0.0.1. */
+  readonly port: number
+}
+
+/** Connections of one way at once, those that wait for a channel too; more are closed. */
+const MOST_CONNECTIONS = 128
+
+const toWorker = async (socket: Socket, channel: Channel) => {
+  for await (const bytes of socket) await channel.write(bytes)
+  channel.end()
+}
+
+const fromWorker = async (socket: Socket, channel: Channel) => {
+  const write = writer(socket)
+  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) await write(bytes)
+  socket.end()
+}
+
+const carry = async (socket: Socket, name: string, channels: Channels) => {
+  const channel = await channels.open("dial", { way: name })
+  void channel.wasReset.then(() => socket.destroy())
+  socket.once("close", () => channel.reset({ code: "closed", message: "its connection was closed" }))
+  await Promise.all([toWorker(socket, channel), fromWorker(socket, channel)])
+}
+
+/** Opens the port. `channels` are those of the session there is; without one, connections are closed. */
+export const open = async ({ name, port }: Way, channels: () => Channels | undefined): Promise<Server> => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => {})
+    const there = channels()
+    if (there === undefined) socket.destroy()
+    else void carry(socket, name, there).catch(() => socket.destroy())
+  })
+  server.maxConnections = MOST_CONNECTIONS
+  server.listen({ host: "127.0.0.1", port })
+  await once(server, "listening")
+  return server
+}

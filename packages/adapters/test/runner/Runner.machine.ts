@@ -1,0 +1,152 @@
+/** A worker and a runner in two network namespaces, and a link between them that loses, delays and reorders packets, or is down. */
+import { assert, describe, it } from "@effect/vitest"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Effect, Stream } from "effect"
+import { execFileSync } from "node:child_process"
+import { chmodSync, readFileSync } from "node:fs"
+import path from "node:path"
+import * as Fixture from "./Fixture.ts"
+import { dial, shell } from "./Fixture.ts"
+
+const { eventually } = SandboxHostContract
+
+const ip = (...args: ReadonlyArray<string>) => void execFileSync("ip", args, { stdio: "pipe" })
+
+const ADDRESS = "10.233.0.2"
+
+/** Two ends of a cable: `here` is in this namespace, the other in that of `name`. */
+const cable = Effect.acquireRelease(
+  Effect.sync(() => {
+    const number = process.pid % 10_000
+    const [name, here, there] = [`slipway-runner-${process.pid}`, `sr${number}a`, `sr${number}b`]
+    ip("netns", "add", name)
+    ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
+    ip("addr", "add", "10.233.0.1/30", "dev", here)
+    ip("link", "set", here, "up")
+    ip("-n", name, "addr", "add", `${ADDRESS}/30`, "dev", there)
+    ip("-n", name, "link", "set", there, "up")
+    ip("-n", name, "link", "set", "lo", "up")
+    return { name, here, there }
+  }),
+  ({ here, name }) =>
+    Effect.sync(() => {
+      // The namespace goes with its last process, the cable now.
+      ip("link", "delete", here)
+      ip("netns", "delete", name)
+    })
+)
+
+const attempt = (action: () => void): string | undefined => {
+  try {
+    action()
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message.split("\n").at(-2) ?? error.message : String(error)
+  }
+}
+
+const noNamespaces = process.getuid?.() === 0
+  ? attempt(() => {
+    const name = `slipway-probe-${process.pid}`
+    ip("netns", "add", name)
+    ip("netns", "delete", name)
+  })
+  : "not root"
+
+const BAD_LINE = ["delay", "20ms", "15ms", "reorder", "25%", "50%", "loss", "5%", "duplicate", "2%"]
+
+const netem = (namespace: string, device: string) =>
+  execFileSync("ip", ["netns", "exec", namespace, "tc", "qdisc", "add", "dev", device, "root", "netem", ...BAD_LINE], { stdio: "pipe" })
+
+const noNetem = noNamespaces ?? attempt(() => {
+  const name = `slipway-probe-${process.pid}`
+  ip("netns", "add", name)
+  try {
+    netem(name, "lo")
+  } finally {
+    ip("netns", "delete", name)
+  }
+})
+
+const because = (reason: string | undefined) => reason === undefined ? "" : ` (not here: ${reason.trim()})`
+
+/** Whether this namespace has a connection to the runner that TCP believes in. */
+const isConnected = (port: number): boolean => {
+  const address = Buffer.from(ADDRESS.split(".").map(Number)).reverse().toString("hex").toUpperCase()
+  const remote = `${address}:${port.toString(16).toUpperCase().padStart(4, "0")}`
+  return readFileSync("/proc/net/tcp", "utf8").split("\n").some((line) => line.includes(` ${remote} 01 `))
+}
+
+const ECHO = "while read line; do echo \"$line\" >> \"$KEPT\"; echo \"got $line\"; done; echo over"
+
+/** Has a process repeat so many lines, three of them under way at a time, and looks that each came once and in order. */
+const talk = Effect.fnUntraced(function*(lines: number, between: (heard: number, port: number, here: string) => Effect.Effect<void>) {
+  const { here, name } = yield* cable
+  const made = yield* Fixture.folders
+  const settings = { ...made.settings, listen: { host: ADDRESS, port: 0 }, beatMillis: 100 }
+  const { told } = yield* Fixture.launch({ ...made, settings }, ["ip", "netns", "exec", name])
+  const kept = path.join(made.folder, "kept")
+  const connection = yield* dial({ ...made, ...told }, { beat: "100 millis", silence: "1 second", patience: "60 seconds" })
+  const { endInput, exited, stdout, write } = yield* connection.spawn(shell(ECHO, { KEPT: kept }))
+  let asked = 0
+  let heard = 0
+  const next = Effect.suspend(() => asked === lines ? endInput : write(Buffer.from(`line ${asked++}\n`)))
+  yield* Effect.repeat(next, { times: 2 })
+  const said = yield* stdout.pipe(
+    Stream.decodeText,
+    Stream.splitLines,
+    Stream.tap(() => Effect.andThen(between(++heard, told.port, here), next)),
+    Stream.runCollect
+  )
+  const all = Array.from({ length: lines }, (_, i) => `line ${i}`)
+  assert.deepStrictEqual(said, [...all.map((line) => `got ${line}`), "over"])
+  assert.deepStrictEqual(yield* exited, { code: 0, signal: null })
+  assert.strictEqual(readFileSync(kept, "utf8"), all.map((line) => `${line}\n`).join(""))
+}, Effect.scoped)
+
+describe("a worker and a runner in two network namespaces", () => {
+  it.live.skipIf(noNamespaces !== undefined)(
+    `lose nothing and run nothing twice while the link goes down and up${because(noNamespaces)}`,
+    () =>
+      talk(12, (heard, port, here) =>
+        heard % 4 !== 2 ? Effect.void : Effect.gen(function*() {
+          ip("link", "set", here, "down")
+          // Until the worker has given that connection up: what comes next comes over another one.
+          yield* eventually(Effect.sync(() => isConnected(port)), (connected) => !connected, "60 seconds")
+          ip("link", "set", here, "up")
+        }))
+  )
+
+  it.live.skipIf(noNamespaces !== undefined)(
+    `go on over a link that was down too shortly to be noticed${because(noNamespaces)}`,
+    () =>
+      talk(30, (_, __, here) =>
+        Effect.sync(() => {
+          ip("link", "set", here, "down")
+          ip("link", "set", here, "up")
+        }))
+  )
+
+  it.live.skipIf(noNamespaces !== undefined)(
+    `a process is who the settings say, and reads nothing of the runner's${because(noNamespaces)}`,
+    () =>
+      Effect.gen(function*() {
+        const made = yield* Fixture.folders
+        chmodSync(made.folder, 0o711)
+        const { told } = yield* Fixture.launch({ ...made, settings: { ...made.settings, user: { uid: 65_534, gid: 65_534 } } })
+        const connection = yield* dial({ ...made, ...told })
+        const script = "id -u; id -G; cat ../settings.json ../state/fence || echo nothing; kill -0 $PPID || echo neither"
+        const { stdout } = yield* connection.spawn(shell(script))
+        assert.deepStrictEqual((yield* Fixture.textOf(stdout)).split("\n"), ["65534", "65534", "nothing", "neither", ""])
+      })
+  )
+
+  it.live.skipIf(noNetem !== undefined)(
+    `lose nothing over a link that delays, reorders, loses and repeats packets${because(noNetem)}`,
+    () =>
+      talk(200, (heard, _, here) =>
+        heard === 1
+          ? Effect.sync(() => void execFileSync("tc", ["qdisc", "add", "dev", here, "root", "netem", ...BAD_LINE], { stdio: "pipe" }))
+          : Effect.void)
+  )
+})
