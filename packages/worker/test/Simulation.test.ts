@@ -224,7 +224,8 @@ const forgetful: Plant = {
         return Leases.of({
           ...leases,
           rest: (lease) =>
-            Effect.flatMap(leases.rest(lease), (rested) => {
+            // It takes its time, in which something may come.
+            Effect.flatMap(Effect.delay(leases.rest(lease), "100 millis"), (rested) => {
               if (rested) return Effect.succeed(true)
               forgotten.add(lease.sandboxId)
               return Effect.as(leases.release(lease), true)
@@ -365,7 +366,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a fork that keeps what its origin published", "a fork has published nothing yet", trees((trees) => ({
     restore: (id, content, sources) => trees.restore(id, content, sources)
   }))],
-  ["a message that is forgotten while the lease is given back", "whoever waits longest is given first, and grants take turns", forgetful],
+  ["a message that is forgotten while the lease is given back", "everything settles", forgetful],
   ["a queue that is forgotten when another worker takes over", "what waits is swept away with its sandbox alone",
     changes((events, { waiting }, isFirst) =>
       isFirst
