@@ -100,8 +100,22 @@ export class Channels {
 
   /** Waits while as many are open as may be, or while there is no room. Rejects with `ChannelReset` when the session is over. */
   async open(kind: Kind, header: Json): Promise<Channel> {
-    while (this.#over === undefined && (this.#ours >= MOST_CHANNELS || !this.#options.hasRoom())) await this.#change()
+    for (;;) {
+      const channel = this.openNow(kind, header)
+      if (channel !== undefined) return channel
+      await this.vacancy()
+    }
+  }
+
+  /** The same in two steps, of which whoever gives up the first has opened nothing: it waits until `openNow` may have room. */
+  async vacancy(): Promise<void> {
+    if (this.#isFull()) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  }
+
+  /** `undefined`: there is no room for it. Throws `ChannelReset`. */
+  openNow(kind: Kind, header: Json): Channel | undefined {
     if (this.#over !== undefined) throw new ChannelReset(this.#over)
+    if (this.#isFull()) return undefined
     const channel = this.#nextOurs
     if (channel > LAST_CHANNEL) throw new ChannelReset({ code: "exhausted", message: "no numbers are left for channels" })
     this.#nextOurs += 2
@@ -109,6 +123,10 @@ export class Channels {
     const state = this.#make(channel, kind, () => this.#ours--)
     this.#options.send(encode({ type: "open", channel, kind, header }))
     return state
+  }
+
+  #isFull(): boolean {
+    return this.#over === undefined && (this.#ours >= MOST_CHANNELS || !this.#options.hasRoom())
   }
 
   /** A frame of the other side. Throws `Violation`. */
@@ -155,10 +173,6 @@ export class Channels {
     }
     this.#theirs++
     handler(this.#make(channel, kind, () => this.#theirs--), header)
-  }
-
-  #change(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
   #changed(): void {

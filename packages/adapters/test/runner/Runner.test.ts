@@ -6,6 +6,7 @@ import { once } from "node:events"
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import path from "node:path"
+import { MOST_CHANNELS } from "../../src/runner/Channels.ts"
 import type { WayOut } from "../../src/runner/client/WaysOut.ts"
 import * as Fixture from "./Fixture.ts"
 import { dial, shell, textOf } from "./Fixture.ts"
@@ -93,6 +94,20 @@ describe("a worker and its runner", () => {
       assert.strictEqual(refused._tag === "ProcessRefused" && refused.code, "ENOENT")
       const long = yield* Effect.flip(connection.spawn({ command: "/bin/true", args: ["x".repeat(300_000)], env: {} }))
       assert.strictEqual(long._tag === "ProcessRefused" && long.code, "E2BIG")
+    }))
+
+  it.live("who waits for a channel may give up, and the next one gets it when there is room", () =>
+    Effect.gen(function*() {
+      const connection = yield* dial(yield* Fixture.start())
+      const sleep = connection.spawn({ command: "/bin/sleep", args: ["600"], env: {} })
+      const [first] = yield* Effect.all(Array.from({ length: MOST_CHANNELS }, () => sleep), { concurrency: "unbounded" })
+      const waiting = yield* Effect.forkChild(sleep)
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(waiting)
+      const next = yield* Effect.forkChild(sleep)
+      yield* first?.signal("SIGKILL") ?? Effect.void
+      yield* first?.exited ?? Effect.void
+      assert.isTrue(isAlive((yield* Fiber.join(next)).pid))
     }))
 
   it.live("a signal reaches a process that does not read its input", () =>
@@ -297,11 +312,23 @@ describe("the fence of a lease", () => {
 })
 
 describe("the runner's program", () => {
-  it.live("keeps the fence over a restart, ends what it left behind, and forgets the session", () =>
+  it.live("keeps the highest fence over a restart", () =>
     Effect.gen(function*() {
       const made = yield* Fixture.folders
       const first = yield* Fixture.launch(made)
-      const connection = yield* dial({ ...made, ...first.told }, { fence: 7 })
+      yield* Effect.scoped(dial({ ...made, ...first.told }, { fence: 7 }))
+      first.child.kill("SIGKILL")
+      yield* Effect.promise(() => first.exited)
+      const { told } = yield* Fixture.launch(made)
+      const refused = yield* Effect.flip(dial({ ...made, ...told }, { fence: 6 }))
+      assert.deepStrictEqual(refused._tag === "RunnerRefused" && [refused.reason, refused.fence], ["fence", 7])
+    }))
+
+  it.live("ends at its next start what it left behind when it was killed, and has forgotten the session", () =>
+    Effect.gen(function*() {
+      const made = yield* Fixture.folders
+      const first = yield* Fixture.launch(made)
+      const connection = yield* dial({ ...made, ...first.told })
       const { exited, pid } = yield* connection.spawn({ command: "/bin/sleep", args: ["600"], env: {} })
       first.child.kill("SIGKILL")
       yield* Effect.promise(() => first.exited)
@@ -310,9 +337,7 @@ describe("the runner's program", () => {
       yield* Fixture.launch({ ...made, settings })
       yield* gone(pid)
       const ended = yield* Effect.flip(exited)
-      assert.deepStrictEqual(ended._tag === "RunnerRefused" && [ended.reason, ended.fence], ["session", 7])
-      const refused = yield* Effect.flip(dial({ ...made, ...first.told }, { fence: 6 }))
-      assert.strictEqual(refused._tag === "RunnerRefused" && refused.reason, "fence")
+      assert.strictEqual(ended._tag === "RunnerRefused" && ended.reason, "session")
     }))
 
   it.live("ends with all processes at SIGTERM, and with 0", () =>

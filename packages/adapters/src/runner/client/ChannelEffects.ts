@@ -21,18 +21,24 @@ const reasonOf = (error: unknown): Reason => {
 const failing = <E>(link: Link, reason: Reason, otherwise: (reason: Reason) => E): Effect.Effect<never, E | RunnerError> =>
   link.peer.isOver ? link.ended : Effect.fail(otherwise(reason))
 
-/** Reset when the scope closes, which is nothing where it came to its end. */
+/** Waits for room. Reset when the scope closes, which is nothing where it came to its end. */
 export const open = <E>(link: Link, kind: Kind, header: Json, otherwise: (reason: Reason) => E): Effect.Effect<
   Channel,
   E | RunnerError,
   Scope.Scope
-> =>
-  Effect.acquireRelease(
-    Effect.tryPromise({ try: () => link.peer.channels.open(kind, header), catch: reasonOf }).pipe(
+> => {
+  const { channels } = link.peer
+  const opened = Effect.acquireRelease(
+    Effect.try({ try: () => channels.openNow(kind, header), catch: reasonOf }).pipe(
       Effect.catch((reason) => failing(link, reason, otherwise))
     ),
-    (channel) => Effect.sync(() => channel.reset({ code: "released", message: "nobody waits for it" }))
+    (channel) => Effect.sync(() => channel?.reset({ code: "released", message: "nobody waits for it" }))
   )
+  return Effect.flatMap(
+    Effect.promise(() => channels.vacancy()),
+    () => Effect.flatMap(opened, (channel) => channel === undefined ? open(link, kind, header, otherwise) : Effect.succeed(channel))
+  )
+}
 
 /** All that comes until its end, where what was not read yet stays for the next reader. */
 export const bytesOf = <E>(link: Link, channel: Channel, otherwise: (reason: Reason) => E): Stream.Stream<Uint8Array, E | RunnerError> => {
