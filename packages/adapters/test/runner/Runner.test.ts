@@ -132,8 +132,11 @@ describe("a worker and its runner", () => {
 
   it.live("the exit is told though somebody outside of the group holds the output open", () =>
     Effect.gen(function*() {
-      const connection = yield* dial(yield* Fixture.start())
-      const { exited, stdout } = yield* connection.spawn(shell("setsid sleep 600 & echo $!; exit 3"))
+      const place = yield* Fixture.start()
+      const connection = yield* dial(place)
+      // The first one leaves when the other has left its group.
+      const script = "setsid sh -c 'echo $$; : > \"$LEFT\"; exec sleep 600' & until [ -e \"$LEFT\" ]; do sleep 0.01; done; exit 3"
+      const { exited, stdout } = yield* connection.spawn(shell(script, { LEFT: path.join(place.folder, "left") }))
       const left = Number(yield* textOf(stdout))
       assert.deepStrictEqual(yield* exited, { code: 3, signal: null })
       assert.isTrue(isAlive(left))
