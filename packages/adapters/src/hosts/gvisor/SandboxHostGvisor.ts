@@ -45,8 +45,16 @@ const OWN_THREADS = 256
 const isPassing = (complaint: string) =>
   /temporarily unavailable|annot allocate memory|too many open files|no space left|failed to create new OS thread/iu.test(complaint)
 
-/** Becomes `runsc`; the rest are its arguments. */
+/**
+ * Arguments: our number, then what it becomes. It ends with whoever started it, which is us or a process of ours: unless that had ended
+ * before it could ask for it, when it is somebody else's by now.
+ */
 const SCRIPT = `
+worker=$1; shift
+if [ "$PPID" != "$worker" ]; then
+  while read -r name value && [ "$name" != PPid: ]; do :; done < "/proc/$PPID/status"
+  [ "$value" = "$worker" ] || exit 125
+fi
 exec nice -n 5 "$@"
 `
 
@@ -138,6 +146,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         strays,
         unshare: tools.unshare
       }),
+      `${process.pid}`,
       ...(processors === null ? [] : [tools.taskset, "--cpu-list", processors]),
       ...[tools.runsc, "--root", join(bundle, "state"), `--platform=${platform}`, "--network=none", "--host-uds=open", "--overlay2=none"],
       // Its group is ours to make.
