@@ -46,12 +46,15 @@ const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restorin
   )
 })
 
-/** Whether its trees are here, with all that its checkpoint has. What no checkpoint has is worth more than what a loss of power tore. */
+/**
+ * Whether its trees are here, and whole. What neither a checkpoint nor its source has is gone on with as it is: it is worth more than
+ * what a loss of power took.
+ */
 export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
   const trees = yield* WorkingTrees
   if (!(yield* trees.has(held.id))) return false
   const { sandbox } = yield* held.view
-  return sandbox.checkpoint === 0 || isUnsaved(sandbox) || (yield* trees.isWhole(held.id))
+  return isUnsaved(sandbox) || (yield* trees.isWhole(held.id))
 })
 
 /**

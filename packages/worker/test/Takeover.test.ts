@@ -379,6 +379,23 @@ scenario("what no checkpoint has stays as a loss of power left it, and is saved"
     assert.deepStrictEqual(yield* eventsOf(id, "sandbox.restored"), [])
   }))
 
+scenario(
+  "the files of a first turn that a loss of power broke off stay: there is nothing else to go on from",
+  (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const { id } = yield* running(world)
+      const { work } = world.machine("machine")
+      first.network = "hang"
+      work.set(id, "half of it")
+      world.torn.add(id)
+      yield* pass("40 seconds")
+      yield* startWorker(world)
+      yield* until(id, ({ checkpoint }) => checkpoint === 1)
+      assert.deepStrictEqual([work.get(id), (yield* find(id)).status], ["half of it", "running"])
+    })
+)
+
 scenario("a boot that a loss of power broke off has its repositories checked out anew", (world) =>
   Effect.gen(function*() {
     world.opening = yield* Deferred.make<void>()

@@ -25,7 +25,7 @@ IsolatedHosts.suite("bubblewrap", {
   absent,
   hostIn,
   layer: (allow, options = {}) => layer(options, allow),
-  worker: fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)),
+  kind: "bubblewrap",
   // The worker, bubblewrap twice, and the shell.
   around: 4,
   kept: ["filter.bpf"]
@@ -42,7 +42,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const worker = spawn(
         "/bin/bash",
         ["-c", "exec 7</dev/null 40</dev/null; exec \"$0\" \"$@\"", process.execPath,
-          fileURLToPath(new URL("./bubblewrap.worker.ts", import.meta.url)), folder, workspace, sandboxId, script],
+          fileURLToPath(new URL("./worker.ts", import.meta.url)), "bubblewrap", folder, workspace, sandboxId, script],
         { stdio: ["ignore", "ignore", "inherit"] }
       )
       yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))

@@ -7,7 +7,6 @@ import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { Effect } from "effect"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { connect } from "../../src/hosts/docker/Daemon.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, optionsIn, socket } from "./docker.fixture.ts"
@@ -19,7 +18,7 @@ IsolatedHosts.suite("Docker", {
   absent,
   hostIn,
   layer: (allow, options = {}) => layer(options, allow),
-  worker: fileURLToPath(new URL("./docker.worker.ts", import.meta.url)),
+  kind: "docker",
   // The worker, the container's first process, and the shell.
   around: 3,
   kept: []

@@ -5,7 +5,6 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer } from "effect"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { freshId, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, running } from "./gvisor.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
@@ -16,7 +15,7 @@ IsolatedHosts.suite("gVisor", {
   absent,
   hostIn,
   layer: (allow, options = {}) => layer(options, allow),
-  worker: fileURLToPath(new URL("./gvisor.worker.ts", import.meta.url)),
+  kind: "gvisor",
   // The worker and the shell: `runsc` is told no command line.
   around: 2,
   kept: [],

@@ -11,6 +11,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { createServer } from "node:http"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import type * as IsolatedHost from "../../src/hosts/box/IsolatedHost.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { running as runningOnMachine, temporaryFolder } from "./Machine.ts"
@@ -40,8 +41,8 @@ export interface Fixture {
     allow?: Egress.Options,
     options?: Pick<IsolatedHost.Options, "limits" | "toolchains">
   ): Layer.Layer<SandboxHost | Egress.Egress, unknown>
-  /** A program that starts a script in a box and waits: node WORKER FOLDER WORKSPACE ID SCRIPT */
-  readonly worker: string
+  /** What its fixture is called, for `worker.ts`. */
+  readonly kind: "bubblewrap" | "docker" | "gvisor"
   /** Processes of the machine that have the script in their command line, beside those that the script starts. */
   readonly around: number
   /** What a service keeps in its folder without sandboxes. */
@@ -54,7 +55,7 @@ export interface Fixture {
 
 export const suite = (
   name: string,
-  { absent, around, hostIn, kept, layer, namesProcessors = true, running = runningOnMachine, worker: program }: Fixture
+  { absent, around, hostIn, kept, kind, layer, namesProcessors = true, running = runningOnMachine }: Fixture
 ) =>
   describe.skipIf(absent !== undefined)(`boxes (${name})${absent === undefined ? "" : ` (${absent})`}`, () => {
     for (const trouble of SmallDisk.isPossible ? SmallDisk.TROUBLES : []) {
@@ -89,7 +90,8 @@ export const suite = (
         const worker = spawn(
           process.execPath,
           [
-            program,
+            fileURLToPath(new URL("./worker.ts", import.meta.url)),
+            kind,
             folder,
             workspace,
             id,

@@ -7,7 +7,7 @@
  *     <directory>/<sandbox id>/…         see `box/SandboxFolder`
  *     <directory>/<sandbox id>/launch    what a starting box is told, removed when it has read it
  */
-import { type BoxProcess, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
@@ -25,6 +25,7 @@ import * as Processes from "../box/Processes.ts"
 import { ofUser } from "../box/ProcessesOfUser.ts"
 import * as Relay from "../box/Relay.ts"
 import type { SandboxFolder } from "../box/SandboxFolder.ts"
+import { untilMade } from "../box/UntilMade.ts"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as ImageName from "../ImageName.ts"
 import * as Arguments from "./Arguments.ts"
@@ -40,43 +41,21 @@ const MARK = "SANDBOX_MARK"
 /** Of killed processes. A sandbox is to be over two seconds after it was told so. */
 const KILL_WITHIN = "2 seconds"
 
-/** How long bubblewrap may take to say that a box is made, on however busy a machine. */
-const START_WITHIN_MILLIS = 30_000
-
 /** Kernel limits that pass, in bubblewrap's words. */
 const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocate memory|Too many open files|No space left/u.test(complaint)
 
 const Info = Schema.fromJsonString(Schema.Struct({ "child-pid": Schema.Int }))
 const decodeInfo = Schema.decodeUnknownOption(Info)
 
-/** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. Fails when it ends without. */
-const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, infoFile: string) {
-  const look = Effect.map(
+/** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. */
+const saidIn = (infoFile: string) =>
+  Effect.map(
     Effect.promise(() => readFile(infoFile, "utf8").catch(() => "")),
-    (text) => Option.map(decodeInfo(text), (info) => Processes.first(info["child-pid"]) ?? null)
-  )
-  const made = Effect.gen(function*() {
-    for (let waited = 0; waited < START_WITHIN_MILLIS; waited += 2) {
-      const first = yield* look
-      if (first._tag === "Some") return first.value
-      yield* Effect.sleep(2)
+    (text) => {
+      const info = decodeInfo(text)
+      return Option.isNone(info) ? undefined : Processes.first(info.value["child-pid"]) ?? null
     }
-    return yield* new HostError({ operation: "spawn", detail: "The box was not made in time.", retryable: true })
-  })
-  const ended = Effect.gen(function*() {
-    yield* boxed.exited
-    // It may have been quicker than the look.
-    const first = yield* look
-    if (first._tag === "Some") return first.value
-    const complaint = (yield* boxed.stderrTail).trim()
-    return yield* new HostError({
-      operation: "spawn",
-      detail: `The box could not be made: ${complaint.slice(-300) || "bubblewrap says nothing of it"}.`,
-      retryable: isPassing(complaint)
-    })
-  })
-  return yield* Effect.raceFirst(made, ended)
-})
+  )
 
 const launchFolderOf = (folder: SandboxFolder): string => join(folder.path, "launch")
 
@@ -129,7 +108,9 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
           cwd: "/",
           env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
         })
-        const first = yield* untilMade(process, infoFile).pipe(Effect.onError(() => release))
+        const first = yield* untilMade(process, { look: saidIn(infoFile), program: "bubblewrap", isPassing }).pipe(
+          Effect.onError(() => release)
+        )
         const end = Effect.gen(function*() {
           // The first process takes all others of its namespace with it, and is gone when they are.
           const left = yield* Processes.killAll(() => first !== null && Processes.isRunning(first) ? [first.pid] : [], KILL_WITHIN)

@@ -6,7 +6,7 @@
  *     <directory>/<sandbox id>/…                   see `box/SandboxFolder`
  *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one is made of (`Bundle`), and what `runsc` notes of it
  */
-import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
@@ -22,6 +22,7 @@ import type * as Ownership from "../box/Ownership.ts"
 import * as Processes from "../box/Processes.ts"
 import { ofUser } from "../box/ProcessesOfUser.ts"
 import * as Relay from "../box/Relay.ts"
+import { untilMade } from "../box/UntilMade.ts"
 import { attempt, reason } from "../HostAttempt.ts"
 import * as ImageName from "../ImageName.ts"
 import * as Bundle from "./Bundle.ts"
@@ -34,9 +35,6 @@ const MARK = "SANDBOX_MARK"
 
 /** Of killed processes. A sandbox is to be over two seconds after it was told so. */
 const KILL_WITHIN = "2 seconds"
-
-/** How long `runsc` may take to say that a container is made, on however busy a machine. */
-const START_WITHIN_MILLIS = 30_000
 
 /** Room for threads of gVisor itself, which takes some 50 for a container (2026-11): for five of them. They are not the sandbox's. */
 const OWN_THREADS = 256
@@ -72,34 +70,12 @@ const childrenOf = (pid: number): ReadonlyArray<number> => {
   }
 }
 
-/** Waits for `runsc` to write the number of the container's kernel. Fails when it ends without. */
-const untilMade = Effect.fnUntraced(function*(boxed: BoxProcess, pidFile: string) {
-  const look = Effect.map(
+/** The number of the container's kernel, when `runsc` has written it. */
+const saidIn = (pidFile: string) =>
+  Effect.map(
     Effect.promise(() => readFile(pidFile, "utf8").catch(() => "")),
     (text) => /^\d+$/u.test(text.trim()) ? Number(text) : undefined
   )
-  const made = Effect.gen(function*() {
-    for (let waited = 0; waited < START_WITHIN_MILLIS; waited += 2) {
-      const pid = yield* look
-      if (pid !== undefined) return pid
-      yield* Effect.sleep(2)
-    }
-    return yield* new HostError({ operation: "spawn", detail: "The box was not made in time.", retryable: true })
-  })
-  const ended = Effect.gen(function*() {
-    yield* boxed.exited
-    // It may have been quicker than the look.
-    const pid = yield* look
-    if (pid !== undefined) return pid
-    const complaint = (yield* boxed.stderrTail).trim()
-    return yield* new HostError({
-      operation: "spawn",
-      detail: `The box could not be made: ${complaint.slice(-300) || "runsc says nothing of it"}.`,
-      retryable: isPassing(complaint)
-    })
-  })
-  return yield* Effect.raceFirst(made, ended)
-})
 
 /** The host without its probe, which looks at it. */
 export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
@@ -165,7 +141,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         cwd: "/",
         env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
       })
-      const kernel = yield* untilMade(process, pidFile).pipe(Effect.onError(() => release))
+      const kernel = yield* untilMade(process, { look: saidIn(pidFile), program: "runsc", isPassing }).pipe(Effect.onError(() => release))
       const parts = childrenOf(process.pid).flatMap((pid) => Processes.first(pid) ?? [])
       const end = Effect.gen(function*() {
         yield* release

@@ -1,14 +1,15 @@
 /**
- * A worker that starts something in a box and is then killed by the test.
- * node bubblewrap.worker.ts FOLDER WORKSPACE ID SCRIPT
+ * A worker that starts something in a box and is then killed by the test. KIND: whose boxes, as their fixture is called.
+ * node worker.ts KIND FOLDER WORKSPACE ID SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer } from "effect"
-import { hostIn } from "./bubblewrap.fixture.ts"
+import type { Fixture } from "./isolated.ts"
 
-const [folder = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
+const [kind = "", folder = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
+const { hostIn }: Pick<Fixture, "hostIn"> = await import(`./${kind}.fixture.ts`)
 
 Effect.gen(function*() {
   const host = yield* SandboxHost
