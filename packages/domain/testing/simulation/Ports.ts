@@ -265,11 +265,16 @@ export const treesOf = (
       Effect.contextWith((context: Context.Context<R>) =>
         call(
           `restore ${id}`,
-          Effect.tap(
-            Effect.provideContext(trees.restore(id, content, sources, options), context),
-            () => options?.forget === undefined ? Effect.void : witness.startsUnpublished(id, sources, trees)
+          Effect.acquireUseRelease(
+            Effect.sync(() => witness.trees.replaces(id, disk, true)),
+            () =>
+              Effect.tap(
+                Effect.provideContext(trees.restore(id, content, sources, options), context),
+                () => options?.forget === undefined ? Effect.void : witness.startsUnpublished(id, sources, trees)
+              ),
+            () => Effect.sync(() => witness.trees.replaces(id, disk, false))
           ),
-          { error: unsaved }
+          { error: unsaved, isOwn: true }
         )
       ),
     has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),

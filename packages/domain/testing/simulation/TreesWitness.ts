@@ -28,7 +28,7 @@ interface Known {
   disk: Disk | null
   /** The disk of the worker that has the lease. */
   holder: Disk | null
-  /** Whether the worker was told that its machine has them. */
+  /** Whether the worker was told that its machine has them, and it does. */
   stays: boolean
   /** A turn that an agent was at has ended, and no checkpoint was recorded since, nor why there is none. */
   owes: boolean
@@ -42,6 +42,8 @@ interface Known {
   readonly puts: Map<string, Files>
   /** What a process read last. */
   readonly reads: Map<Process, Files>
+  /** Where a restore goes on, or ended with its process: there are no trees. */
+  readonly replaced: Set<Disk>
 }
 
 export class TreesWitness {
@@ -65,8 +67,15 @@ export class TreesWitness {
   leased(id: SandboxId, disk: Disk | null, stays: boolean): void {
     const known = this.#known.get(id)
     if (known === undefined) return
-    known.stays = stays
+    known.stays = stays && (disk === null || !known.replaced.has(disk))
     known.holder = disk
+  }
+
+  /** Trees on this disk are replaced, or no longer: whatever came of it, they are there. */
+  replaces(id: SandboxId, disk: Disk, isReplaced: boolean): void {
+    const replaced = this.#known.get(id)?.replaced
+    if (isReplaced) replaced?.add(disk)
+    else replaced?.delete(disk)
   }
 
   /** An agent that this process gave a prompt works on it, or has stopped. */
@@ -242,7 +251,8 @@ export class TreesWitness {
       alone: false,
       checkpoints: new Map(),
       puts: new Map(),
-      reads: new Map()
+      reads: new Map(),
+      replaced: new Set()
     }
   }
 

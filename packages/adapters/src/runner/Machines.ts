@@ -1,0 +1,51 @@
+/**
+ * Where the machines of sandboxes come from, each with a runner as its first process. One implementation for each kind of capacity: a
+ * program of the operator's, pods of Kubernetes. Which worker may use a machine is settled by its runner, by the fence of a lease, and
+ * by nobody else.
+ */
+import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Context, type Effect } from "effect"
+import type { Identity } from "./Identity.ts"
+import type { Way } from "./inside/Ways.ts"
+
+/** Where the runner of a machine listens. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** A machine as it is to be. */
+export interface Order {
+  readonly sandboxId: SandboxId
+  /** Of the lease it is made under: for labels, so that whoever looks at a machine knows how old it is. */
+  readonly fence: number
+  /** The runner's. A secret: it gets to the machine through a file or a descriptor that nobody else there reads. */
+  readonly identity: Identity
+  readonly ways: ReadonlyArray<Way>
+}
+
+/** The same in every machine. Folders are the sandbox user's, but for the runner's own state. */
+export const PLACES = {
+  /** Where the trees are, a folder for each repository: what the runner calls its tree. */
+  workspace: "/workspace",
+  home: "/home/agent",
+  /** Repositories that the worker put there for its own git in the box. Whoever runs in the box may have written to them. */
+  repositories: "/repositories",
+  /** The runner's own. */
+  state: "/var/lib/slipway-runner"
+} as const
+
+/** Every call is safe to repeat. Those about one sandbox are not made at once. */
+export class Machines extends Context.Service<Machines, {
+  readonly isolation: "runner" | "kubernetes"
+  /**
+   * Makes the sandbox's machine, or returns the one that is there. Answers once its runner can be dialled, or when that takes too
+   * long. One that was made for another certificate is removed first, with all that is in it: nothing that an earlier one left is adopted.
+   */
+  ensure(order: Order): Effect.Effect<Address, HostError>
+  /** Ends the machine with all that is in it. One that is not there is fine. */
+  remove(sandboxId: SandboxId): Effect.Effect<void, HostError>
+  /** Sandboxes of this installation with a machine that this worker's machine made. */
+  readonly list: Effect.Effect<ReadonlyArray<SandboxId>, HostError>
+}>()("@slipway/adapters/Machines") {}

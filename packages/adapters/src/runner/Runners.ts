@@ -1,0 +1,15 @@
+/** The runners of this worker's sandboxes: what is done in a machine goes through one connection that all share who need it. */
+import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Context, type Effect, type Scope } from "effect"
+import type { RunnerConnection } from "./client/RunnerClient.ts"
+
+export class Runners extends Context.Service<Runners, {
+  /**
+   * The connection to the sandbox's runner, opened when nobody has one: under the newest fence that this worker knows. It stays for as
+   * long as somebody needs it. Fails where the sandbox has no machine (`retryable: false`), or it cannot be reached.
+   */
+  connection(sandboxId: SandboxId): Effect.Effect<RunnerConnection, HostError, Scope.Scope>
+  /** Whether this worker knows a machine of the sandbox. It may be gone. */
+  has(sandboxId: SandboxId): Effect.Effect<boolean>
+}>()("@slipway/adapters/Runners") {}
