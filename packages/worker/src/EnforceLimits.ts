@@ -24,6 +24,8 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
     Effect.gen(function*() {
       for (;;) {
         const { ids, now } = yield* find
+        // The store's clock was set since this process looked at it: that may have been a mistake, and ends are for good.
+        if (skewProblem(Math.abs(DateTime.toEpochMillis(yield* DateTime.now) - DateTime.toEpochMillis(now))) !== null) return
         yield* Effect.forEach(ids, (id) =>
           store.change(id, "policy", (sandbox) =>
             decide(sandbox, { _tag: command }, { limits, now }), now).pipe(

@@ -36,3 +36,20 @@ scenario("a worker whose clock is wrong ends nothing; another one applies the li
     yield* pass("1 second")
     yield* until(id, ({ status }) => status === "succeeded")
   }))
+
+scenario(
+  "a worker ends nothing by a clock of the store that was set since it looked, and goes on once it has looked again",
+  (world) =>
+    Effect.gen(function*() {
+      const process = yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      yield* agent.end({ state: "succeeded" })
+      yield* settle
+      process.skewMillis = -HOUR
+      yield* pass("31 minutes")
+      assert.strictEqual((yield* find(id)).status, "running")
+      process.skewMillis = 0
+      yield* pass("1 second")
+      yield* until(id, ({ status }) => status === "succeeded")
+    })
+)

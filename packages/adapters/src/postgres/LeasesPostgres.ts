@@ -25,6 +25,9 @@ export const layer = Layer.effect(
 
     const columns = sql.literal(COLUMNS)
 
+    /** One that was given back is nobody's, also where the database's clock went back since. */
+    const isHeld = sql.literal("(s.worker IS NOT NULL AND s.lease_until > now())")
+
     /** In the past at once: storing it rounds to the millisecond, and could round up. */
     const justNow = sql.literal("date_trunc('milliseconds', now())")
 
@@ -34,7 +37,7 @@ export const layer = Layer.effect(
         const isGivenUp = sql.literal(`(
           (s.drained OR d.at >= s.lease_until) AND NOT is_unsaved(s.turn, s.checkpoint, s.origin, s.owes_checkpoint, s.pinned))`)
         /** As `mayLease` says, of `sandboxes s LEFT JOIN drained_machines d`. */
-        const isFree = sql`(s.lease_until IS NULL OR s.lease_until <= now() AND (
+        const isFree = sql`(s.lease_until IS NULL OR NOT ${isHeld} AND (
           s.machine = ${machine} OR s.status IN ('succeeded', 'failed') OR coalesce(${isGivenUp}, false)
           OR greatest(s.lease_until, s.work_since) <= now() - make_interval(secs => ${Duration.toSeconds(limits.lost)})))`
         const age = sql.literal("work_since, created_at, id")
@@ -53,7 +56,7 @@ export const layer = Layer.effect(
               SELECT *, held + count(*) FILTER (WHERE free) OVER (PARTITION BY grant_id, work ORDER BY ${age}) AS turn
               FROM (
                 SELECT s.id, s.grant_id, s.created_at, s.work, s.work_since, ${isFree} AS free,
-                  count(*) FILTER (WHERE s.lease_until > now()) OVER (PARTITION BY s.grant_id) AS held
+                  count(*) FILTER (WHERE ${isHeld}) OVER (PARTITION BY s.grant_id) AS held
                 FROM sandboxes s LEFT JOIN drained_machines d ON d.machine = s.machine WHERE s.work IN ('boot', 'turn')
               ) slotted
             ), boots AS (

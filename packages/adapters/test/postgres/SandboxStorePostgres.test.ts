@@ -3,6 +3,7 @@ import { held } from "@slipway/adapters/testing/HeldMemory"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { type CommandResult, interrupt, sendMessage } from "@slipway/domain/sandbox/Command"
+import { Leases } from "@slipway/domain/sandbox/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { turnId } from "@slipway/domain/sandbox/Turn"
@@ -68,6 +69,25 @@ it.live(
     }).pipe(Effect.provide(layer)),
   120_000
 )
+
+it.live("gives what was given back at once, though the database's clock went back by an hour since", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const leases = yield* Leases
+    const by = { worker: "a worker", machine: "a machine" }
+    const room = { slots: 100, boots: 100, errands: 100 }
+    const { sandbox } = yield* running
+    const given = Effect.map(leases.take(by, room), (taken) => taken.filter(({ lease }) => lease.sandboxId === sandbox.id))
+    const [first] = yield* given
+    assert.isDefined(first)
+    // As rows look to a clock that is behind the one they were written by.
+    const backwards = sql`UPDATE sandboxes SET lease_until = lease_until + interval '1 hour' WHERE id = ${sandbox.id}`
+    yield* backwards
+    assert.lengthOf(yield* given, 0, "it is held")
+    yield* leases.release(first.lease)
+    yield* backwards
+    assert.lengthOf(yield* given, 1)
+  }).pipe(Effect.provide(layer)), 120_000)
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
   Effect.gen(function*() {

@@ -399,7 +399,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
 /** Follows a log for ever, with connections that are cut, and holds what it gets against what was written. */
 const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Principal, id: SandboxId) {
   const { servers, trace, witness } = scene
-  const place: Reader = { id, grantId: by.grantId, cursor: chance.is(0.5) ? null : 0 }
+  const place: Reader = { id, grantId: by.grantId, cursor: chance.is(0.5) ? null : 0, expiredAt: null }
   const name = `reader-${witness.readers.push(place)}`
 
   const take = (entries: ReadonlyArray<{ readonly seq: number; readonly wire: string }>) => {
@@ -455,7 +455,7 @@ const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Pri
           if (place.cursor === null || place.cursor === 0 || place.cursor >= purged) {
             trace.breaks("a cursor expires with the events behind it", `${id}: ${place.cursor}, forgotten are ${purged}`)
           }
-          place.cursor = null
+          witness.expires(place)
           return "again"
         }))
     )

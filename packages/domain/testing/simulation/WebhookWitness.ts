@@ -8,7 +8,7 @@ import type { Endpoint, Next, Outcome } from "../../src/partner/Webhook.ts"
 import type { SignedRequest } from "../../src/partner/WebhookSender.ts"
 import { type TakenAttempt, WebhookStore } from "../../src/partner/WebhookStore.ts"
 import type { RightsWitness } from "./RightsWitness.ts"
-import type { Timeline } from "./Timeline.ts"
+import { atOnce, type Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 
 /** From one attempt to the next, in seconds. There is one attempt more than there are waits. */
@@ -101,7 +101,7 @@ export class WebhookWitness {
           Effect.tap(() => Effect.sync(() => done(known))),
           Effect.onExit(() => Effect.sync(() => void (known.changing -= 1)))
         )
-      })
+      }).pipe(atOnce)
     return WebhookStore.of({
       ...store,
       register: (endpoint, secret) =>
@@ -134,7 +134,7 @@ export class WebhookWitness {
                 recording: null
               })
             }))
-        }),
+        }).pipe(atOnce),
       remove: (key, at) => change(key.id, store.remove(key, at), (known) => void (known.isRemoved = true)),
       enable: (key, at) =>
         change(key.id, store.enable(key, at), (known) => {
@@ -155,7 +155,7 @@ export class WebhookWitness {
             ) => id)
           )
           return Effect.tap(store.take(now, limit), (taken) => Effect.sync(() => taken.forEach((one) => this.#takes(one, silenced))))
-        }),
+        }).pipe(atOnce),
       record: (taken, attempt, next, at) =>
         Effect.suspend(() => {
           const known = this.#known.get(taken.endpointId)
@@ -170,7 +170,7 @@ export class WebhookWitness {
               if (isRecorded && !recording.isDone) this.#recorded(known, next)
               if (known.recording === recording) known.recording = null
             }))
-        })
+        }).pipe(atOnce)
     })
   }
 

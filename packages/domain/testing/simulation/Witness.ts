@@ -106,6 +106,8 @@ export interface Reader {
   readonly id: SandboxId
   readonly grantId: string
   cursor: number | null
+  /** When it was told that what it wants next is forgotten; epoch milliseconds. It begins anew soon. */
+  expiredAt: number | null
 }
 
 /** How long a lease lasts; milliseconds. */
@@ -309,7 +311,7 @@ export class Witness {
             ),
             Effect.onExit(() => Effect.sync(answered))
           )
-        }),
+        }).pipe(atOnce),
       endLeases: (machine) =>
         Effect.suspend(() => {
           for (const seen of this.sandboxes.values()) if (seen.machine === machine) seen.heldUntil = 0
@@ -775,6 +777,12 @@ export class Witness {
   // -------------------------------------------------------------------------------------------------------------
   // When nothing goes wrong any more
 
+  /** A reader was told that what it wants next is forgotten. */
+  expires(reader: Reader): void {
+    reader.cursor = null
+    reader.expiredAt = this.#timeline.now
+  }
+
   /** Time limits and readers keep up once calls go through. `latest`: the newest event of each sandbox some seconds ago. */
   keepsUp(latest: ReadonlyMap<SandboxId, number>): void {
     const late = this.#timeline.now - 5_000
@@ -785,8 +793,8 @@ export class Witness {
       this.rights.keepsUp(id, creation.grantId, state.status, state.statusAt)
       this.#rule("a time limit is applied when it has come", next === null || next > late, `${id} ${JSON.stringify(table.dues)}`)
     }
-    for (const { cursor, grantId, id } of this.readers) {
-      if (this.rights.isRevoked(grantId) !== false) continue
+    for (const { cursor, expiredAt, grantId, id } of this.readers) {
+      if (this.rights.isRevoked(grantId) !== false || cursor === null && (expiredAt ?? 0) > late) continue
       const behind = latest.get(id) ?? 0
       this.#rule("a reader hears of every event within seconds", cursor !== null && cursor >= behind, `${id}: ${cursor} of ${behind}`)
     }

@@ -58,7 +58,11 @@ export const make = (url: string, key: string) => {
     event: async (id: string, type: string, n = 1) => void await events(id, type, n),
     /** How turns ended, as soon as so many have. */
     turns: async (id: string, n: number) =>
-      (await events(id, "turn.completed", n)).map(({ data, turn_id }) => ({ turnId: turn_id, state: String(data["state"]) })),
+      (await events(id, "turn.completed", n)).map(({ data, turn_id }) => ({
+        turnId: turn_id,
+        state: String(data["state"]),
+        reason: data["reason"]
+      })),
     /** What is in the file; as long as nobody can tell, it waits. */
     file: async (id: string, path: string) => {
       for (const end = Date.now() + PATIENCE_MILLIS;;) {
