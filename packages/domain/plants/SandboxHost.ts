@@ -1,10 +1,12 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
 const kills = "kills.get(sandboxId) ?? []"
+const ends = "yield* endAll(sandboxId)"
+const made = `provision: ({ sandboxId }) =>\n        Effect.gen(function*() {\n          ${ends}`
 const rest = "Effect.sync(() => void boxes.delete(sandboxId))"
 const isBelow = "path.startsWith(`${other}/`)"
 const replaced = "forget(sandboxId, (path) => isWithin(paths, path))"
-const visited = "boxOf(sandboxId, workspace, (command) => spawn(sandboxId, command))"
+const visited = "boxOf(sandboxId, (command) => spawn(sandboxId, command))"
 
 export const plants: Plants = {
   port: "SandboxHost",
@@ -14,6 +16,14 @@ export const plants: Plants = {
     ["ends the processes of all sandboxes with one", kills, "Array.from(kills.values()).flatMap((own) => Array.from(own))"],
     ["says that a process which was killed ended well", "end(null, \"SIGKILL\")", "end(0, null)"],
     ["leaves running what an earlier worker started", "yield* endAll(sandboxId)\n          left", "left"],
+    ["leaves it running when the same lease makes the box again", made, made.replace("{ sandboxId }", "{ fence, sandboxId }").replace(
+      ends,
+      `if (fence > 1) ${ends}`
+    )],
+    ["forgets the home when a newer lease makes the box again", made, made.replace("{ sandboxId }", "{ fence, sandboxId }").replace(
+      ends,
+      `${ends}\n          if (fence > 1) forget(sandboxId, () => true)`
+    )],
     ["has one home for all", "`/memory/home/${sandboxId}`", "`/memory/home`"],
     ["finds the box of a stopped sandbox", "boxes.delete(sandboxId)\n            kills", "kills"],
     ["finds the box of a sandbox at rest", rest, "Effect.void"],
@@ -39,7 +49,7 @@ export const plants: Plants = {
     ["leaves what came later", replaced, ""],
     ["makes the whole home anew", replaced, "forget(sandboxId, () => true)"],
     ["makes a box where it writes a home", replaced,
-      `boxes.set(sandboxId, boxOf(sandboxId, "", (command) => spawn(sandboxId, command)))\n${replaced}`],
+      `boxes.set(sandboxId, boxOf(sandboxId, (command) => spawn(sandboxId, command)))\n${replaced}`],
     ["does not list a home that it made", "left.add(sandboxId)\n        forget", "forget"]
   ])
 }
