@@ -283,10 +283,11 @@ export class Witness {
               Effect.sync(() => {
                 this.#lookAtAll()
                 const after = this.#claims.expected(by.machine, room, this.#timeline.now)
+                // Before what is expected of order: whoever is given what another one holds breaks that too.
+                for (const one of leased) this.#leased(by, one, asked)
                 if (expected !== null && after?.version === expected.version && this.#timeline.now === asked) {
                   this.#isGiven(by.worker, leased.map(({ sandbox }) => sandbox.id), expected.ids)
                 }
-                for (const one of leased) this.#leased(by, one, asked)
               })
             ),
             Effect.onExit(() => Effect.sync(answered))
