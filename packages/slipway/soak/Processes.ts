@@ -143,7 +143,8 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       const folder = () => path.join(home, "machines", `${name}-${machine}`)
       const log = createWriteStream(path.join(logs, `${name}.log`), { flags: "a" })
 
-      const start = async () => {
+      /** Whether it is up; it may have been killed while it started: whoever did so starts it again. */
+      const tryToStart = async () => {
         const dataDir = folder()
         mkdirSync(dataDir, { recursive: true })
         const started = spawn(file, args, {
@@ -159,8 +160,8 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
         exited = new Promise((end) =>
           started.once("exit", (code, signal) => {
             ended = true
+            if (!asked && up) ends.push(signal ?? String(code))
             up = false
-            if (!asked) ends.push(signal ?? String(code))
             children.delete(started)
             end(code)
           })
@@ -169,8 +170,15 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
         started.stdout.on("data", (chunk: Buffer) => said += chunk.toString())
         const isThere = role === "http" ? /^Slipway +http/mu : /^Slipway +worker/mu
         await until(`the start of ${name}`, START_MILLIS, () => ended || isThere.test(said))
-        // It may have been killed while it started: whoever did so starts it again.
         up = !ended
+      }
+      /** As any supervisor does: one that finds no database ends, and is started again. */
+      const start = async () => {
+        for (const end = Date.now() + START_MILLIS;;) {
+          await tryToStart()
+          if (up || asked || Date.now() > end) return
+          await sleep(1000)
+        }
       }
       const end = async (signal: NodeJS.Signals) => {
         asked = true
