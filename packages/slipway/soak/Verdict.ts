@@ -113,13 +113,16 @@ export const told = async (rows: Rows, feed: ReadonlyArray<Partner.FeedEvent>, t
   ]
 }
 
-/** Neither process nor mount nor folder of a sandbox nor lease. `machines`: the folder with those of all machines. */
+/**
+ * Neither process nor mount nor folder of a sandbox nor lease. One whose worker was lost keeps its name until another one takes it, though
+ * nothing is held any more. `machines`: the folder with those of all machines.
+ */
 export const left = async (rows: Rows, machines: string): Wrong => [
   ...Processes.processesOf(machines).map((process) => `still runs: ${process}`),
   ...Mounts.below(machines).map((mount) => `still mounted: ${mount}`),
   ...readdirSync(machines, { recursive: true, encoding: "utf8" }).filter((entry) => /(?:^|\/)c_[a-z2-9]{12}$/u.test(entry))
     .map((entry) => `still on a disk: ${entry}`),
-  ...(await rows("SELECT id FROM sandboxes WHERE worker IS NOT NULL OR lease_until > now()")).map(({ id }) => `still leased: ${String(id)}`)
+  ...(await rows("SELECT id FROM sandboxes WHERE worker IS NOT NULL AND lease_until > now()")).map(({ id }) => `still leased: ${String(id)}`)
 ]
 
 /** What a process may grow by between the second and the last third of the time: V8 collects late. Memory by whichever is more. */
