@@ -122,7 +122,9 @@ export const left = async (rows: Rows, machines: string): Wrong => [
   ...Mounts.below(machines).map((mount) => `still mounted: ${mount}`),
   ...readdirSync(machines, { recursive: true, encoding: "utf8" }).filter((entry) => /(?:^|\/)c_[a-z2-9]{12}$/u.test(entry))
     .map((entry) => `still on a disk: ${entry}`),
-  ...(await rows("SELECT id FROM sandboxes WHERE worker IS NOT NULL AND lease_until > now()")).map(({ id }) => `still leased: ${String(id)}`)
+  ...(await rows("SELECT id FROM sandboxes WHERE worker IS NOT NULL AND lease_until > now()")).map(({ id }) =>
+    `still leased: ${String(id)}`
+  )
 ]
 
 /** What a process may grow by between the second and the last third of the time: V8 collects late. Memory by whichever is more. */
