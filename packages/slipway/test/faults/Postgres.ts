@@ -4,10 +4,22 @@ import * as ServerAccount from "@slipway/adapters/internal/embedded-postgres/Ser
 import { environment, run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
-import { appendFileSync, chmodSync, chownSync, closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync
+} from "node:fs"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
 import { freePort } from "../commands/SlipwayProcess.ts"
 
 const SETTINGS = {
@@ -58,7 +70,7 @@ export interface Cluster {
   readonly process: () => ChildProcess | null
   /** Completes when it listens, which is before it takes everybody. */
   readonly start: Effect.Effect<void>
-  /** Sends a signal to the server and waits for its end: `SIGINT` is a fast shutdown; those of it that are left end after `SIGKILL`. */
+  /** Sends a signal to the server and waits for its end: `SIGINT` is a fast shutdown; all of it has ended then. */
   readonly end: (signal: "SIGINT" | "SIGKILL") => Effect.Effect<void>
   /** All its processes, the server first. */
   readonly pids: () => ReadonlyArray<number>
@@ -90,10 +102,13 @@ export const cluster = Effect.fnUntraced(function*(
   let child: ChildProcess | null = null
   let exited: Promise<void> = Promise.resolve()
   const end = (signal: "SIGINT" | "SIGKILL") =>
-    Effect.promise(() => {
+    Effect.promise(async () => {
+      const all = made.pids()
       child?.kill("SIGCONT")
       child?.kill(signal)
-      return exited
+      await exited
+      // Those that the server left behind end by themselves, and no other server takes its files before.
+      while (all.some((pid) => existsSync(`/proc/${pid}`))) await sleep(5)
     })
   yield* Effect.addFinalizer(() => end("SIGKILL"))
   const pids = () => child?.pid === undefined || child.exitCode !== null ? [] : [child.pid, ...childrenOf(child.pid)]

@@ -1,6 +1,6 @@
 /** Requests that come twice, at once, late, after a failure and after a revocation, to two processes of one service. */
 import { Effect } from "effect"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { get } from "node:http"
 import path from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
@@ -78,10 +78,11 @@ both("3 one key under two grants, and under two keys of one", {
   return { done: `created under one Idempotency-Key: ${told}`, lost }
 })
 
-/** Ends Postgres at once, as a crash does; whoever runs it starts it again. */
-const killDatabase = ({ service }: World) => {
+/** Ends Postgres at once, as a crash does, and waits for that; whoever runs it starts it again. */
+const killDatabase = async ({ service }: World) => {
   const pid = Number(readFileSync(path.join(service.home, "database/postgres/cluster/postmaster.pid"), "utf8").split("\n")[0])
   process.kill(pid, "SIGQUIT")
+  while (existsSync(`/proc/${pid}`)) await pause(5)
 }
 
 both("4 attempts that fail burn no key: 400, 401, 429, and the database killed", {
@@ -107,7 +108,7 @@ both("4 attempts that fail burn no key: 400, 401, 429, and the database killed",
     expect(401, await keyed(real, urls[0], idempotency, body, `${real.key.slice(0, -1)}${real.key.endsWith("0") ? "1" : "0"}`))
     for (const _ of times(5)) await real.ask(limited.url, UNKNOWN, { key: tired })
     expect(429, await keyed(real, limited.url, idempotency, body, tired))
-    killDatabase(real)
+    await killDatabase(real)
     const killed = Date.now()
     let failures = 0
     const made = await eventually("a creation after the database was killed", 60_000, async () => {
