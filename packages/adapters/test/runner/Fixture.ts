@@ -52,7 +52,8 @@ export const start = (change: Partial<Settings> = {}) =>
     const made = yield* folders
     const settings = { ...made.settings, ...change }
     const runner = yield* Effect.acquireRelease(Effect.promise(() => Runner.start(settings)), (runner) => Effect.promise(runner.close))
-    const { host, port, ways } = runner
+    const { address, ways } = runner
+    const { host, port } = "path" in address ? { host: "", port: 0 } : address
     return { ...made, settings, host, port, ways }
   })
 
@@ -78,7 +79,7 @@ export const launch = ({ folder, settings }: Pick<Place, "folder" | "settings">,
   })
 
 export const dial = (place: Pick<Place, "host" | "port" | "worker">, options: Partial<RunnerClient.Options> = {}) =>
-  RunnerClient.connect({ host: place.host, port: place.port, identity: place.worker, fence: 1, ...options })
+  RunnerClient.connect({ address: { host: place.host, port: place.port }, identity: place.worker, fence: 1, ...options })
 
 export const shell = (script: string, env: Readonly<Record<string, string>> = {}) => ({
   command: "/bin/sh",
