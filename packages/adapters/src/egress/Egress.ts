@@ -16,7 +16,7 @@ export class EgressError extends Schema.TaggedError<EgressError>()("EgressError"
 }
 
 /** Port in every box that leads to its proxy. */
-const PORT = 3128
+export const PORT = 3128
 /** Address of the model gateway, as a box sees it. */
 export const BASE_URL = `http://127.0.0.1:${PORT}`
 

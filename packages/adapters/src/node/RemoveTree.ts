@@ -9,7 +9,7 @@ import type { Spawn } from "./spawner/Spawn.ts"
  */
 export const removeTree = async (spawn: Spawn, path: string): Promise<void> => {
   const run = async (program: string, ...args: ReadonlyArray<string>) =>
-    (await finish(spawn, program, args, { PATH: process.env["PATH"] ?? "" })).code
+    (await finish(spawn, program, args, { PATH: process.env["PATH"] ?? "/usr/bin:/bin" })).code
   const exists = await lstat(path).then(() => true, () => false)
   if (!exists || await run("rm", "-rf", "--", path) === 0) return
   await run("chmod", "-R", "u+rwx", "--", path)

@@ -15,6 +15,8 @@ export const make = ({ folders, home, state, tree, user }: Settings): void => {
   mkdirSync(state, { recursive: true, mode: 0o700 })
   for (const path of [tree, ...folders ?? []]) own(path, user, 0o755)
   if (home === undefined) return
-  mkdirSync(dirname(home), { recursive: true, mode: 0o711 })
+  mkdirSync(dirname(home), { recursive: true })
+  // Through which its user passes, and where it writes nothing.
+  if (user !== undefined) chmodSync(dirname(home), 0o711)
   own(home, user, 0o700)
 }

@@ -1,4 +1,5 @@
 /** Channels of kind `home`: what is in the sandbox's home, read and written by the walks of descriptors that hosts of boxes have. */
+import { rm } from "node:fs/promises"
 import { dirname } from "node:path"
 import { Damaged } from "../../hosts/home/Archive.ts"
 import * as ReadHome from "../../hosts/home/ReadHome.ts"
@@ -31,8 +32,11 @@ const read = async (channel: Channel, home: string, paths: ReadonlyArray<string>
   channel.end()
 }
 
+/** Without a program where that does: what was moved out of a home may be deeper than any path. */
+const remove = (path: string): Promise<void> => rm(path, { recursive: true, force: true }).catch(() => removeTree(direct, path))
+
 const write = async (channel: Channel, { home, owner }: Options) => {
-  const writing = WriteHome.make({ home, beside: dirname(home), owner, remove: (path) => removeTree(direct, path) })
+  const writing = WriteHome.make({ home, beside: dirname(home), owner, remove })
   try {
     await writing.open()
     for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) await writing.take(bytes)
