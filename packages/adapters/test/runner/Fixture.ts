@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
 import * as Identity from "../../src/runner/Identity.ts"
 import * as Runner from "../../src/runner/inside/Runner.ts"
+import type { Address } from "../../src/runner/Machines.ts"
 import type { Settings } from "../../src/runner/inside/Settings.ts"
 
 export const program = fileURLToPath(new URL("../../src/runner/inside/RunnerProgram.ts", import.meta.url))
@@ -112,7 +113,7 @@ export type Direction = "to the runner" | "to the worker"
  * of which direction it breaks, if at all.
  */
 export const line = (
-  to: Pick<Place, "host" | "port">,
+  to: Address | (() => Address),
   cutAfter: (connection: number) => { readonly records: number; readonly direction: Direction } | undefined
 ) =>
   Effect.acquireRelease(
@@ -122,7 +123,7 @@ export const line = (
       const open = new Set<Socket>()
       const server = createServer((client) => {
         const cut = cutAfter(connections++)
-        const runner = connect(to.port, to.host)
+        const runner = connect(typeof to === "function" ? to() : to)
         const end = () => {
           client.destroy()
           runner.destroy()

@@ -62,6 +62,7 @@ export const absent = (kind: Kind): string | undefined => absences[kind]()
 class Folder extends Context.Service<Folder, string>()("test/MachinesFolder") {}
 
 export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
+  hasTreesInBox: true,
   workspace: (sandboxId) => Folder.useSync((folder) => workspaceIn(folder, sandboxId)),
   running: kind === "gvisor" ? Gvisor.running : Machine.running
 })
