@@ -12,7 +12,8 @@
  *     MACHINES_SEES      folders of this machine that machines see read-only, between colons: the runner, Node, installed agents
  *     MACHINES_IMAGE     the image of docker
  *     MACHINES_SECCOMP   a filter for bubblewrap, compiled, such as boxes/filter.bpf of a worker that ran with bubblewrap
- *     MACHINES_LISTEN    namespace:address, for bubblewrap: the machine has that network namespace, and listens there
+ *     MACHINES_NETWORKS  namespace:address between commas, for bubblewrap: each machine has one of these network namespaces to itself,
+ *                        and listens on that address. Without it machines have no network, and listen on a socket of this machine
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -36,7 +37,7 @@ const kind = env.MACHINES_KIND
 const folder = env.MACHINES_FOLDER
 const node = env.MACHINES_NODE ?? process.execPath
 const sees = (env.MACHINES_SEES ?? "").split(":").filter((seen) => seen !== "")
-const [netns, host] = (env.MACHINES_LISTEN ?? "").split(":")
+const networks = (env.MACHINES_NETWORKS ?? "").split(",").filter((network) => network !== "")
 
 /** Where a machine has its settings, and its socket: what only its root enters. */
 const RUN = "/run/slipway-runner"
@@ -108,7 +109,7 @@ const waysTo = (places) => {
 }
 
 /** Programs die without a name for their user. */
-const namesIn = (machine, { user, home }) => {
+const namesIn = (machine, { home, user = { uid: 0, gid: 0 } }) => {
   const names = {
     passwd: `root:x:0:0::/nonexistent:/usr/sbin/nologin\nagent:x:${user.uid}:${user.gid}::${home}:/bin/sh\n`,
     group: `root:x:0:\nagent:x:${user.gid}:\n`,
@@ -145,11 +146,11 @@ const untilReady = async (machine) => {
 }
 
 const bubblewrap = {
-  async start(machine, order, folders) {
+  async start(machine, order, folders, network) {
     const more = env.MACHINES_SECCOMP === undefined ? [] : [openSync(env.MACHINES_SECCOMP, "r")]
     startApart(machine, [
-      ...netns === "" ? [] : ["ip", "netns", "exec", netns],
-      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", ...netns === "" ? ["--unshare-net"] : []],
+      ...network === undefined ? [] : ["ip", "netns", "exec", network.split(":")[0]],
+      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", ...network === undefined ? ["--unshare-net"] : []],
       ...[...more.length > 0 ? ["--seccomp", "3"] : [], "--new-session", "--hostname", "sandbox", "--clearenv"],
       ...["--cap-drop", "ALL", ...RIGHTS.flatMap((right) => ["--cap-add", right])],
       ...waysTo([...ETC, ...sees, ...Object.keys(folders)]).flatMap((at) => ["--perms", "0755", "--dir", at]),
@@ -259,6 +260,15 @@ const remove = async (machine, order) => {
 
 const certificateOf = ({ settings }) => createHash("sha256").update(settings.identity.certificate).digest("hex")
 
+/** One that no other machine has. */
+const networkFor = (all) => {
+  if (networks.length === 0) return undefined
+  const taken = readdirSync(all).map((name) => readJson(noteOf(path.join(all, name)))?.network)
+  const free = networks.find((network) => !taken.includes(network))
+  if (free === undefined) throw new Error("all networks are taken")
+  return free
+}
+
 const ensure = async (machine, order) => {
   const note = readJson(noteOf(machine))
   const certificate = certificateOf(order)
@@ -267,15 +277,17 @@ const ensure = async (machine, order) => {
   else await how.end(machine, order)
   const folders = foldersOf(machine, order)
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })
-  write(noteOf(machine), JSON.stringify({ certificate, fence: order.fence }))
+  const network = note?.certificate === certificate ? note.network : networkFor(path.dirname(machine))
+  const noted = { certificate, fence: order.fence, network }
+  write(noteOf(machine), JSON.stringify(noted))
   const settings = path.join(folders[RUN], "settings.json")
-  const listen = netns === "" ? { path: `${RUN}/socket` } : { host, port: 0 }
+  const listen = network === undefined ? { path: `${RUN}/socket` } : { host: network.split(":")[1], port: 0 }
   write(settings, JSON.stringify({ ...order.settings, listen }))
-  const told = await how.start(machine, order, folders)
+  const told = await how.start(machine, order, folders, network)
   const address = "path" in told ? { path: path.join(folders[RUN], "socket") } : { host: told.host, port: told.port }
   // The runner has read it.
   rmSync(settings)
-  write(noteOf(machine), JSON.stringify({ certificate, fence: order.fence, address }))
+  write(noteOf(machine), JSON.stringify({ ...noted, address }))
   return address
 }
 

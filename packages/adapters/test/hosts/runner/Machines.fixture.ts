@@ -9,6 +9,7 @@ import { filterFor } from "../../../src/hosts/bubblewrap/SeccompFilter.ts"
 import * as SandboxHostRunner from "../../../src/hosts/runner/SandboxHostRunner.ts"
 import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
 import { Machines } from "../../../src/runner/Machines.ts"
+import * as Cable from "../../runner/Cable.ts"
 import * as Bubblewrap from "../bubblewrap.fixture.ts"
 import * as Docker from "../docker.fixture.ts"
 import * as Gvisor from "../gvisor.fixture.ts"
@@ -71,10 +72,11 @@ export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
 export const layerIn = (
   folder: string,
   kind: Kind,
-  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines
+  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines,
+  more: Readonly<Record<string, string>> = {}
 ) =>
   Layer.unwrap(Effect.gen(function*() {
-    const machines = MachinesProgram.make({ program: yield* program(folder, kind), installation: INSTALLATION })
+    const machines = MachinesProgram.make({ program: yield* program(folder, kind, more), installation: INSTALLATION })
     // What a rule that broke has left.
     yield* Effect.addFinalizer(() =>
       Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
@@ -88,3 +90,12 @@ export const layerIn = (
 
 export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Machines["Service"]) =>
   Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, change)))
+
+/** Machines in another network namespace, which are dialled over a cable. */
+export const overCable = Layer.unwrap(Effect.gen(function*() {
+  const folder = yield* Machine.temporaryFolder
+  // As many as a rule has at once, and those that the rule before has not let go of yet.
+  const cables = yield* Effect.forEach([1, 2, 3, 4, 5, 6], Cable.cableOf)
+  const networks = cables.map(({ address, name }) => `${name}:${address}`).join(",")
+  return layerIn(folder, "bubblewrap", undefined, { MACHINES_NETWORKS: networks })
+}))
