@@ -23,7 +23,7 @@ const asked = JSON.parse(process.env.ASKED)
 const own = process.getuid()
 const tried = (action) => { try { action(); return true } catch { return false } }
 const status = fs.readFileSync("/proc/self/status", "utf8")
-const row = (name) => (new RegExp("^" + name + ":\\\\s*(.*)$", "m").exec(status) || [])[1] ?? null
+const row = (name) => (new RegExp("^" + name + ":[ \\\\t]*(.*)$", "m").exec(status) || [])[1] ?? null
 const writes = (folder) => {
   const file = folder + "/.slipway-probe-" + process.pid
   return tried(() => { fs.writeFileSync(file, ""); fs.rmSync(file) })
