@@ -71,10 +71,19 @@ const processesOf = (machine) =>
     }
   })
 
+/** Whether none is seen, however often one looks: one that becomes another program has no arguments for a moment. */
+const isEmpty = async (machine) => {
+  for (let looks = 0; looks < 10; looks++) {
+    if (processesOf(machine).length > 0) return false
+    await sleep(5)
+  }
+  return true
+}
+
 const endProcesses = async (machine) => {
   for (const until = Date.now() + 10_000;; await sleep(5)) {
     const left = processesOf(machine)
-    if (left.length === 0) return
+    if (left.length === 0 && await isEmpty(machine)) return
     if (Date.now() > until) throw new Error(`processes ${left.join(", ")} survive SIGKILL`)
     for (const pid of left) {
       try {
@@ -98,7 +107,8 @@ const foldersOf = (machine, { settings }) => ({
 /** What it has of this machine's system: links into /usr, or folders of their own, and what is public in /etc. */
 const SYSTEM = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].filter((path) => existsSync(path))
 const isLink = (path) => lstatSync(path).isSymbolicLink()
-const ETC = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "protocols", "services", "ssl/certs"]
+const ETC = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "protocols", "services",
+  "ssl/certs"]
   .map((name) => `/etc/${name}`)
   .filter((path) => existsSync(path))
 
@@ -139,7 +149,7 @@ const untilReady = async (machine) => {
   for (const until = Date.now() + READY_MILLIS;; await sleep(10)) {
     const line = readFileSync(path.join(machine, "said"), "utf8").split("\n")
     if (line.length > 1) return JSON.parse(line[0])
-    if (processesOf(machine).length === 0 || Date.now() > until) {
+    if (Date.now() > until || await isEmpty(machine)) {
       throw new Error(`the runner did not start: ${readFileSync(path.join(machine, "complaints"), "utf8").trim().slice(-200)}`)
     }
   }
@@ -164,7 +174,7 @@ const bubblewrap = {
     ], more)
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   end: endProcesses
 }
 
@@ -215,7 +225,7 @@ const gvisor = {
     ])
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   async end(machine) {
     await endProcesses(machine)
     rmSync(path.join(machine, "gvisor"), { recursive: true, force: true })
@@ -273,7 +283,7 @@ const ensure = async (machine, order) => {
   const note = readJson(noteOf(machine))
   const certificate = certificateOf(order)
   if (note?.certificate !== certificate) await remove(machine, order)
-  else if (note.address !== undefined && how.isThere(machine, order)) return note.address
+  else if (note.address !== undefined && await how.isThere(machine, order)) return note.address
   else await how.end(machine, order)
   const folders = foldersOf(machine, order)
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })

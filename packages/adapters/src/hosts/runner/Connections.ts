@@ -103,7 +103,7 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
         kept.delete(sandboxId)
         return drop(sandboxId)
       })),
-    /** Succeeds once the machine has said that no process of the sandbox is left: a new session is welcomed after the end of the one before. */
+    /** Succeeds once the machine has said that no process is left: a new session is welcomed after the end of the one before. */
     endAll: (operation: Operation, sandboxId: SandboxId) =>
       locked(sandboxId)(Effect.andThen(
         drop(sandboxId),
