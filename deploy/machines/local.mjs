@@ -27,6 +27,7 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
@@ -61,11 +62,15 @@ const readJson = (file) => {
   }
 }
 
-/** Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. */
+/**
+ * Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. What a sandbox writes
+ * into its own arguments says nothing: those of gVisor's programs are not this machine's, others are not root's.
+ */
 const processesOf = (machine) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).map(Number).filter((pid) => {
     try {
-      return pid !== process.pid && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
+      return pid !== process.pid && (kind === "gvisor" || statSync(`/proc/${pid}`).uid === 0) &&
+        readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
     } catch {
       return false // ended meanwhile
     }
