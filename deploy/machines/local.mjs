@@ -63,8 +63,8 @@ const readJson = (file) => {
 }
 
 /**
- * Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. What a sandbox writes
- * into its own arguments says nothing: those of gVisor's programs are not this machine's, others are not root's.
+ * Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. What a sandbox
+ * writes into its own arguments says nothing: those of gVisor's programs are not this machine's, others are not root's.
  */
 const processesOf = (machine) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).map(Number).filter((pid) => {

@@ -29,8 +29,9 @@ export const program = Effect.fnUntraced(
       MACHINES_KIND: kind,
       MACHINES_FOLDER: join(folder, "m"),
       MACHINES_RUNNER: runner,
-      MACHINES_SEES: [...new Set([root, dirname(process.execPath)])].join(":"),
+      MACHINES_SEES: [...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])].join(":"),
       MACHINES_SECCOMP: seccomp,
+    ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
       ...more
     }
     const file = join(folder, "machines")
