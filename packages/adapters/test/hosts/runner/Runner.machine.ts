@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import { Effect, Exit, Layer, Scope, Stream } from "effect"
+import { Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { createServer } from "node:http"
 import { createServer as createTcpServer, type Server } from "node:net"
@@ -154,6 +154,30 @@ describe.skipIf(reason !== undefined)(`workers and their machines${reason === un
       }).pipe(Effect.provide(other))
       yield* Scope.close(first, Exit.void)
     }).pipe(Effect.scoped))
+
+  it.live("who makes trees has a machine before there is a box, and a box waits until they are made", () =>
+    Effect.gen(function*() {
+      const { worker } = yield* capacity("bubblewrap")
+      yield* Effect.gen(function*() {
+        const [host, runners] = [yield* SandboxHost, yield* Runners]
+        const sandboxId = freshId()
+        assert.isFalse(yield* runners.has(sandboxId))
+        const making = yield* Scope.make()
+        const one = yield* Scope.provide(runners.making(sandboxId), making)
+        assert.isTrue(yield* runners.has(sandboxId))
+        const provisioning = yield* Effect.forkChild(host.provision({ sandboxId, fence: 5 }))
+        const other = yield* Scope.provide(runners.making(sandboxId), making)
+        for (const connection of [one, other]) {
+          const made = yield* connection.spawn({ command: "/bin/sh", args: ["-c", "read line; echo $line >> /workspace/file"], env: {} })
+          yield* made.write(Buffer.from("made\n"))
+          assert.deepStrictEqual(yield* made.exited, { code: 0, signal: null })
+        }
+        assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
+        yield* Scope.close(making, Exit.void)
+        const box = yield* Fiber.join(provisioning)
+        assert.strictEqual((yield* run(box, "cat file")).output, "made\nmade")
+      }).pipe(Effect.scoped, Effect.provide(yield* worker()))
+    }))
 
   it.live("whoever has the older lease starts nothing any more, and is told that it is over for good", () =>
     Effect.gen(function*() {
