@@ -2,7 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Stream } from "effect"
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
 import { chmodSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { ADDRESS, attempt, cable, ip, noNamespaces } from "./Cable.ts"
@@ -96,6 +97,25 @@ describe("a worker and a runner in two network namespaces", () => {
         const script = "id -u; id -G; cat ../settings.json ../state/fence || echo nothing; kill -0 $PPID || echo neither"
         const { stdout } = yield* connection.spawn(shell(script))
         assert.deepStrictEqual((yield* Fixture.textOf(stdout)).split("\n"), ["65534", "65534", "nothing", "neither", ""])
+      })
+  )
+
+  it.live.skipIf(noNamespaces !== undefined)(
+    `all processes of the sandbox's user end with the session, whoever started them${because(noNamespaces)}`,
+    () =>
+      Effect.gen(function*() {
+        // A number that nobody else on this machine has.
+        const uid = 1_000_000_000 + process.pid
+        const made = yield* Fixture.folders
+        const settings = { ...made.settings, user: { uid, gid: uid, marks: 1_000_000 } }
+        const { told } = yield* Fixture.launch({ ...made, settings })
+        const stray = yield* Effect.acquireRelease(
+          Effect.sync(() => spawn("sleep", ["600"], { uid, gid: uid, stdio: "ignore", detached: true })),
+          (stray) => Effect.sync(() => stray.kill("SIGKILL"))
+        )
+        const ended = once(stray, "exit")
+        yield* Effect.scoped(dial({ ...made, ...told }))
+        assert.deepStrictEqual(yield* Effect.timeout(Effect.promise(() => ended), "10 seconds"), [null, "SIGKILL"])
       })
   )
 

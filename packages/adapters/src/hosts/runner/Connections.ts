@@ -101,9 +101,11 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
   /** Once nobody makes anything; none begins in between. */
   const renewIdle = (operation: Operation, sandboxId: SandboxId): Effect.Effect<void, HostError> =>
     Effect.suspend(() => Effect.forEach([...making.get(sandboxId) ?? []], (done) => Deferred.await(done), { discard: true })).pipe(
-      Effect.andThen(locked(sandboxId)(Effect.suspend(() =>
-        making.has(sandboxId) ? Effect.succeed(false) : Effect.as(renewOnce(operation, sandboxId), true)
-      ))),
+      Effect.andThen(
+        locked(sandboxId)(
+          Effect.suspend(() => making.has(sandboxId) ? Effect.succeed(false) : Effect.as(renewOnce(operation, sandboxId), true))
+        )
+      ),
       Effect.flatMap((isRenewed) => isRenewed ? Effect.void : renewIdle(operation, sandboxId))
     )
 

@@ -31,7 +31,7 @@ export const program = Effect.fnUntraced(
       MACHINES_RUNNER: runner,
       MACHINES_SEES: [...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])].join(":"),
       MACHINES_SECCOMP: seccomp,
-    ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
+      ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
       ...more
     }
     const file = join(folder, "machines")

@@ -35,9 +35,14 @@ const capacity = Effect.fnUntraced(function*(kind: Kind, allow: Egress.Options =
   yield* Effect.addFinalizer(() =>
     Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
   )
-  const services = Layer.merge(Layer.succeed(Machines, machines), Egress.layer(allow))
+  let ensured = 0
+  const counted = Machines.of({
+    ...machines,
+    ensure: (order) => Effect.tap(machines.ensure(order), () => Effect.sync(() => ensured++))
+  })
+  const services = Layer.merge(Layer.succeed(Machines, counted), Egress.layer(allow))
   const worker = (name = "one") => Effect.map(Layer.build(Layer.provideMerge(hostIn(join(folder, name)), services)), (context) => context)
-  return { folder, worker }
+  return { folder, worker, ensured: Effect.sync(() => ensured) }
 })
 
 const sleeper = () => `31415.${Math.floor(Math.random() * 1e9)}1`
@@ -157,23 +162,25 @@ describe.skipIf(reason !== undefined)(`workers and their machines${reason === un
 
   it.live("who makes trees has a machine before there is a box, and a box waits until they are made", () =>
     Effect.gen(function*() {
-      const { worker } = yield* capacity("bubblewrap")
+      const { ensured, worker } = yield* capacity("bubblewrap")
       yield* Effect.gen(function*() {
         const [host, runners] = [yield* SandboxHost, yield* Runners]
         const sandboxId = freshId()
         assert.isFalse(yield* runners.has(sandboxId))
-        const making = yield* Scope.make()
-        const one = yield* Scope.provide(runners.making(sandboxId), making)
+        const [first, last] = [yield* Scope.make(), yield* Scope.make()]
+        const one = yield* Scope.provide(runners.making(sandboxId), first)
         assert.isTrue(yield* runners.has(sandboxId))
         const provisioning = yield* Effect.forkChild(host.provision({ sandboxId, fence: 5 }))
-        const other = yield* Scope.provide(runners.making(sandboxId), making)
-        for (const connection of [one, other]) {
+        // From here on it waits for the first.
+        yield* eventually(ensured, (count) => count === 2)
+        const other = yield* Scope.provide(runners.making(sandboxId), last)
+        for (const [connection, scope] of [[one, first], [other, last]] as const) {
           const made = yield* connection.spawn({ command: "/bin/sh", args: ["-c", "read line; echo $line >> /workspace/file"], env: {} })
           yield* made.write(Buffer.from("made\n"))
           assert.deepStrictEqual(yield* made.exited, { code: 0, signal: null })
+          assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
+          yield* Scope.close(scope, Exit.void)
         }
-        assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
-        yield* Scope.close(making, Exit.void)
         const box = yield* Fiber.join(provisioning)
         assert.strictEqual((yield* run(box, "cat file")).output, "made\nmade")
       }).pipe(Effect.scoped, Effect.provide(yield* worker()))
