@@ -88,8 +88,9 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
         if (isWelcome) peer.receive(carrier, message)
         else if (message.type === "welcome") {
           isWelcome = true
-          onWelcome()
           peer.attach(carrier, message.received)
+          // Last: whoever waits for it goes on here and now, and may say goodbye.
+          onWelcome()
         } else {
           if (message.type !== "refused") {
             resume(Effect.fail(new RunnerViolation({ detail: `a ${message.type} before its welcome` })))
