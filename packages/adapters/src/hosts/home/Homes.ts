@@ -1,12 +1,12 @@
 /** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
 import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
+import { Damaged } from "../../home/Archive.ts"
+import * as ReadHome from "../../home/ReadHome.ts"
+import * as WriteHome from "../../home/WriteHome.ts"
 import { removeTree } from "../../node/RemoveTree.ts"
 import { Spawn } from "../../node/spawner/Spawn.ts"
 import { reason } from "../HostAttempt.ts"
-import { Damaged } from "./Archive.ts"
-import * as ReadHome from "./ReadHome.ts"
-import * as WriteHome from "./WriteHome.ts"
 
 /** `home` need not be there. */
 export const read = (

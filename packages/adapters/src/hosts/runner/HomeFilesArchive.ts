@@ -1,7 +1,7 @@
 /** Files for a home, as the archive that a runner writes. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect } from "effect"
-import { areApart, isPath, MAXIMUM_PIECE_BYTES, Writer } from "../../hosts/home/Archive.ts"
+import { areApart, isPath, MAXIMUM_PIECE_BYTES, Writer } from "../../home/Archive.ts"
 
 const refused = (detail: string) => new HostError({ operation: "spawn", detail, retryable: false, ofSandbox: true })
 

@@ -1,6 +1,6 @@
-/** The home in a runner's machine, as an archive (`hosts/home/Archive`), of which nothing is passed on that is none. */
+/** The home in a runner's machine, as an archive (`home/Archive`), of which nothing is passed on that is none. */
 import { Effect, Stream } from "effect"
-import { Damaged, Reader } from "../../hosts/home/Archive.ts"
+import { Damaged, Reader } from "../../home/Archive.ts"
 import type { Reason } from "../ChannelWire.ts"
 import { Violation } from "../Wire.ts"
 import * as ChannelEffects from "./ChannelEffects.ts"

@@ -1,9 +1,9 @@
 /** Channels of kind `home`: what is in the sandbox's home, read and written by the walks of descriptors that hosts of boxes have. */
 import { rm } from "node:fs/promises"
 import { dirname } from "node:path"
-import { Damaged } from "../../hosts/home/Archive.ts"
-import * as ReadHome from "../../hosts/home/ReadHome.ts"
-import * as WriteHome from "../../hosts/home/WriteHome.ts"
+import { Damaged } from "../../home/Archive.ts"
+import * as ReadHome from "../../home/ReadHome.ts"
+import * as WriteHome from "../../home/WriteHome.ts"
 import { removeTree } from "../../node/RemoveTree.ts"
 import { direct } from "../../node/spawner/Spawn.ts"
 import { type Channel, ChannelReset } from "../Channels.ts"

@@ -8,7 +8,7 @@
 import { constants } from "node:fs"
 import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { codeOf } from "../../node/ErrorCode.ts"
+import { codeOf } from "../node/ErrorCode.ts"
 import { Damaged, Reader, type Record } from "./Archive.ts"
 import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
 

@@ -5,7 +5,7 @@
 import { constants } from "node:fs"
 import { type FileHandle, lstat, open } from "node:fs/promises"
 import { join } from "node:path"
-import { codeOf } from "../../node/ErrorCode.ts"
+import { codeOf } from "../node/ErrorCode.ts"
 
 const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
