@@ -2,11 +2,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { mkdirSync, statSync } from "node:fs"
 import { createServer as createHttpServer } from "node:http"
 import { connect, createServer, type Server } from "node:net"
 import { join } from "node:path"
+import { duplexPair } from "node:stream"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -292,6 +293,39 @@ describe("Proxy", () => {
       )
       assert.strictEqual(heard, "closed")
       assert.throws(() => statSync(socket))
+    }))
+
+  it.live("serves connections that came without a socket as those that came by one, as many at once, and none once it is closed", () =>
+    Effect.gen(function*() {
+      const { port } = yield* site
+      const { egress } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] }, { maxConnections: 2 })
+      const other = SandboxId.make("c_bbbbbbbbbbbb")
+      const scope = yield* Scope.make()
+      const serve = yield* Scope.provide(egress.serve(other), scope)
+      /** The box's end of a connection, and all that it hears until that is over. */
+      const connected = () => {
+        const [box, proxy] = duplexPair()
+        const heard = new Promise<string>((resolve) => {
+          let text = ""
+          box.on("data", (bytes: Buffer) => {
+            text += bytes.toString()
+            if (text.includes("hello")) box.destroy()
+          })
+          box.once("close", () => resolve(text))
+          box.once("end", () => box.destroy())
+        })
+        proxy.once("close", () => box.destroy())
+        serve(proxy)
+        return { box, heard: Effect.promise(() => heard) }
+      }
+      const [first, second, third] = [connected(), connected(), connected()]
+      assert.strictEqual(yield* third.heard, "")
+      assert.strictEqual(yield* egress.refusals(other), 1)
+      first.box.write(CONNECT(`allowed.test:${port}`))
+      assert.match(yield* first.heard, /^HTTP\/1\.1 200 .*hello/su)
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual(yield* second.heard, "")
+      assert.strictEqual(yield* connected().heard, "")
     }))
 
   it.live("listens for its owner alone, however long the path, and takes the place of what a killed worker left", () =>

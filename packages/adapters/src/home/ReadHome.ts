@@ -1,7 +1,7 @@
 /** Reads files of a home, whatever its owner made of it. */
 import { constants, type Stats } from "node:fs"
 import { type FileHandle, open, opendir } from "node:fs/promises"
-import { codeOf } from "../../node/ErrorCode.ts"
+import { codeOf } from "../node/ErrorCode.ts"
 import { areApart, isPath, MAXIMUM_DEPTH, MAXIMUM_FILES, MAXIMUM_PIECE_BYTES, Writer } from "./Archive.ts"
 import { below, enter, type Folder, self, walk } from "./HomeDescriptors.ts"
 
