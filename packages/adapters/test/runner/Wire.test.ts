@@ -75,22 +75,32 @@ describe("the wire of a runner", () => {
   ) it(`refuses ${name}`, () => assert.throws(() => ChannelWire.decode(bytes), Wire.Violation))
 
   it("names of a folder are read in any pieces", () => {
-    const entries = [{ name: Buffer.from("a"), kind: "file" }, { name: Buffer.from([0xff, 0xfe]), kind: "link" }] as const
+    const entries = [
+      { name: Buffer.from("a"), kind: "file", size: 2 ** 40, mtimeMs: 1_700_000_000_123 },
+      { name: Buffer.from([0xff, 0xfe]), kind: "link", size: 0, mtimeMs: -1.5 }
+    ] as const
     const reader = new EntryReader(2)
     for (const byte of Buffer.concat(entries.map(encodeEntry))) reader.add(Buffer.of(byte))
-    assert.deepStrictEqual(reader.end().map(({ kind, name }) => [kind, ...name]), [["file", 97], ["link", 0xff, 0xfe]])
+    assert.deepStrictEqual(reader.end().map(({ kind, mtimeMs, name, size }) => [kind, size, mtimeMs, ...name]), [
+      ["file", 2 ** 40, 1_700_000_000_123, 97],
+      // Before the epoch nothing is.
+      ["link", 0, 0, 0xff, 0xfe]
+    ])
   })
 
   for (const name of ["", ".", "..", "a/b", "a\0"]) {
     it(`no folder has the name ${JSON.stringify(name)}`, () =>
-      assert.throws(() => new EntryReader(9).add(encodeEntry({ name: Buffer.from(name), kind: "file" })), Wire.Violation))
+      assert.throws(
+        () => new EntryReader(9).add(encodeEntry({ name: Buffer.from(name), kind: "file", size: 0, mtimeMs: 0 })),
+        Wire.Violation
+      ))
   }
 
   it("takes no more names than were asked for, and none that was cut short", () => {
-    const entry = encodeEntry({ name: Buffer.from("ab"), kind: "file" })
+    const entry = encodeEntry({ name: Buffer.from("ab"), kind: "file", size: 0, mtimeMs: 0 })
     assert.throws(() => new EntryReader(1).add(Buffer.concat([entry, entry])), Wire.Violation)
     const reader = new EntryReader(1)
-    reader.add(entry.subarray(0, 3))
+    reader.add(entry.subarray(0, -1))
     assert.throws(() => reader.end(), Wire.Violation)
   })
 })
