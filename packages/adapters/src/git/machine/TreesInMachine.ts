@@ -13,7 +13,6 @@ import { mkdir, open, readdir, readFile, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
-import type { PLACES } from "../../runner/Machines.ts"
 import type { Runners } from "../../runner/Runners.ts"
 import { isOfBox } from "../BoxGit.ts"
 import { type GitFailed, line } from "../Git.ts"
@@ -24,24 +23,24 @@ import type { Checkout, TreePlace } from "../Tree.ts"
 import * as Machine from "./Machine.ts"
 import * as TreeThere from "./TreeThere.ts"
 
-/** Folders in a machine. */
-export type Places = Readonly<Pick<typeof PLACES, "repositories" | "workspace">>
+/** Folders in a machine, as `PLACES` has them. */
+export type Places = Readonly<Record<"repositories" | "workspace", string>>
 
-const Record = Schema.Struct({
+const Made = Schema.Struct({
   /** Named by the site that it was made on, which no other tree has, nor the one that is in its place later. */
   made: Schema.String,
   /** Empty: nobody can tell. */
   kernel: Schema.String
 })
-const RecordFile = Schema.fromJsonString(Record)
+const MadeFile = Schema.fromJsonString(Made)
 
 const recordOf = (gitDir: string): string => join(gitDir, "machine")
 
-const read = (gitDir: string): Effect.Effect<Option.Option<typeof Record.Type>> =>
-  Effect.promise(() => readFile(recordOf(gitDir), "utf8").catch(() => "")).pipe(Effect.map(Schema.decodeOption(RecordFile)))
+const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
+  Effect.promise(() => readFile(recordOf(gitDir), "utf8").catch(() => "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
 
-const write = (gitDir: string, record: typeof Record.Type): Effect.Effect<void> =>
-  Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(RecordFile)(record)))
+const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>
+  Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(MadeFile)(record)))
 
 /** All that is in it is on the disk when it returns: what a loss of power here leaves is a repository, or none. */
 const flush = async (folder: string): Promise<void> => {
