@@ -53,8 +53,9 @@ if [ "$what" = changes ]; then
   exit
 fi
 
-[ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || objects=$GIT_DIR/objects
-export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$objects"
+store=$objects
+[ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || store=$GIT_DIR/objects
+export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$store"
 read -r known
 git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
 printf '\\0'
@@ -75,8 +76,8 @@ case " $known " in *" $made "*) exit ;; esac
 { echo "$made"; printf '^%s^{tree}\\n' "$base" $known; } | git pack-objects --revs --stdout --quiet --window=0
 
 # Some thousands of files in all: what is in one of 256 folders tells.
-[ -n "$own" ] && [ "$(ls "$objects/17" 2> /dev/null | wc -l)" -gt 27 ] || exit 0
-(cd "$objects" && find ?? -type f | tr -d /) | git pack-objects --quiet --window=0 --threads=1 "$objects/pack/pack" > /dev/null
+[ "$store" != "$objects" ] && [ "$(ls "$store/17" 2> /dev/null | wc -l)" -gt 27 ] || exit 0
+(cd "$store" && find ?? -type f | tr -d /) | git pack-objects --quiet --window=0 --threads=1 "$store/pack/pack" > /dev/null
 git prune-packed --quiet
 `
 
