@@ -147,8 +147,8 @@ export const isOfBox = (defect: unknown): boolean => defect instanceof GitFailed
 
 export type BoxGit = ReturnType<typeof make>
 
-/** `trees`: the host folder with the trees. The sandbox may be at rest. */
-export const make = (host: SandboxHost["Service"], sandboxId: SandboxId, trees: string) => {
+/** The sandbox may be at rest. */
+export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   // Boxes have a `/tmp` for each process tree; without isolation nothing is hidden anyway.
   const hidden = host.isolation === "none" ? "" : "/tmp"
 
@@ -167,15 +167,15 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId, trees: 
   ) {
     return yield* Effect.gen(function*() {
       const told = Effect.mapError<HostError, GitFailed>(({ detail, retryable }) => failed(what, retryable ? "lost" : "exit", detail))
-      const { gitDir, isOwn, readOnly } = repository.tree.inBox
+      const { gitDir, isOwn } = repository.tree.inBox
       const start = Effect.gen(function*() {
-        const box = yield* host.visit({ sandboxId, workspace: trees })
+        const box = yield* host.visit({ sandboxId })
         return yield* box.spawn({
           command: "sh",
           args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(box.workspace, repository.folder), repository.baseSha,
             isOwn ? "own" : "", ...options],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: gitDir },
-          readOnly,
+          seesRepositories: true,
           isOffline: true
         })
       })

@@ -47,8 +47,6 @@ export interface Tree {
     readonly gitDir: string
     /** Whether that is a repository that the box has to itself, and may have written to. */
     readonly isOwn: boolean
-    /** Host paths that the box has to be shown. */
-    readonly readOnly: ReadonlyArray<string>
   }
 }
 
@@ -66,7 +64,6 @@ export interface Checkout {
 
 /** Where trees are, and how they come to be there. Every call is safe to repeat. */
 export interface TreePlace {
-  workspace(sandboxId: SandboxId): string
   /** The tree in this folder of the sandbox's workspace, whose repository is in `gitDir`. */
   treeOf(sandboxId: SandboxId, folder: string, gitDir: string): Tree
   /** Checks out on a site of its own, where the repository has the commits already. */

@@ -36,6 +36,7 @@ import { chmod, mkdir, readdir, rmdir } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
+import * as TreesLayout from "../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { isThere } from "../node/IsThere.ts"
@@ -221,7 +222,7 @@ export const make = Effect.fnUntraced(function*<R>(
     there: (yield* Effect.promise(() => readdir(sandboxesDirectory))).filter(isSandboxId)
   })
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
-    join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
+    join(TreesLayout.repositoriesIn(sandboxDirectory(sandboxId)), repo.toLowerCase().replace("/", "+"))
   /** There while the sandbox's trees are restored, and when that was broken off. */
   const restoringMark = (sandboxId: SandboxId): string => join(restoringDirectory, basename(sandboxDirectory(sandboxId)))
   const isRestoring = (sandboxId: SandboxId) => Effect.promise(() => isThere(restoringMark(sandboxId)))
@@ -332,7 +333,7 @@ export const make = Effect.fnUntraced(function*<R>(
     (self, { sandboxId }) => minded(Effect.andThen(clearLeft(sandboxId), self))
   )
 
-  const boxGit = (sandboxId: SandboxId) => BoxGit.make(host, sandboxId, place.workspace(sandboxId))
+  const boxGit = (sandboxId: SandboxId) => BoxGit.make(host, sandboxId)
   const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
     Effect.flatMap(OnBehalfOf, (grant) =>
@@ -474,8 +475,9 @@ export const make = Effect.fnUntraced(function*<R>(
   const has = Effect.fn("WorkingTrees.has")(function*(sandboxId: SandboxId) {
     const directory = sandboxDirectory(sandboxId)
     if (!(yield* Effect.promise(() => isThere(directory))) || (yield* isRestoring(sandboxId))) return false
-    const names = yield* Effect.promise(() => readdir(join(directory, "git")).catch(() => []))
-    return yield* place.isThere(sandboxId, names.map((name) => join(directory, "git", name))).pipe(
+    const repositories = TreesLayout.repositoriesIn(directory)
+    const names = yield* Effect.promise(() => readdir(repositories).catch(() => []))
+    return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name))).pipe(
       // Whoever cannot tell takes nothing for lost: what is done with the trees says why it cannot be done.
       Effect.catch(({ retryable }) => Effect.succeed(retryable))
     )
@@ -500,7 +502,6 @@ export const make = Effect.fnUntraced(function*<R>(
   })
 
   return WorkingTrees.of({
-    workspace: place.workspace,
     folder,
     prepare,
     list,
@@ -534,7 +535,7 @@ export const layer = (options: Options): Layer.Layer<WorkingTrees, never, Sandbo
           folders,
           objectsInBox: options.objectsInBox ?? ((objects) => objects),
           power: yield* PowerLoss.watch(resolve(options.directory), there, options.bootId ?? (yield* PowerLoss.bootId)),
-          workspace: (sandboxId) => join(sandboxDirectory(sandboxId), "workspace")
+          workspace: (sandboxId) => TreesLayout.workspaceIn(sandboxDirectory(sandboxId))
         })
       })
     )

@@ -32,6 +32,9 @@ export class Machines extends Context.Service<Machines, {
   remove(sandboxId: SandboxId): Effect.Effect<void>
 }>()("@slipway/adapters/test/git/Machines") {}
 
+/** What the contract suites ask for. */
+export const workspace = (sandboxId: SandboxId) => Effect.map(Machines, (machines) => machines.workspace(sandboxId))
+
 const failed = (detail: string, retryable: boolean) => new HostError({ operation: "spawn", detail, retryable })
 
 const machines = (directory: string) =>

@@ -6,4 +6,4 @@ import { agent, source, temporaryFolder } from "./Repositories.ts"
 
 const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => MachineTrees.layer({ directory })))
 
-register(WorkingTreesContract.suite("git in machines", layer, { agent, source }))
+register(WorkingTreesContract.suite("git in machines", layer, { agent, source, workspace: MachineTrees.workspace }))

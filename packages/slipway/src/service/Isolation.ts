@@ -7,6 +7,7 @@ import { defaults } from "@slipway/adapters/hosts/box/Limits"
 import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
 import type { Report } from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
@@ -16,6 +17,7 @@ import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGv
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import type { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -40,11 +42,14 @@ export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConn
   defaultValue: () => ({})
 })
 
+type WorkspaceOf = (sandboxId: SandboxId) => string
+
 /** The offline agent is a part of Slipway, so boxes must see it. */
 const offlineAgent = dirname(PROGRAM)
 
-const hostOptions = ({ dataDir, limits, toolchains }: Settings) => ({
+const hostOptions = ({ dataDir, limits, toolchains }: Settings, workspaceOf: WorkspaceOf) => ({
   directory: join(dataDir, "boxes"),
+  workspaceOf,
   readOnly: [offlineAgent, Installed.folderIn(dataDir)],
   toolchains,
   limits
@@ -73,7 +78,7 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   problem,
   report: null,
   folders,
-  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), toolchains }),
+  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), workspaceOf: workspacesIn(treesIn(dataDir)), toolchains }),
   throughBox: (gateway) => gateway
 })
 
@@ -116,23 +121,23 @@ const isolated = Effect.fnUntraced(function*(
   return isolation
 })
 
-const bubblewrap = (settings: Settings) =>
+const bubblewrap = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "bubblewrap",
     settings,
     Effect.fnUntraced(function*(folders) {
-      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
+      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings, workspaceOf), folders })
       return { host: made.host, report: yield* BubblewrapProbe.run(made) }
     })
   )
 
-const docker = (settings: Settings) =>
+const docker = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "docker",
     settings,
     Effect.fnUntraced(function*(folders) {
       const made = yield* SandboxHostDocker.make({
-        ...hostOptions(settings),
+        ...hostOptions(settings, workspaceOf),
         folders,
         image: settings.dockerImage,
         images: settings.dockerImages,
@@ -142,12 +147,12 @@ const docker = (settings: Settings) =>
     })
   )
 
-const gvisor = (settings: Settings) =>
+const gvisor = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "gvisor",
     settings,
     Effect.fnUntraced(function*(folders) {
-      const made = yield* SandboxHostGvisor.make({ ...hostOptions(settings), folders })
+      const made = yield* SandboxHostGvisor.make({ ...hostOptions(settings, workspaceOf), folders })
       return { host: made.host, report: yield* GvisorProbe.run(made) }
     })
   )
@@ -161,11 +166,15 @@ const advice = ({ dockerSocket, isolation }: Settings) =>
     ? ` Or let the Docker daemon of this machine keep them in: ${known.isolation.name}=docker.`
     : ""
 
-/** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
-export const choose = (settings: Settings) =>
+/** Never fails: what is missing is the `problem`. The host lives as long as the scope. `workspaceOf`: for other work than a service's. */
+export const choose = (settings: Settings, workspaceOf: WorkspaceOf = workspacesIn(treesIn(settings.dataDir))) =>
   settings.isolation === "none" || settings.role === "http"
     ? none(settings, null)
-    : Effect.catchTag(kinds[settings.isolation](settings), "NotIsolated", (missing) => none(settings, missing.message + advice(settings)))
+    : Effect.catchTag(
+      kinds[settings.isolation](settings, workspaceOf),
+      "NotIsolated",
+      (missing) => none(settings, missing.message + advice(settings))
+    )
 
 /** Says at each start what is in force, and loudly what is not. */
 export const announce = (settings: Settings, isolation: Isolation) =>

@@ -51,7 +51,7 @@ const treeIn = (workspace: string, folder: string, gitDir: string): Tree => ({
     })
     return { entries, isCut }
   }, Effect.scoped),
-  inBox: { gitDir, isOwn: false, readOnly: [gitDir] }
+  inBox: { gitDir, isOwn: false }
 })
 
 // The checkout of a large repository.
@@ -97,7 +97,6 @@ export const make = ({ folders, objectsInBox, power, workspace }: {
   /** The host folder that holds the trees' folders. */
   readonly workspace: (sandboxId: SandboxId) => string
 }): TreePlace => ({
-  workspace,
   treeOf: (sandboxId, folder, gitDir) => treeIn(workspace(sandboxId), folder, gitDir),
   checkOut: Effect.fnUntraced(function*(making, checkout) {
     const { baseSha, objects } = making

@@ -82,5 +82,5 @@ export const make = (machine: Machine, sandboxId: SandboxId, folder: string, git
     const order = (entry: Entry): FolderNames.Name => ({ latin1: entry.latin1, isDirectory: entry.kind === "directory" })
     return { entries: Array.from(found.values()).sort((a, b) => FolderNames.byOrder(order(a), order(b))), isCut }
   }, Effect.scoped),
-  inBox: { gitDir, isOwn: true, readOnly: [] }
+  inBox: { gitDir, isOwn: true }
 })

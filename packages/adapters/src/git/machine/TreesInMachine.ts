@@ -11,6 +11,7 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schema } from "effect"
 import { mkdir, open, readdir, readFile, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
+import { repositoriesIn } from "../../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import type { Runners } from "../../runner/Runners.ts"
@@ -108,7 +109,7 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
 
   const repositoriesOf = (sandboxId: SandboxId): Effect.Effect<ReadonlyArray<string>> =>
     Effect.promise(async () => {
-      const folder = join(sandboxDirectory(sandboxId), "git")
+      const folder = repositoriesIn(sandboxDirectory(sandboxId))
       return (await readdir(folder).catch(() => [])).map((name) => join(folder, name))
     })
 
@@ -194,7 +195,6 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
   })
 
   return {
-    workspace: (sandboxId) => places(sandboxId).workspace,
     treeOf: (sandboxId, folder, gitDir) => TreeThere.make(machine, sandboxId, folder, thereOf(sandboxId, gitDir)),
     checkOut,
     put,
