@@ -54,17 +54,17 @@ export const make = (machine: Machine, sandboxId: SandboxId, folder: string, git
       Effect.catchTag("FileRefused", (refused) => Effect.fail(fileRefusal(refused, maximumBytes))),
       Effect.catchTag(RUNNER_ERRORS, (error) => Effect.fail(explain(error)))
     )
-    let left = size
-    const whole = Stream.fromEffect(Effect.suspend(() => left === 0 ? Effect.succeed(new Uint8Array()) : Effect.fail(new FileNotFound())))
-    return {
-      size,
-      bytes: bytes.pipe(
+    // More than its size the client lets nobody say.
+    const exactly = Stream.suspend(() => {
+      let left = size
+      const end = Effect.suspend(() => left === 0 ? Effect.void : Effect.fail(new FileNotFound()))
+      return bytes.pipe(
         Stream.tap((chunk) => Effect.sync(() => void (left -= chunk.length))),
-        // More than its size the client lets nobody say.
         Stream.mapError(() => new FileNotFound()),
-        Stream.concat(Stream.filter(whole, (nothing) => nothing.length > 0))
+        Stream.concat(Stream.drain(Stream.fromEffect(end)))
       )
-    }
+    })
+    return { size, bytes: exactly }
   }),
   listFolder: Effect.fnUntraced(function*(path, most) {
     const { list } = yield* machine.connection(sandboxId)
