@@ -52,8 +52,7 @@ const machines = (directory: string) =>
           return machine === undefined
             ? Effect.fail(failed("The sandbox has no machine.", false))
             : RunnerClient.connect({
-              host: machine.place.host,
-              port: machine.place.port,
+              address: { host: machine.place.host, port: machine.place.port },
               identity: machine.place.worker,
               fence: 1,
               patience: "3 seconds"
