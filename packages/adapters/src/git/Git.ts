@@ -174,6 +174,7 @@ export const git = (
         : ["git", all] as const
       let child: Child | undefined
       let isStopped = false
+      let taking: Promise<void> = Promise.resolve()
       // A process group of its own, so that its helpers (git-remote-https, index-pack) can be killed with it.
       const kill = () => {
         isStopped = true
@@ -192,7 +193,10 @@ export const git = (
           else if (take === undefined) chunks.push(chunk)
           else {
             started.stdout?.pause()
-            void take(chunk).then(() => started.stdout?.resume())
+            // One after the other: what is left at its end comes without having been asked for.
+            const taken = taking.then(() => isStopped ? undefined : take(chunk))
+            taking = taken
+            void taken.then(() => started.stdout?.resume())
           }
         })
         child.stderr.on("data", (chunk: Buffer) => {
@@ -204,7 +208,10 @@ export const git = (
         return child.closed
       }
       const env = { ...inherited(), ...ENVIRONMENT, ...options.env, ...authorizationEnvironment(authorization) }
-      const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(
+      const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(async (ended) => {
+        if (!isStopped) await taking
+        return ended
+      }).then(
         ({ code, signal }) =>
           resume(
             size > maximumBytes || signal === "SIGXFSZ" || outputFile !== undefined && FILE_TOO_LARGE.test(stderr) ?

@@ -26,8 +26,8 @@ export class Machines extends Context.Service<Machines, {
   workspace(sandboxId: SandboxId): string
   /** Makes it, or starts its runner again on the disk that is there. */
   start(sandboxId: SandboxId): Effect.Effect<void>
-  /** Its runner is killed; the disk stays. */
-  crash(sandboxId: SandboxId): Effect.Effect<void>
+  /** Its runner is killed, and nobody has noticed; the disk stays. */
+  kill(sandboxId: SandboxId): Effect.Effect<void>
   /** It is gone with its disk. */
   remove(sandboxId: SandboxId): Effect.Effect<void>
 }>()("@slipway/adapters/test/git/Machines") {}
@@ -41,7 +41,7 @@ const machines = (directory: string) =>
   Effect.gen(function*() {
     const running = new Map<
       SandboxId,
-      { readonly place: Pick<Fixture.Place, "host" | "port" | "worker">; readonly scope: Scope.Closeable }
+      { readonly place: Pick<Fixture.Place, "host" | "port" | "worker">; readonly scope: Scope.Closeable; isAlive: boolean }
     >()
     const rootOf = (sandboxId: SandboxId) => join(directory, sandboxId)
     const { runner: identity, worker } = Identity.mint()
@@ -67,7 +67,8 @@ const machines = (directory: string) =>
       yield* RcMap.invalidate(connections, sandboxId)
     })
     const start = Effect.fnUntraced(function*(sandboxId: SandboxId) {
-      if (running.has(sandboxId)) return
+      if (running.get(sandboxId)?.isAlive === true) return
+      yield* crash(sandboxId)
       const root = rootOf(sandboxId)
       for (const folder of ["workspace", "repositories", "home", "tmp"]) {
         yield* Effect.promise(() => mkdir(join(root, folder), { recursive: true }))
@@ -83,14 +84,20 @@ const machines = (directory: string) =>
         beatMillis: 1_000
       }
       const { told } = yield* Scope.provide(Fixture.launch({ folder: root, settings }), scope)
-      running.set(sandboxId, { place: { ...told, worker }, scope })
+      running.set(sandboxId, { place: { ...told, worker }, scope, isAlive: true })
     })
     yield* Effect.addFinalizer(() => Effect.forEach(Array.from(running.keys()), crash, { discard: true }))
     const service = Machines.of({
       rootOf,
       workspace: (sandboxId) => join(rootOf(sandboxId), "workspace"),
       start,
-      crash,
+      kill: Effect.fnUntraced(function*(sandboxId) {
+        const machine = running.get(sandboxId)
+        if (machine === undefined) return
+        machine.isAlive = false
+        yield* Scope.close(machine.scope, Exit.void)
+        yield* RcMap.invalidate(connections, sandboxId)
+      }),
       remove: (sandboxId) => Effect.andThen(crash(sandboxId), Effect.promise(() => rm(rootOf(sandboxId), { recursive: true, force: true })))
     })
     const runners = Runners.of({

@@ -156,8 +156,10 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
         self,
         "GitFailed",
         Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
-          const trouble = Machine.isOfMachine(failure) ? DiskTrouble.of(failure) : undefined
-          if (trouble === undefined) return yield* failure
+          if (!Machine.isOfMachine(failure)) return yield* failure
+          const trouble = DiskTrouble.of(failure)
+          // What was to be made is sound.
+          if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
           yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)
           if (trouble.retryable) return yield* new CloneFailed({ repo, ...tooLarge })
           return yield* new TreesUnavailable(trouble)
