@@ -15,9 +15,14 @@ import { Runners } from "../../src/runner/Runners.ts"
 import * as Fixture from "../runner/Fixture.ts"
 
 export interface Options extends Omit<WorkingTreesRunner.Options, "places"> {
-  /** Where the machines are. Default: below `directory`. */
+  /** Where the machines are. Default: as {@link workspaceIn} has them. */
   readonly machines?: string
 }
+
+const machinesIn = (directory: string): string => join(directory, "machines")
+
+/** Where the workspace of each sandbox is, of trees that are known in `directory`. */
+export const workspaceIn = (directory: string) => (sandboxId: SandboxId): string => join(machinesIn(directory), sandboxId, "workspace")
 
 /** Those that stand in for machines elsewhere. */
 export class Machines extends Context.Service<Machines, {
@@ -148,7 +153,7 @@ const host = Effect.gen(function*() {
 
 /** The machine is there from the moment that trees are to be in it, as a worker sees to. */
 export const layer = (options: Options) => {
-  const elsewhere = Layer.effectContext(machines(options.machines ?? join(options.directory, "machines")))
+  const elsewhere = Layer.effectContext(machines(options.machines ?? machinesIn(options.directory)))
   return Layer.effect(
     WorkingTrees,
     Effect.gen(function*() {
