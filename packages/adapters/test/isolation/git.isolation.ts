@@ -32,7 +32,10 @@ const worlds: ReadonlyArray<World> = [
     name: "in boxes",
     absent: undefined,
     layerIn: (folder) =>
-      Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") }),
+      Trees.layerOn(
+        Layer.provide(hostIn(folder, { workspaceOf: workspacesIn(join(folder, "trees")) }), Egress.layer({ allow: new Set() })),
+        { directory: join(folder, "trees") }
+      ),
     workspaceIn: (folder, sandboxId) => workspacesIn(join(folder, "trees"))(sandboxId)
   },
   {
