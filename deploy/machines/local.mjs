@@ -12,7 +12,8 @@
  *     MACHINES_SEES      folders of this machine that machines see read-only, between colons: the runner, Node, installed agents
  *     MACHINES_IMAGE     the image of docker
  *     MACHINES_SECCOMP   a filter for bubblewrap, compiled, such as boxes/filter.bpf of a worker that ran with bubblewrap
- *     MACHINES_LISTEN    namespace:address, for bubblewrap: the machine has that network namespace, and listens there
+ *     MACHINES_NETWORKS  namespace:address between commas, for bubblewrap: each machine has one of these network namespaces to itself,
+ *                        and listens on that address. Without it machines have no network, and listen on a socket of this machine
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -26,6 +27,7 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
@@ -36,7 +38,7 @@ const kind = env.MACHINES_KIND
 const folder = env.MACHINES_FOLDER
 const node = env.MACHINES_NODE ?? process.execPath
 const sees = (env.MACHINES_SEES ?? "").split(":").filter((seen) => seen !== "")
-const [netns, host] = (env.MACHINES_LISTEN ?? "").split(":")
+const networks = (env.MACHINES_NETWORKS ?? "").split(",").filter((network) => network !== "")
 
 /** Where a machine has its settings, and its socket: what only its root enters. */
 const RUN = "/run/slipway-runner"
@@ -60,20 +62,33 @@ const readJson = (file) => {
   }
 }
 
-/** Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. */
+/**
+ * Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. What a sandbox
+ * writes into its own arguments says nothing: those of gVisor's programs are not this machine's, others are not root's.
+ */
 const processesOf = (machine) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).map(Number).filter((pid) => {
     try {
-      return pid !== process.pid && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
+      return pid !== process.pid && (kind === "gvisor" || statSync(`/proc/${pid}`).uid === 0) &&
+        readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
     } catch {
       return false // ended meanwhile
     }
   })
 
+/** Whether none is seen, however often one looks: one that becomes another program has no arguments for a moment. */
+const isEmpty = async (machine) => {
+  for (let looks = 0; looks < 10; looks++) {
+    if (processesOf(machine).length > 0) return false
+    await sleep(5)
+  }
+  return true
+}
+
 const endProcesses = async (machine) => {
   for (const until = Date.now() + 10_000;; await sleep(5)) {
     const left = processesOf(machine)
-    if (left.length === 0) return
+    if (left.length === 0 && await isEmpty(machine)) return
     if (Date.now() > until) throw new Error(`processes ${left.join(", ")} survive SIGKILL`)
     for (const pid of left) {
       try {
@@ -109,7 +124,7 @@ const waysTo = (places) => {
 }
 
 /** Programs die without a name for their user. */
-const namesIn = (machine, { user, home }) => {
+const namesIn = (machine, { home, user = { uid: 0, gid: 0 } }) => {
   const names = {
     passwd: `root:x:0:0::/nonexistent:/usr/sbin/nologin\nagent:x:${user.uid}:${user.gid}::${home}:/bin/sh\n`,
     group: `root:x:0:\nagent:x:${user.gid}:\n`,
@@ -139,18 +154,18 @@ const untilReady = async (machine) => {
   for (const until = Date.now() + READY_MILLIS;; await sleep(10)) {
     const line = readFileSync(path.join(machine, "said"), "utf8").split("\n")
     if (line.length > 1) return JSON.parse(line[0])
-    if (processesOf(machine).length === 0 || Date.now() > until) {
+    if (Date.now() > until || await isEmpty(machine)) {
       throw new Error(`the runner did not start: ${readFileSync(path.join(machine, "complaints"), "utf8").trim().slice(-200)}`)
     }
   }
 }
 
 const bubblewrap = {
-  async start(machine, order, folders) {
+  async start(machine, order, folders, network) {
     const more = env.MACHINES_SECCOMP === undefined ? [] : [openSync(env.MACHINES_SECCOMP, "r")]
     startApart(machine, [
-      ...netns === "" ? [] : ["ip", "netns", "exec", netns],
-      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", ...netns === "" ? ["--unshare-net"] : []],
+      ...network === undefined ? [] : ["ip", "netns", "exec", network.split(":")[0]],
+      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", ...network === undefined ? ["--unshare-net"] : []],
       ...[...more.length > 0 ? ["--seccomp", "3"] : [], "--new-session", "--hostname", "sandbox", "--clearenv"],
       ...["--cap-drop", "ALL", ...RIGHTS.flatMap((right) => ["--cap-add", right])],
       ...waysTo([...ETC, ...sees, ...Object.keys(folders)]).flatMap((at) => ["--perms", "0755", "--dir", at]),
@@ -164,7 +179,7 @@ const bubblewrap = {
     ], more)
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   end: endProcesses
 }
 
@@ -215,7 +230,7 @@ const gvisor = {
     ])
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   async end(machine) {
     await endProcesses(machine)
     rmSync(path.join(machine, "gvisor"), { recursive: true, force: true })
@@ -260,23 +275,34 @@ const remove = async (machine, order) => {
 
 const certificateOf = ({ settings }) => createHash("sha256").update(settings.identity.certificate).digest("hex")
 
+/** One that no other machine has. */
+const networkFor = (all) => {
+  if (networks.length === 0) return undefined
+  const taken = readdirSync(all).map((name) => readJson(noteOf(path.join(all, name)))?.network)
+  const free = networks.find((network) => !taken.includes(network))
+  if (free === undefined) throw new Error("all networks are taken")
+  return free
+}
+
 const ensure = async (machine, order) => {
   const note = readJson(noteOf(machine))
   const certificate = certificateOf(order)
   if (note?.certificate !== certificate) await remove(machine, order)
-  else if (note.address !== undefined && how.isThere(machine, order)) return note.address
+  else if (note.address !== undefined && await how.isThere(machine, order)) return note.address
   else await how.end(machine, order)
   const folders = foldersOf(machine, order)
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })
-  write(noteOf(machine), JSON.stringify({ certificate, fence: order.fence }))
+  const network = note?.certificate === certificate ? note.network : networkFor(path.dirname(machine))
+  const noted = { certificate, fence: order.fence, network }
+  write(noteOf(machine), JSON.stringify(noted))
   const settings = path.join(folders[RUN], "settings.json")
-  const listen = netns === "" ? { path: `${RUN}/socket` } : { host, port: 0 }
+  const listen = network === undefined ? { path: `${RUN}/socket` } : { host: network.split(":")[1], port: 0 }
   write(settings, JSON.stringify({ ...order.settings, listen }))
-  const told = await how.start(machine, order, folders)
+  const told = await how.start(machine, order, folders, network)
   const address = "path" in told ? { path: path.join(folders[RUN], "socket") } : { host: told.host, port: told.port }
   // The runner has read it.
   rmSync(settings)
-  write(noteOf(machine), JSON.stringify({ certificate, fence: order.fence, address }))
+  write(noteOf(machine), JSON.stringify({ ...noted, address }))
   return address
 }
 

@@ -72,7 +72,7 @@ export interface TreePlace {
   put(making: Making): Effect.Effect<void, TreesUnavailable>
   /** Deletes what is left of a site. Never fails. */
   leave(making: Making): Effect.Effect<void>
-  /** Whether the trees of these repositories, which this process has, are still there. */
+  /** Whether the trees of these repositories, which this process has, are still there. Fails where that may be told later. */
   isThere(sandboxId: SandboxId, gitDirs: ReadonlyArray<string>): Effect.Effect<boolean, TreesUnavailable>
   /** As the port says. */
   isWhole(sandboxId: SandboxId): Effect.Effect<boolean>

@@ -479,7 +479,7 @@ export const make = Effect.fnUntraced(function*<R>(
     const names = yield* Effect.promise(() => readdir(repositories).catch(() => []))
     return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name))).pipe(
       // Whoever cannot tell takes nothing for lost: what is done with the trees says why it cannot be done.
-      Effect.catch(({ retryable }) => Effect.succeed(retryable))
+      Effect.catch(() => Effect.succeed(true))
     )
   })
 

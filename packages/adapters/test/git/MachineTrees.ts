@@ -6,7 +6,7 @@ import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Context, Effect, Exit, Layer, Option, RcMap, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Layer, Option, RcMap, Scope, Semaphore, Stream } from "effect"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
@@ -71,6 +71,7 @@ const machines = (directory: string) =>
       yield* Scope.close(machine.scope, Exit.void)
       yield* RcMap.invalidate(connections, sandboxId)
     })
+    const one = yield* Semaphore.make(1)
     const start = Effect.fnUntraced(function*(sandboxId: SandboxId) {
       if (running.get(sandboxId)?.isAlive === true) return
       yield* crash(sandboxId)
@@ -90,7 +91,7 @@ const machines = (directory: string) =>
       }
       const { told } = yield* Scope.provide(Fixture.launch({ folder: root, settings }), scope)
       running.set(sandboxId, { place: { ...told, worker }, scope, isAlive: true })
-    })
+    }, one.withPermits(1))
     yield* Effect.addFinalizer(() => Effect.forEach(Array.from(running.keys()), crash, { discard: true }))
     const service = Machines.of({
       rootOf,
@@ -107,6 +108,8 @@ const machines = (directory: string) =>
     })
     const runners = Runners.of({
       connection: (sandboxId) => RcMap.get(connections, sandboxId),
+      making: (sandboxId) =>
+        Effect.andThen(running.has(sandboxId) ? Effect.void : start(sandboxId), RcMap.get(connections, sandboxId)),
       has: (sandboxId) => Effect.sync(() => running.has(sandboxId))
     })
     return Context.merge(Context.make(Machines, service), Context.make(Runners, runners))
@@ -151,18 +154,16 @@ const host = Effect.gen(function*() {
   })
 })
 
-/** The machine is there from the moment that trees are to be in it, as a worker sees to. */
+/** A sandbox without trees has no machine, as a worker sees to. */
 export const layer = (options: Options) => {
   const elsewhere = Layer.effectContext(machines(options.machines ?? machinesIn(options.directory)))
   return Layer.effect(
     WorkingTrees,
     Effect.gen(function*() {
       const trees = yield* WorkingTrees
-      const { remove, start } = yield* Machines
+      const { remove } = yield* Machines
       return WorkingTrees.of({
         ...trees,
-        prepare: (key, source) => Effect.andThen(start(key.sandboxId), trees.prepare(key, source)),
-        restore: (sandboxId, ...rest) => Effect.andThen(start(sandboxId), trees.restore(sandboxId, ...rest)),
         remove: (sandboxId) => Effect.andThen(trees.remove(sandboxId), remove(sandboxId))
       })
     })

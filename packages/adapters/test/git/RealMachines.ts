@@ -7,7 +7,7 @@ import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import * as Machines from "../hosts/runner/Machines.fixture.ts"
 
-/** With a machine from the moment that trees are to be in it. */
+/** Boxes and trees are made side by side, as a worker makes them; trees that are restored come first. */
 export const layerIn = (folder: string, kind: Machines.Kind) =>
   Layer.effect(
     WorkingTrees,
@@ -23,8 +23,9 @@ export const layerIn = (folder: string, kind: Machines.Kind) =>
       })
       return WorkingTrees.of({
         ...trees,
-        prepare: (key, source) => Effect.andThen(once(key.sandboxId), trees.prepare(key, source)),
-        restore: (sandboxId, ...rest) => Effect.andThen(once(sandboxId), trees.restore(sandboxId, ...rest)),
+        prepare: (key, source) =>
+          Effect.map(Effect.all([trees.prepare(key, source), once(key.sandboxId)], { concurrency: 2 }), ([base]) => base),
+        restore: (sandboxId, ...rest) => Effect.tap(trees.restore(sandboxId, ...rest), once(sandboxId)),
         remove: (sandboxId) =>
           Effect.andThen(
             Effect.andThen(Effect.orDie(stop(sandboxId)), Effect.sync(() => there.delete(sandboxId))),

@@ -5,6 +5,7 @@ import { once } from "node:events"
 import { createServer } from "node:https"
 import { connect as connectTls } from "node:tls"
 import { WebSocket, WebSocketServer } from "ws"
+import * as HomeFilesArchive from "../../src/hosts/runner/HomeFilesArchive.ts"
 import { type ChannelMessage, encode as encodeChannel } from "../../src/runner/ChannelWire.ts"
 import type { RunnerConnection } from "../../src/runner/client/RunnerClient.ts"
 import type { RunnerError } from "../../src/runner/client/RunnerErrors.ts"
@@ -182,6 +183,12 @@ const read: Use = ({ readFile }) =>
   Effect.scoped(Effect.flatMap(readFile(Buffer.from("a"), { maximumBytes: 10 }), ({ bytes }) => Stream.runDrain(bytes)))
 const list: Use = ({ list }) => list(Buffer.from(""), { most: 1 })
 
+const readHome: Use = ({ readHome }) => Stream.runDrain(readHome(["talk"], { maximumBytes: 60 }))
+const writeHome: Use = ({ writeHome }) => writeHome(Stream.fromIterable(HomeFilesArchive.nothing(["talk"])))
+
+const home = (...parts: ReadonlyArray<Uint8Array>) => frames(chunk(Buffer.concat(parts)), { type: "end", channel: 1 })
+const nothingOf = (path: string) => HomeFilesArchive.nothing([path])
+
 const hostile: Readonly<Record<string, { readonly use: Use; readonly said: ReadonlyArray<Uint8Array | string> }>> = {
   "a message that is text": { use: run, said: ["hello"] },
   "a message that is too long": { use: run, said: [new Uint8Array(300 * 1024)] },
@@ -197,6 +204,15 @@ const hostile: Readonly<Record<string, { readonly use: Use; readonly said: Reado
   "more bytes than the file has": { use: read, said: frames(note({ size: 3 }), chunk(Buffer.from("four"))) },
   "more names than were asked for": { use: list, said: frames(chunk(Buffer.concat([Buffer.of(0, 1, 97), Buffer.of(0, 1, 98)]))) },
   "a name with a slash": { use: list, said: frames(chunk(Buffer.of(0, 1, 0x2f))) },
+  "a home that is none": { use: readHome, said: home(Buffer.from("PK")) },
+  "a home that is cut": { use: readHome, said: home(...nothingOf("talk").slice(0, -1)) },
+  "a home with another checksum": { use: readHome, said: home(...nothingOf("talk").slice(0, -1), Buffer.alloc(33)) },
+  "a home of other paths": { use: readHome, said: home(...nothingOf("secrets")) },
+  "more of a home than was asked for": {
+    use: readHome,
+    said: home(...Effect.runSync(HomeFilesArchive.of({ talk: "more than sixty bytes of it, and they are as they should be" })))
+  },
+  "a home that was written, and was not": { use: writeHome, said: frames(note({ isWritten: "yes" })) },
   "a way without a name": { use: run, said: frames({ type: "open", channel: 2, kind: "dial", header: { way: "../x" } }) }
 }
 

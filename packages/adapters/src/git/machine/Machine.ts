@@ -100,7 +100,10 @@ export const make = (runners: Runners["Service"]) => {
     args: ReadonlyArray<string>,
     feed: Feed = NOTHING
   ) {
-    return yield* runOn(yield* connection(sandboxId), what, args, feed)
+    // Trees are made before there is a box, or beside that.
+    const isMade = what === "make" || what === "put"
+    const runner = isMade ? Effect.mapError(runners.making(sandboxId), explain) : connection(sandboxId)
+    return yield* runOn(yield* runner, what, args, feed)
   }, Effect.scoped)
 
   return { connection, run, has: runners.has }

@@ -184,8 +184,8 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
   const isThere = Effect.fn("TreesInMachine.isThere")(function*(sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) {
     const records = (yield* recordsOf(gitDirs)).flatMap(Option.toArray)
     if (records.length === 0 || records.length < gitDirs.length) return false
-    const { made } = yield* ask(sandboxId, gitDirs)
-    return records.every((record, i) => record.made === made[i])
+    const said = yield* Effect.catchIf(ask(sandboxId, gitDirs), ({ retryable }) => !retryable, () => Effect.succeed({ made: [] }))
+    return records.every(({ made }, i) => made === said.made[i])
   })
 
   /** Of the trees that were written under another kernel than is there now. */

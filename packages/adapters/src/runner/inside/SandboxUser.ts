@@ -35,7 +35,7 @@ export const marked = ({ gid, uid }: SandboxUser, mark: number, command: Readonl
 ]
 
 const numbersIn = (status: string, row: string): ReadonlyArray<number> =>
-  (new RegExp(`^${row}:\\s*(.*)$`, "mu").exec(status)?.[1] ?? "").split(/\s+/u).filter((word) => word !== "").map(Number)
+  (new RegExp(`^${row}:[ \\t]*(.*)$`, "mu").exec(status)?.[1] ?? "").split(/\s+/u).filter((word) => word !== "").map(Number)
 
 /** Running processes whose status says so. */
 const processes = (is: (status: string) => boolean): ReadonlyArray<number> =>

@@ -44,6 +44,15 @@ const Answers = {
 const decodeAddress = Schema.decodeUnknownEffect(Schema.fromJsonString(Answers.ensure))
 const decodeList = Schema.decodeUnknownEffect(Schema.fromJsonString(Answers.list))
 
+interface Failed {
+  readonly how: string
+  /** For the operator's log, who wrote the program. */
+  readonly said: string
+}
+
+/** Its last words, without what may be a key. */
+const lastOf = (stderr: StderrTail): string => (stderr.text.trim().split("\n").at(-1) ?? "").slice(-300).replaceAll(/[\w+/=]{40,}/gu, "…")
+
 export const make = ({ installation, program, within = {} }: Options) => {
   const call = Effect.fnUntraced(function*(name: Call, input: object) {
     const operation = operations[name]
@@ -64,7 +73,7 @@ export const make = ({ installation, program, within = {} }: Options) => {
     )
     const stderr = new StderrTail()
     child.stderr.on("data", (bytes: Uint8Array) => stderr.add(bytes))
-    const output = Effect.callback<string, HostError>((resume) => {
+    const output = Effect.callback<string, Failed | HostError>((resume) => {
       const chunks: Array<Buffer> = []
       let size = 0
       child.stdout?.on("data", (chunk: Buffer) => {
@@ -75,14 +84,17 @@ export const make = ({ installation, program, within = {} }: Options) => {
       // It was told nothing, where it does not read.
       child.stdin?.end(JSON.stringify(input))
       void child.closed.then(({ code, signal }) => {
-        // For the operator, who wrote it: what it says of itself.
-        const said = stderr.text.trim().split("\n").at(-1)?.slice(-300) ?? ""
         const how = code === null ? `was ended by ${signal}` : `exited with ${code}`
-        resume(
-          code === 0 ? Effect.succeed(Buffer.concat(chunks).toString("utf8")) : Effect.fail(failed(`${how}: ${said || "it said nothing"}`))
-        )
+        resume(code === 0 ? Effect.succeed(Buffer.concat(chunks).toString("utf8")) : Effect.fail({ how, said: lastOf(stderr) }))
       })
-    })
+    }).pipe(Effect.catch((error) => {
+      if (error instanceof HostError) return Effect.fail(error)
+      const { how, said } = error
+      return Effect.andThen(
+        Effect.logWarning("the program that makes machines failed", { program, call: name, how, said }),
+        Effect.fail(failed(`${how}; the log has what it said.`))
+      )
+    }))
     const limit = within[name] ?? WITHIN[name]
     return yield* Effect.timeoutOrElse(output, {
       duration: limit,

@@ -9,6 +9,7 @@ import { filterFor } from "../../../src/hosts/bubblewrap/SeccompFilter.ts"
 import * as SandboxHostRunner from "../../../src/hosts/runner/SandboxHostRunner.ts"
 import { Machines } from "../../../src/runner/Machines.ts"
 import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
+import * as Cable from "../../runner/Cable.ts"
 import * as Bubblewrap from "../bubblewrap.fixture.ts"
 import * as Docker from "../docker.fixture.ts"
 import * as Gvisor from "../gvisor.fixture.ts"
@@ -28,8 +29,9 @@ export const program = Effect.fnUntraced(
       MACHINES_KIND: kind,
       MACHINES_FOLDER: join(folder, "m"),
       MACHINES_RUNNER: runner,
-      MACHINES_SEES: [...new Set([root, dirname(process.execPath)])].join(":"),
+      MACHINES_SEES: [...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])].join(":"),
       MACHINES_SECCOMP: seccomp,
+      ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
       ...more
     }
     const file = join(folder, "machines")
@@ -73,10 +75,11 @@ export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
 export const layerIn = (
   folder: string,
   kind: Kind,
-  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines
+  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines,
+  more: Readonly<Record<string, string>> = {}
 ) =>
   Layer.unwrap(Effect.gen(function*() {
-    const machines = MachinesProgram.make({ program: yield* program(folder, kind), installation: INSTALLATION })
+    const machines = MachinesProgram.make({ program: yield* program(folder, kind, more), installation: INSTALLATION })
     // What a rule that broke has left.
     yield* Effect.addFinalizer(() =>
       Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
@@ -90,3 +93,12 @@ export const layerIn = (
 
 export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Machines["Service"]) =>
   Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, change)))
+
+/** Machines in another network namespace, which are dialled over a cable. */
+export const overCable = Layer.unwrap(Effect.gen(function*() {
+  const folder = yield* Machine.temporaryFolder
+  // As many as a rule has at once, and those that the rule before has not let go of yet.
+  const cables = yield* Effect.forEach(Array.from({ length: 10 }, (_, i) => i + 1), Cable.cableOf)
+  const networks = cables.map(({ address, name }) => `${name}:${address}`).join(",")
+  return layerIn(folder, "bubblewrap", undefined, { MACHINES_NETWORKS: networks })
+}))
