@@ -6,7 +6,7 @@ import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Context, Effect, Exit, Layer, Option, RcMap, Scope, Semaphore, Stream } from "effect"
+import { Context, Effect, Exit, Layer, RcMap, Scope, Semaphore, Stream } from "effect"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
@@ -108,8 +108,7 @@ const machines = (directory: string) =>
     })
     const runners = Runners.of({
       connection: (sandboxId) => RcMap.get(connections, sandboxId),
-      making: (sandboxId) =>
-        Effect.andThen(running.has(sandboxId) ? Effect.void : start(sandboxId), RcMap.get(connections, sandboxId)),
+      making: (sandboxId) => Effect.andThen(running.has(sandboxId) ? Effect.void : start(sandboxId), RcMap.get(connections, sandboxId)),
       has: (sandboxId) => Effect.sync(() => running.has(sandboxId))
     })
     return Context.merge(Context.make(Machines, service), Context.make(Runners, runners))
@@ -144,7 +143,7 @@ const host = Effect.gen(function*() {
     isolation: "none",
     programs: () => none,
     provision: ({ sandboxId }) => Effect.as(start(sandboxId), boxOf(sandboxId)),
-    find: (sandboxId) => Effect.succeed(Option.some(boxOf(sandboxId))),
+    find: (sandboxId) => Effect.succeedSome(boxOf(sandboxId)),
     visit: ({ sandboxId }) => Effect.succeed(boxOf(sandboxId)),
     readHome: () => Stream.die(new Error("nobody asks for it")),
     writeHome: () => none,
