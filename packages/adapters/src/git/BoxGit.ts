@@ -13,11 +13,12 @@ import { inPieces } from "./InPieces.ts"
 
 /**
  * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
- * tree, the commit it started from, `own` where GIT_DIR is not the worker's, and options of a comparison. Then objects that were
- * made stay in it, so that the next look does not pack them again, and it may lack what the worker knows.
+ * tree, the commit it started from, `own` where GIT_DIR is not the worker's, and options of a comparison. In one
+ * that is not, objects that were made stay, so that the next look does not pack them again, and what the worker knows may be missing.
  *
- * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its input. A snapshot begins when a line of input says
- * what need not be packed, and is told the bytes of the names of files that are in the index, those, and those of new files.
+ * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
+ * input. A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
+ * in the index, those, and those of new files.
  * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `

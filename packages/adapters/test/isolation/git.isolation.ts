@@ -153,7 +153,7 @@ print $swaps;
 `
 
 it.live.each(worlds.filter(({ absent }) => absent === undefined))(
-  "in 20 seconds of swapping a folder for a link, git tells of no file behind it, nor its lines, and publishes none; git of the host would: $name",
+  "swapping a folder for a link for 20 seconds has git tell of no file behind it and publish none; git of the host would: $name",
   (world) =>
     Effect.gen(function*() {
       const { sandbox, trees } = yield* serviceIn(world)

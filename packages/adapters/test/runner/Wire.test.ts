@@ -20,7 +20,9 @@ const isReadOrRefused = (read: () => unknown) => {
 const hello = (change: object) =>
   Buffer.concat([
     Buffer.of(1),
-    Buffer.from(JSON.stringify({ protocol: 1, session: "0".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0, ...change }))
+    Buffer.from(
+      JSON.stringify({ protocol: Wire.PROTOCOL, session: "0".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0, ...change })
+    )
   ])
 
 describe("the wire of a runner", () => {
@@ -55,8 +57,8 @@ describe("the wire of a runner", () => {
   ) it(`refuses ${name}`, () => assert.throws(() => Wire.decode(bytes), Wire.Violation))
 
   it("reads of a hello in another protocol that alone", () => {
-    const read = Wire.decode(hello({ protocol: 2, fence: "as they like" }))
-    assert.strictEqual(read.type === "hello" && read.hello.protocol, 2)
+    const read = Wire.decode(hello({ protocol: Wire.PROTOCOL + 1, fence: "as they like" }))
+    assert.strictEqual(read.type === "hello" && read.hello.protocol, Wire.PROTOCOL + 1)
   })
 
   const chunk = (length: number) => ChannelWire.encode({ type: "bytes", channel: 1, bytes: new Uint8Array(length) })
