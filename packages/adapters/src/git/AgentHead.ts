@@ -3,9 +3,8 @@
  * git in the box to learn that there is nothing new. The agent may write there what it likes: it is told of its own commits alone.
  */
 import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
 import type { HostRepository } from "./HostRepository.ts"
-import * as SafeTree from "./SafeTree.ts"
 
 /** A `HEAD` that names a branch is not longer, and no line of `packed-refs`. */
 const MAXIMUM_HEAD_BYTES = 400
@@ -13,15 +12,15 @@ const MAXIMUM_HEAD_BYTES = 400
 const MAXIMUM_PACKED_BYTES = 65_536
 
 /** What is in the file; `null`: it is not there. `undefined`: it is something else than a plain file of that size. */
-const contentOf = Effect.fnUntraced(function*({ folder, workspace }: HostRepository, name: string, maximumBytes: number) {
-  const { fd, stats: { size } } = yield* SafeTree.openFile(workspace, Buffer.from(`${folder}/.git/${name}`))
-  if (size > maximumBytes) return undefined
-  return Buffer.from(yield* SafeTree.readChunk(fd, 0, size)).toString("latin1")
+const contentOf = Effect.fnUntraced(function*({ tree }: HostRepository, name: string, maximumBytes: number) {
+  const { bytes } = yield* tree.openFile(`.git/${name}`, maximumBytes)
+  return Buffer.concat(yield* Stream.runCollect(bytes)).toString("latin1")
 }, (content) =>
   Effect.scoped(content).pipe(
     Effect.catchTags({
       FileNotFound: () => Effect.succeed(null),
       FileProtected: () => Effect.undefined,
+      FileTooLarge: () => Effect.undefined,
       IsDirectory: () => Effect.undefined
     })
   ))

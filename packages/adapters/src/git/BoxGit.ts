@@ -13,14 +13,17 @@ import { inPieces } from "./InPieces.ts"
 
 /**
  * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
- * tree, the commit it started from, and options of a comparison. Unless it is told what to look at, it begins with names,
- * after which comes an empty one; what to do with them is told by its input. A snapshot begins when a line of input says
- * what need not be packed, and is told the bytes of the names of files that are in the index, those, and those of new files.
+ * tree, the commit it started from, `own` where GIT_DIR is not the worker's, and options of a comparison. In one
+ * that is not, objects that were made stay, so that the next look does not pack them again, and what the worker knows may be missing.
+ *
+ * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
+ * input. A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
+ * in the index, those, and those of new files.
  * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `
-what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5
-shift 5
+what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6
+shift 6
 objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
 # One that was killed left them, or nobody did.
 umask 077; mkdir "$place" "$objects" 2> /dev/null || { rm -rf "$place" "$objects"; mkdir "$place" "$objects" || exit 1; }
@@ -51,7 +54,9 @@ if [ "$what" = changes ]; then
   exit
 fi
 
-export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$objects"
+store=$objects
+[ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || store=$GIT_DIR/objects
+export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$store"
 read -r known
 git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
 printf '\\0'
@@ -68,7 +73,13 @@ fi
 made=$(git write-tree)
 echo "$made"
 case " $known " in *" $made "*) exit ;; esac
+[ -z "$own" ] || known=$(printf '%s\\n' $known | git cat-file --batch-check='%(objectname) %(objecttype)' | sed -n 's/ tree$//p')
 { echo "$made"; printf '^%s^{tree}\\n' "$base" $known; } | git pack-objects --revs --stdout --quiet --window=0
+
+# Some thousands of files in all: what is in one of 256 folders tells.
+[ "$store" != "$objects" ] && [ "$(ls "$store/17" 2> /dev/null | wc -l)" -gt 27 ] || exit 0
+(cd "$store" && find ?? -type f | tr -d /) | git pack-objects --quiet --window=0 --threads=1 "$store/pack/pack" > /dev/null
+git prune-packed --quiet
 `
 
 /** Beside what every git of ours goes by. What is written there is thrown away, or read anew by the host. */
@@ -82,7 +93,7 @@ const BOX_CONFIG = [
   "core.checkStat=minimal"
 ]
 
-const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {
+export const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {
   ...ENVIRONMENT,
   GIT_PAGER: "cat",
   GIT_LITERAL_PATHSPECS: "1",
@@ -104,8 +115,10 @@ const NEW = 0x3f
 /** Seconds, of a processor and of the clock. */
 const PATIENCE = { changes: 10, ignored: 20, snapshot: 120 }
 
+const IN_BOX = "in the box"
+
 const failed = (what: string, reason: GitFailed["reason"], stderr: string, code: number | null = null) =>
-  new GitFailed({ command: `in the box (${what})`, reason, code, stderr })
+  new GitFailed({ command: `${IN_BOX} (${what})`, reason, code, stderr })
 
 /** The names that come first are given out when the empty one has come that ends them, each with its NUL; then the rest. */
 const afterNames = <E1, E2>(names: (names: Buffer) => Effect.Effect<void, E1>, rest: (bytes: Uint8Array) => Effect.Effect<void, E2>) => {
@@ -130,6 +143,9 @@ const afterNames = <E1, E2>(names: (names: Buffer) => Effect.Effect<void, E1>, r
 /** It is told nothing before it says what it finds. */
 const NOTHING = Effect.succeed({ found: undefined, input: Buffer.alloc(0) })
 
+/** Whether it is git in a box that failed with this: what its disk refuses is not ours. */
+export const isOfBox = (defect: unknown): boolean => defect instanceof GitFailed && defect.command.startsWith(IN_BOX)
+
 export type BoxGit = ReturnType<typeof make>
 
 /** The sandbox may be at rest. */
@@ -151,14 +167,15 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     }
   ) {
     return yield* Effect.gen(function*() {
-      const told = Effect.mapError<HostError, GitFailed>(({ detail }) => failed(what, "exit", detail))
+      const told = Effect.mapError<HostError, GitFailed>(({ detail, retryable }) => failed(what, retryable ? "lost" : "exit", detail))
+      const { gitDir, isOwn } = repository.tree.inBox
       const start = Effect.gen(function*() {
         const box = yield* host.visit({ sandboxId })
         return yield* box.spawn({
           command: "sh",
           args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(box.workspace, repository.folder), repository.baseSha,
-            ...options],
-          env: { ...BOX_ENVIRONMENT, GIT_DIR: repository.gitDir },
+            isOwn ? "own" : "", ...options],
+          env: { ...BOX_ENVIRONMENT, GIT_DIR: gitDir },
           seesRepositories: true,
           isOffline: true
         })
@@ -169,7 +186,7 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
       const answer = (bytes: Buffer) => Effect.andThen(process.write(bytes), process.endInput)
       yield* Stream.runForEach(process.stdout, (bytes) => listen(bytes, answer))
       const { code } = yield* process.exited
-      if (code !== 0) return yield* failed(what, "exit", (yield* process.stderrTail).slice(-4_000), code)
+      if (code !== 0) return yield* failed(what, code === null ? "lost" : "exit", (yield* process.stderrTail).slice(-4_000), code)
       return found
     }).pipe(
       Effect.scoped,

@@ -10,8 +10,8 @@ import { type Child, killGroup, Spawn } from "../node/spawner/Spawn.ts"
 export class GitFailed extends Schema.TaggedError<GitFailed>()("GitFailed", {
   /** The git command without its arguments. */
   command: Schema.String,
-  /** `output`: it wrote more than it may. */
-  reason: Schema.Literals(["exit", "timeout", "output"]),
+  /** `output`: it wrote more than it may. `lost`: its box, or the way to it, went away; it may be there again. */
+  reason: Schema.Literals(["exit", "timeout", "output", "lost"]),
   code: Schema.NullOr(Schema.Int),
   /** At most 4,000 characters, scrubbed of credentials. May name paths of this machine: for the log only. */
   stderr: Schema.String
@@ -34,6 +34,8 @@ export interface GitOptions {
   readonly inputFile?: number
   /** Descriptor of an empty file that takes the output, at most `maximumBytes`; nothing of it comes through this process. */
   readonly outputFile?: number
+  /** Takes the output piece by piece; it writes no more than that before each is taken. Nothing is answered then. Never rejects. */
+  readonly take?: (bytes: Uint8Array) => Promise<void>
   readonly timeout?: Duration.Input
   readonly maximumBytes?: number
   /** Paths are patterns, as those of `.gitignore` are: they come from us, never from a repository. */
@@ -154,8 +156,8 @@ export const git = (
   args: readonly [command: string, ...ReadonlyArray<string>],
   options: GitOptions = {}
 ): Effect.Effect<Buffer, GitFailed> => {
-  const { authorization, config = [], input, inputFile, isLimited = false, outputFile, timeout = "1 minute" } = options
-  const { maximumBytes = 67_108_864 } = options
+  const { authorization, config = [], input, inputFile, isLimited = false, outputFile, take, timeout = "1 minute" } = options
+  const { maximumBytes = take === undefined ? 67_108_864 : Number.POSITIVE_INFINITY } = options
   const fail = (reason: GitFailed["reason"], code: number | null, stderr: string) =>
     new GitFailed({ command: args[0], reason, code, stderr: scrub(stderr, authorization) })
 
@@ -172,6 +174,7 @@ export const git = (
         : ["git", all] as const
       let child: Child | undefined
       let isStopped = false
+      let taking: Promise<void> = Promise.resolve()
       // A process group of its own, so that its helpers (git-remote-https, index-pack) can be killed with it.
       const kill = () => {
         isStopped = true
@@ -187,7 +190,14 @@ export const git = (
         child.stdout?.on("data", (chunk: Buffer) => {
           size += chunk.length
           if (size > maximumBytes) kill()
-          else chunks.push(chunk)
+          else if (take === undefined) chunks.push(chunk)
+          else {
+            started.stdout?.pause()
+            // One after the other: what is left at its end comes without having been asked for.
+            const taken = taking.then(() => isStopped ? undefined : take(chunk))
+            taking = taken
+            void taken.then(() => started.stdout?.resume())
+          }
         })
         child.stderr.on("data", (chunk: Buffer) => {
           if (stderr.length < MAXIMUM_STDERR) stderr += chunk.toString()
@@ -198,7 +208,10 @@ export const git = (
         return child.closed
       }
       const env = { ...inherited(), ...ENVIRONMENT, ...options.env, ...authorizationEnvironment(authorization) }
-      const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(
+      const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(async (ended) => {
+        if (!isStopped) await taking
+        return ended
+      }).then(
         ({ code, signal }) =>
           resume(
             size > maximumBytes || signal === "SIGXFSZ" || outputFile !== undefined && FILE_TOO_LARGE.test(stderr) ?

@@ -3,13 +3,13 @@ import { randomUUID } from "node:crypto"
 import { mkdir, rename, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 
-interface Layout {
+export interface Layout {
   /** What `HEAD` holds. */
   readonly head: string
   /** What `packed-refs` holds. Default: nothing. */
   readonly refs?: string
-  /** The folder with the objects to borrow. */
-  readonly objects: string
+  /** The folder with the objects to borrow; `null`: it has all of its own. */
+  readonly objects: string | null
   /** The commits whose parents are not there. */
   readonly shallow: ReadonlyArray<string>
   /** More configuration. */
@@ -28,18 +28,25 @@ export const setAttributes = async (gitDir: string): Promise<void> => {
   await writeFile(join(gitDir, "info", "attributes"), ATTRIBUTES)
 }
 
-export const layOut = async (gitDir: string, { config = "", head, objects, refs = "", shallow }: Layout): Promise<void> => {
+/** What is in its files, by path. Folders that a repository has beside those: `refs` and `objects/pack`. */
+export const filesOf = ({ config = "", head, objects, refs = "", shallow }: Layout): ReadonlyMap<string, string> => {
+  const files = new Map([
+    ["info/attributes", ATTRIBUTES],
+    ["HEAD", `${head}\n`],
+    ["packed-refs", refs],
+    ["config", `[core]\n\trepositoryformatversion = 0\n\tbare = false\n${config}`]
+  ])
+  if (objects !== null) files.set("objects/info/alternates", `${objects}\n`)
+  // To git the mere file makes the repository a shallow one.
+  if (shallow.length > 0) files.set("shallow", `${shallow.join("\n")}\n`)
+  return files
+}
+
+export const layOut = async (gitDir: string, layout: Layout): Promise<void> => {
   await mkdir(join(gitDir, "objects", "info"), { recursive: true })
   await mkdir(join(gitDir, "refs"), { recursive: true })
-  await Promise.all([
-    setAttributes(gitDir),
-    writeFile(join(gitDir, "HEAD"), `${head}\n`),
-    writeFile(join(gitDir, "packed-refs"), refs),
-    writeFile(join(gitDir, "objects", "info", "alternates"), `${objects}\n`),
-    writeFile(join(gitDir, "config"), `[core]\n\trepositoryformatversion = 0\n\tbare = false\n${config}`),
-    // To git the mere file makes the repository a shallow one.
-    shallow.length === 0 ? undefined : writeFile(join(gitDir, "shallow"), `${shallow.join("\n")}\n`)
-  ])
+  await mkdir(join(gitDir, "info"), { recursive: true })
+  await Promise.all(Array.from(filesOf(layout), ([name, content]) => writeFile(join(gitDir, name), content)))
 }
 
 /** The file has the old content or the new one, whatever happens on the way. What a crash leaves is in the folder `aside`. */

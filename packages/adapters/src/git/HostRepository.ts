@@ -2,18 +2,17 @@
  * The host's own repository of one working tree: its GIT_DIR lies outside the tree, borrows the mirror's objects and is
  * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which no git of ours reads.
  */
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises"
-import { basename, dirname, join } from "node:path"
-import * as Overlays from "../hosts/overlay/Overlays.ts"
-import { deleteTree } from "../node/DeleteTree.ts"
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import { codeOf } from "../node/ErrorCode.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
-import { layOut, setAttributes } from "./GitDir.ts"
-import * as IndexTimes from "./IndexTimes.ts"
+import { type Layout, layOut, setAttributes } from "./GitDir.ts"
+import type { Checkout, Tree } from "./Tree.ts"
 
 const Prepared = Schema.Struct({
   repo: RepoName,
@@ -30,8 +29,7 @@ const PreparedFile = Schema.fromJsonString(Prepared)
 
 export interface HostRepository extends Prepared {
   readonly gitDir: string
-  /** The host folder that holds the tree's folder. The agent may replace what is in it, but not this folder. */
-  readonly workspace: string
+  readonly tree: Tree
 }
 
 // The checkout of a large repository, or the hashing of a large tree.
@@ -47,13 +45,13 @@ export const run = (
 
 const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
 
-/** The repository in `gitDir`. */
-export const open = (gitDir: string, workspace: string): Effect.Effect<Option.Option<HostRepository>> =>
+/** The repository in `gitDir`. `treeOf`: its tree, in that folder of the workspace. */
+export const open = (gitDir: string, treeOf: (folder: string) => Tree): Effect.Effect<Option.Option<HostRepository>> =>
   Effect.promise(() => readFile(markOf(gitDir), "utf8").catch(() => undefined)).pipe(
     Effect.map((content) =>
       Option.map(
         content === undefined ? Option.none() : Schema.decodeOption(PreparedFile)(content),
-        (prepared) => ({ ...prepared, gitDir, workspace })
+        (prepared) => ({ ...prepared, gitDir, tree: treeOf(prepared.folder) })
       )
     )
   )
@@ -89,7 +87,7 @@ export const sweep = async (directory: string): Promise<void> => {
 }
 
 /** Boxes of other users read the repository where it is shown to them; who is not shown it does not come through the folder above it. */
-const settle = async (gitDir: string): Promise<void> => {
+export const settle = async (gitDir: string): Promise<void> => {
   await setAttributes(gitDir)
   await Promise.all([chmod(gitDir, 0o755), chmod(join(gitDir, "index"), 0o644)])
 }
@@ -101,102 +99,56 @@ const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
     throw cause
   })
 
-export interface Making extends HostRepository {
+export interface Making extends Prepared {
+  readonly sandboxId: SandboxId
+  /** Where the repository is to be. */
+  readonly gitDir: string
   /** Where it is made, before it is moved to its place: a folder that nobody used before. */
   readonly site: string
-  /** The mirror's objects, as this process and as the agent see them. */
+  /** The mirror's objects. */
   readonly objects: string
-  readonly objectsInBox: string
   /** The commits whose parents were not fetched. */
   readonly shallow: ReadonlyArray<string>
 }
 
-/** What is made on a site: the repository and the tree. */
-export const partsOf = ({ site }: Pick<Making, "site">) => ({ gitDir: join(site, "git"), tree: join(site, "tree") })
+/** The repository on its site. */
+export const madeIn = ({ site }: Pick<Making, "site">): string => join(site, "git")
 
-/** The repository without a tree, on its site. */
 export const layOutSite = (making: Making): Effect.Effect<void> =>
   Effect.promise(async () => {
-    const { gitDir, tree } = partsOf(making)
-    await mkdir(tree, { recursive: true })
+    const gitDir = madeIn(making)
     await mkdir(join(gitDir, "scratch"), { recursive: true })
     await layOut(gitDir, { head: making.baseSha, objects: making.objects, shallow: making.shallow })
   })
 
-/** Git over the tree of a site, which nobody else has seen yet. */
-export const onSite = (making: Making, args: Parameters<typeof git>[0], options: GitOptions = {}): Effect.Effect<Buffer, GitFailed> => {
-  const { gitDir, tree } = partsOf(making)
-  return git(args, { timeout: TIMEOUT, ...options, env: { GIT_DIR: gitDir, GIT_WORK_TREE: tree, ...options.env } })
+/** Says what the repository is: as the last thing on its site. */
+export const mark = Effect.fnUntraced(function*(making: Making) {
+  const { baseRef, baseSha, folder, preparedAt, repo } = making
+  const said = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt }))
+  yield* Effect.promise(() => writeFile(markOf(madeIn(making)), said))
+})
+
+/** What a tree that nobody saved starts with. */
+export const checkoutOf = ({ baseRef, baseSha }: Making): Checkout => ({
+  sha: baseSha,
+  committed: baseSha,
+  head: baseRef === null ? baseSha : `ref: refs/heads/${baseRef}`,
+  refs: new Map(baseRef === null ? [] : [[`refs/heads/${baseRef}`, baseSha], [`refs/remotes/origin/${baseRef}`, baseSha]])
+})
+
+/** What the agent's repository starts with, borrowing from `objects`. */
+export const agentsLayout = ({ shallow }: Making, { head, refs }: Checkout, objects: string): Layout => {
+  const lines = Array.from(refs, ([name, sha]) => ({ name, line: `${sha} ${name}\n` }))
+  // In the order of bytes, as the header says.
+  lines.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
+  return {
+    head,
+    refs: lines.length === 0 ? "" : `# pack-refs with: sorted\n${lines.map(({ line }) => line).join("")}`,
+    objects,
+    shallow,
+    config: "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
+  }
 }
-
-/** What the agent's own `.git` starts with. */
-export interface AgentGit {
-  /** What its `HEAD` holds. */
-  readonly head: string
-  /** Commits by the full names of refs. */
-  readonly refs: ReadonlyMap<string, string>
-  /** The index, a file to be copied. */
-  readonly index: string
-}
-
-/** Lays out the agent's `.git` and says what the repository is, as the last thing on the site. */
-export const settleSite = Effect.fnUntraced(function*(making: Making, { head, index, refs }: AgentGit) {
-  const { baseRef, baseSha, folder, objectsInBox, preparedAt, repo, shallow } = making
-  const { gitDir, tree } = partsOf(making)
-  yield* IndexTimes.settle(tree, baseSha, [...new Set([join(gitDir, "index"), index])])
-  const mark = yield* Effect.orDie(Schema.encodeEffect(PreparedFile)({ repo, folder, baseSha, baseRef, preparedAt }))
-  yield* Effect.promise(async () => {
-    const agents = join(tree, ".git")
-    const lines = Array.from(refs, ([name, sha]) => ({ name, line: `${sha} ${name}\n` }))
-    // In the order of bytes, as the header says.
-    lines.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
-    await layOut(agents, {
-      head,
-      refs: lines.length === 0 ? "" : `# pack-refs with: sorted\n${lines.map(({ line }) => line).join("")}`,
-      objects: objectsInBox,
-      shallow,
-      config: "[user]\n\tname = Agent\n\temail = agent@sandbox.invalid\n[gc]\n\tauto = 0\n"
-    })
-    await copyFile(index, join(agents, "index"))
-    await writeFile(markOf(gitDir), mark)
-    await settle(gitDir)
-  })
-})
-
-/** Deletes what is in the place of what was made. What it was shown of caches is not its own, and stays. */
-export const clearPlace = Effect.fnUntraced(function*({ folder, gitDir, workspace }: Making) {
-  yield* Effect.promise(() => Overlays.uncover(dirname(workspace), join(basename(workspace), folder)))
-  yield* deleteTree(join(workspace, folder))
-  yield* deleteTree(gitDir)
-})
-
-/** Moves it from its site to its place, which is clear. With the last move it is there. */
-export const place = (making: Making): Effect.Effect<void> =>
-  Effect.uninterruptible(Effect.promise(async () => {
-    const { gitDir, tree } = partsOf(making)
-    await mkdir(making.workspace, { recursive: true, mode: 0o700 })
-    await mkdir(dirname(making.gitDir), { recursive: true, mode: 0o700 })
-    await rename(tree, join(making.workspace, making.folder))
-    await rename(gitDir, making.gitDir)
-  }))
-
-/**
- * Checks out `baseSha`. It is made on a site of its own, since a process of a worker that was killed may still be at work
- * on another; with the last move it is there.
- */
-export const make = Effect.fn("HostRepository.make")(function*(making: Making) {
-  const { baseRef, baseSha } = making
-  yield* layOutSite(making)
-  yield* onSite(making, ["read-tree", "-m", "-u", baseSha])
-  yield* settleSite(making, {
-    head: baseRef === null ? baseSha : `ref: refs/heads/${baseRef}`,
-    refs: new Map(baseRef === null ? [] : [[`refs/heads/${baseRef}`, baseSha], [`refs/remotes/origin/${baseRef}`, baseSha]]),
-    index: join(partsOf(making).gitDir, "index")
-  })
-  // A tree without a repository is what a crash left between the two moves: no agent has seen it.
-  yield* clearPlace(making)
-  yield* place(making)
-})
 
 /** A name in the repository for a file or folder that lives as long as the scope. */
 export const scratch = (repository: HostRepository) =>

@@ -13,12 +13,12 @@ import { isProtected } from "@slipway/domain/source/FileRules"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
 import * as DescriptorWalk from "../node/DescriptorWalk.ts"
+import { FirstInOrder } from "../node/FirstInOrder.ts"
+import * as FolderNames from "../node/FolderNames.ts"
 import * as Changes from "./Changes.ts"
-import { FirstInOrder } from "./FirstInOrder.ts"
 import { eachField, type GitFailed } from "./Git.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
-import * as SafeTree from "./SafeTree.ts"
 
 export type Comparison = Effect.Success<ReturnType<typeof Changes.changes>>
 
@@ -61,7 +61,7 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
     mtimeMs: null,
     previousPath: null
   })
-  const entries = new FirstInOrder<Named<FileEntry>>(MAX_ENTRIES, SafeTree.byOrder)
+  const entries = new FirstInOrder<Named<FileEntry>>(MAX_ENTRIES, FolderNames.byOrder)
   const add = (value: FileEntry) =>
     entries.add({ value, latin1: Buffer.from(value.name).toString("latin1"), isDirectory: value.kind === "directory" })
 
@@ -106,7 +106,7 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
 /** All changes of the tree, in order. */
 export const changes = Effect.fn("Listing.changes")(function*(repo: RepoName, compared: Compared) {
   const comparison = yield* known(repo, compared)
-  const files = new FirstInOrder<Named<ChangedFile>>(MAX_CHANGES, SafeTree.byOrder)
+  const files = new FirstInOrder<Named<ChangedFile>>(MAX_CHANGES, FolderNames.byOrder)
   yield* inPieces(comparison?.changes ?? [], ({ additions, deletions, path, previousPath, status }) => {
     files.add({
       latin1: Buffer.from(path).toString("latin1"),
@@ -121,7 +121,7 @@ export const changes = Effect.fn("Listing.changes")(function*(repo: RepoName, co
   return changed
 })
 
-interface Named<A> extends SafeTree.Name {
+interface Named<A> extends FolderNames.Name {
   readonly value: A
 }
 
@@ -132,37 +132,20 @@ interface Present {
   readonly mtimeMs: number
 }
 
-const scan = Effect.fnUntraced(function*(repository: HostRepository, directory: string) {
-  const path = directory === "" ? repository.folder : `${repository.folder}/${directory}`
-  const folder = yield* SafeTree.openFolder(repository.workspace, Buffer.from(path))
+const scan = Effect.fnUntraced(function*({ tree }: HostRepository, directory: string) {
   const warnings = new Set<PartialWarning>()
-  const { isCut, names } = yield* SafeTree.names(folder, MAX_ENTRIES)
+  const { entries: found, isCut } = yield* tree.listFolder(directory, MAX_ENTRIES)
   if (isCut) warnings.add("entries_truncated")
 
   const entries: Array<Present> = []
-  yield* inPieces(names, ({ latin1 }) => {
-    const bytes = Buffer.from(latin1, "latin1")
-    const name = Changes.decodeName(bytes)
-    if (name === undefined) {
-      warnings.add("invalid_names")
-      return
-    }
-    const stats = DescriptorWalk.statEntry(folder, bytes)
-    if (stats === "gone") return
-    const kind = stats === "unreadable" ?
-      undefined
-      : stats.isFile() ?
-      "file"
-      : stats.isDirectory() ?
-      "directory"
-      : stats.isSymbolicLink() ?
-      "symlink"
-      : undefined
-    if (stats === "unreadable" || kind === undefined) warnings.add("unreadable_entries")
-    else entries.push({ name, kind, size: stats.size, mtimeMs: Math.max(0, Math.floor(stats.mtimeMs)) })
+  yield* inPieces(found, ({ kind, latin1, mtimeMs, size }) => {
+    const name = Changes.decodeName(Buffer.from(latin1, "latin1"))
+    if (name === undefined) warnings.add("invalid_names")
+    else if (kind === null) warnings.add("unreadable_entries")
+    else entries.push({ name, kind, size, mtimeMs })
   })
   return { entries, warnings }
-}, Effect.scoped)
+})
 
 /** The types of what the directory holds in the base commit, by name. */
 const kindsInBase = Effect.fnUntraced(function*(repository: HostRepository, directory: string) {

@@ -4,7 +4,7 @@
  */
 import { CheckpointDamaged, CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { Effect } from "effect"
-import { copyFile, mkdir, open } from "node:fs/promises"
+import { open } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import type { SavedTree } from "./Archive.ts"
@@ -14,6 +14,7 @@ import * as Mirrors from "./Mirrors.ts"
 import * as Push from "./Push.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 import { strange } from "./Snapshot.ts"
+import type { TreePlace } from "./Tree.ts"
 
 export interface Limits {
   readonly checkoutBytes: number
@@ -97,38 +98,21 @@ export const takeBeside = Effect.fn("Restoring.takeBeside")(
 
 /** The tree with both its repositories, on the site. Says how many bytes its files have. */
 export const make = Effect.fn("Restoring.make")(
-  function*(making: HostRepository.Making, tree: SavedTree, pack: string, limits: Limits) {
+  function*(place: TreePlace, making: HostRepository.Making, tree: SavedTree, pack: string, limits: Limits) {
     const { baseSha, branch, head, sha } = tree
-    const { gitDir, tree: files } = HostRepository.partsOf(making)
+    const gitDir = HostRepository.madeIn(making)
     yield* HostRepository.layOutSite(making)
     const bytes = yield* takeObjects(gitDir, tree, pack, limits)
-    const [index, agents] = [join(gitDir, "index"), join(gitDir, "scratch", "index")]
-    yield* HostRepository.onSite(making, ["read-tree", "-m", "-u", sha])
-    const committed = head ?? baseSha
-    const copy = Effect.promise(() => copyFile(index, agents))
-    // What the indexes know of files that are as they were stays known; what differs is a change that nobody committed.
-    if (committed !== baseSha) {
-      yield* copy
-      if (sha !== committed) yield* HostRepository.onSite(making, ["read-tree", "-m", committed], { env: { GIT_INDEX_FILE: agents } })
-    }
-    if (sha !== baseSha) yield* HostRepository.onSite(making, ["read-tree", "-m", baseSha])
-    if (committed === baseSha) yield* copy
-    yield* HostRepository.settleSite(making, {
+    yield* place.checkOut(making, {
+      sha,
+      committed: head ?? baseSha,
       head: branch === null ? head ?? baseSha : `ref: refs/heads/${branch}`,
-      refs: refsOf(tree),
-      index: agents
+      refs: refsOf(tree)
     })
-    if (head !== null) {
-      const packs = join(files, ".git", "objects", "pack")
-      yield* Effect.promise(() => mkdir(packs, { recursive: true }))
-      yield* HostRepository.run({ gitDir }, ["pack-objects", "--revs", "--quiet", "--threads=1", join(packs, "pack")], {
-        input: `${head}\n^${baseSha}\n`
-      })
-    }
     yield* Push.remember({ gitDir }, tree)
     return bytes
   },
-  (self, { repo }) =>
+  (self, _place, { repo }) =>
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CheckpointDamaged({ detail: reason })),
       Effect.catchTag("GitFailed", (failure: GitFailed) =>

@@ -14,7 +14,6 @@ import {
   type TreesUnavailable,
   type WorkingTrees
 } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { sameRepo } from "@slipway/domain/source/Naming"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
@@ -26,12 +25,13 @@ import type { SizedFolders } from "../hosts/box/SizedFolders.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import { isThere } from "../node/IsThere.ts"
 import * as Archive from "./Archive.ts"
-import * as BoxGit from "./BoxGit.ts"
+import type { BoxGit } from "./BoxGit.ts"
 import type * as FairTurns from "./FairTurns.ts"
-import * as HostRepository from "./HostRepository.ts"
+import type * as HostRepository from "./HostRepository.ts"
 import type * as Mirrors from "./Mirrors.ts"
 import * as Restoring from "./Restoring.ts"
 import * as Saving from "./Saving.ts"
+import type { TreePlace } from "./Tree.ts"
 
 /** All that saving the trees of a sandbox may take. */
 const SAVING_WITHIN = "1 minute"
@@ -41,8 +41,9 @@ type Fetch = Effect.Success<ReturnType<typeof Mirrors.make>>["fetch"]
 
 /** Where trees are and how they are made, as for those that nobody saved. */
 interface Options {
-  readonly host: SandboxHost["Service"]
+  boxGit(sandboxId: SandboxId): BoxGit
   readonly folders: SizedFolders
+  readonly place: TreePlace
   /** The commit of a repository. */
   fetch(repo: RepoName, remote: Remote, sha: string): ReturnType<Fetch>
   readonly limits: Restoring.Limits
@@ -65,16 +66,17 @@ interface Options {
 
 export const make = (
   {
+    boxGit,
     exclusive,
     fetch,
     find,
     fitting,
     folder,
     folders,
-    host,
     limits,
     locked,
     minded,
+    place,
     restoringMark,
     sandboxDirectory,
     sites,
@@ -96,7 +98,7 @@ export const make = (
         return Effect.flatMap(find(key), (repository) =>
           turn(grant, sandboxId, SAVING_WITHIN)(
             Scope.provide(
-              Saving.save(repository, BoxGit.make(host, sandboxId), asked, maximumBytes, limits.treeBytes),
+              Saving.save(repository, boxGit(sandboxId), asked, maximumBytes, limits.treeBytes),
               files
             ),
             () => late(asked.repo)
@@ -145,7 +147,7 @@ export const make = (
         yield* folders.open(sandboxId)
         yield* sites.open(making)
         yield* Effect.addFinalizer(() => sites.close(making))
-        const bytes = yield* fitting(key)(Restoring.make(making, known, pack, limits))
+        const bytes = yield* fitting(key)(Restoring.make(place, making, known, pack, limits))
         return { making, bytes, sha: tree.sha }
       })
     )
@@ -153,11 +155,8 @@ export const make = (
     yield* Effect.uninterruptible(
       Effect.forEach(
         makings,
-        ({ making }) =>
-          exclusive(Effect.andThen(HostRepository.clearPlace(making), HostRepository.place(making)), { sandboxId, repo: making.repo }),
-        {
-          discard: true
-        }
+        ({ making }) => exclusive(place.put(making), { sandboxId, repo: making.repo }),
+        { discard: true }
       )
     )
     return makings.map(({ bytes, making: { baseRef, baseSha, repo }, sha }) => ({ repo, sha, bytes, baseSha, baseRef }))

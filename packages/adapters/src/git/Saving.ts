@@ -190,6 +190,8 @@ export const save = Effect.fn("Saving.save")(
 const explain = ({ command, reason }: GitFailed) =>
   reason === "timeout"
     ? { detail: "Saving it took too long.", retryable: true }
+    : reason === "lost"
+    ? { detail: "Its box went away meanwhile.", retryable: true }
     : reason === "output" && command === "pack-objects"
     ? { detail: "It is larger than it may be.", retryable: false }
     : reason === "output"

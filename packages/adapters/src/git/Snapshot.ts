@@ -168,6 +168,8 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
 const explain = ({ reason }: GitFailed) =>
   reason === "timeout" ?
     { detail: "Committing the changes took too long.", retryable: true }
+    : reason === "lost" ?
+    { detail: "Its box went away meanwhile.", retryable: true }
     : reason === "output" ?
     { detail: "There are too many changes to commit.", retryable: false }
     : { detail: "Git could not commit the changes.", retryable: false }

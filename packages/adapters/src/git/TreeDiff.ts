@@ -159,7 +159,10 @@ export const diff = Effect.fn("TreeDiff.diff")(
           if (failure.reason === "output" && failure.command === "diff-tree") return yield* new FileTooLarge({ maximumBytes })
           if (DiskTrouble.of(failure) !== undefined) return yield* Effect.die(failure)
           yield* Effect.logWarning("git could not compare trees", { repo, failure: failure.message })
-          return yield* new TreesUnavailable({ detail: "Git could not compare the trees.", retryable: failure.reason === "timeout" })
+          return yield* new TreesUnavailable({
+            detail: "Git could not compare the trees.",
+            retryable: failure.reason === "timeout" || failure.reason === "lost"
+          })
         })
       }),
       Effect.scoped

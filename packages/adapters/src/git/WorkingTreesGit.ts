@@ -17,7 +17,6 @@ import {
   FileProtected,
   FileTooLarge,
   type FileVersion,
-  IsDirectory,
   MAXIMUM_SAVED_BYTES,
   OnBehalfOf,
   PushFailed,
@@ -50,12 +49,13 @@ import { GitFailed } from "./Git.ts"
 import * as HostRepository from "./HostRepository.ts"
 import * as LearnedCommits from "./LearnedCommits.ts"
 import * as Listing from "./Listing.ts"
+import * as TreesHere from "./local/TreesHere.ts"
 import * as Mirrors from "./Mirrors.ts"
 import * as PowerLoss from "./PowerLoss.ts"
 import * as Push from "./Push.ts"
-import * as SafeTree from "./SafeTree.ts"
 import * as SavedTrees from "./SavedTrees.ts"
 import * as Snapshot from "./Snapshot.ts"
+import type { TreePlace } from "./Tree.ts"
 import * as TreeDiff from "./TreeDiff.ts"
 
 export interface Options {
@@ -129,7 +129,20 @@ const closeFolders = async (path: string): Promise<void> => {
   }
 }
 
-const make = Effect.fnUntraced(function*(options: Options) {
+/** What a place for trees is made of. */
+export interface Surroundings {
+  readonly folders: SizedFolders.SizedFolders
+  /** Of the host's repositories, and of what is local of the sandbox. */
+  readonly sandboxDirectory: (sandboxId: SandboxId) => string
+  /** Sandboxes that have trees. */
+  readonly there: ReadonlyArray<SandboxId>
+}
+
+/** Trees in a place: what is known of them is in `options.directory`, wherever they are. */
+export const make = Effect.fnUntraced(function*<R>(
+  options: Options,
+  placeOf: (surroundings: Surroundings) => Effect.Effect<TreePlace, never, R>
+) {
   const tooLarge = (yield* Mirrors.limitPassed)(TOO_LARGE, "diskBytes")
   const checkout = {
     checkoutBytes: options.maximumCheckoutBytes ?? 5 * GiB,
@@ -179,11 +192,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
       await HostRepository.sweep(join(sandboxesDirectory, id, "git"))
     }
   })
-  const power = yield* PowerLoss.watch(
-    resolve(options.directory),
-    (yield* Effect.promise(() => readdir(sandboxesDirectory))).filter(isSandboxId),
-    options.bootId ?? (yield* PowerLoss.bootId)
-  )
   yield* mirrors.maintain.pipe(
     Effect.catchCause((cause) => Effect.logWarning("the mirrors could not be put in order", cause)),
     Effect.andThen(Effect.timeoutOrElse(Queue.take(growth), { duration: MAINTENANCE_INTERVAL, orElse: () => Effect.void })),
@@ -204,20 +212,28 @@ const make = Effect.fnUntraced(function*(options: Options) {
         const trouble = DiskTrouble.of(defect)
         if (trouble === undefined) return yield* Effect.die(defect)
         yield* Effect.logWarning("the disk of the working trees refused something", defect)
-        const isOwn = key !== undefined && trouble.retryable && (yield* folders.isSized(key.sandboxId))
+        const isOwn = key !== undefined && trouble.retryable && (yield* place.isOwnDisk(key.sandboxId, defect))
         return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
       })
     )
-  const workspace = (sandboxId: SandboxId): string => TreesLayout.workspaceIn(sandboxDirectory(sandboxId))
+  const place = yield* placeOf({
+    folders,
+    sandboxDirectory,
+    there: (yield* Effect.promise(() => readdir(sandboxesDirectory))).filter(isSandboxId)
+  })
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
     join(TreesLayout.repositoriesIn(sandboxDirectory(sandboxId)), repo.toLowerCase().replace("/", "+"))
   /** There while the sandbox's trees are restored, and when that was broken off. */
   const restoringMark = (sandboxId: SandboxId): string => join(restoringDirectory, basename(sandboxDirectory(sandboxId)))
   const isRestoring = (sandboxId: SandboxId) => Effect.promise(() => isThere(restoringMark(sandboxId)))
+  const opened = (key: TreeKey) => {
+    const gitDir = gitDirectory(key)
+    return HostRepository.open(gitDir, (folder) => place.treeOf(key.sandboxId, folder, gitDir))
+  }
   const find = Effect.fnUntraced(function*(key: TreeKey) {
     if (yield* isRestoring(key.sandboxId)) return yield* new FileNotFound()
     yield* folders.reopen(key.sandboxId)
-    const found = yield* HostRepository.open(gitDirectory(key), workspace(key.sandboxId))
+    const found = yield* opened(key)
     return Option.isSome(found) ? found.value : yield* new FileNotFound()
   })
   const exclusive = <A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R> => locked(gitDirectory(key))(self)
@@ -239,28 +255,27 @@ const make = Effect.fnUntraced(function*(options: Options) {
   ): HostRepository.Making => {
     const gitDir = gitDirectory({ repo, sandboxId })
     return {
+      sandboxId,
       site: join(sandboxDirectory(sandboxId), "making", basename(gitDir), randomUUID()),
       repo,
       gitDir,
-      workspace: workspace(sandboxId),
       folder,
       baseSha: commit.sha,
       baseRef,
       objects: commit.objects,
-      objectsInBox: options.objectsInBox?.(commit.objects) ?? commit.objects,
       shallow: commit.shallow,
       preparedAt
     }
   }
-  const openSites = ({ site, workspace }: HostRepository.Making) =>
+  const openSites = ({ sandboxId, site }: HostRepository.Making) =>
     Effect.promise(async () => {
-      await ownFolder(dirname(workspace))
+      await ownFolder(sandboxDirectory(sandboxId))
       await mkdir(dirname(site), { recursive: true, mode: 0o700 })
     })
-  const closeSites = ({ site }: HostRepository.Making) =>
-    Effect.promise(() => rmdir(site).then(() => rmdir(dirname(site))).then(() => true, () => false)).pipe(
+  const closeSites = (making: HostRepository.Making) =>
+    Effect.promise(() => rmdir(making.site).then(() => rmdir(dirname(making.site))).then(() => true, () => false)).pipe(
       // Nearly always all of it was moved to its place.
-      Effect.flatMap((isGone) => isGone ? Effect.void : deleteTree(dirname(site))),
+      Effect.flatMap((isGone) => isGone ? Effect.void : Effect.ensuring(deleteTree(dirname(making.site)), place.leave(making))),
       Effect.ignoreCause
     )
   /** Where the sandbox's folder has a size of its own, room that is made elsewhere would not help. */
@@ -288,14 +303,19 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const { repo, sandboxId } = key
       const gitDir = gitDirectory(key)
       yield* folders.reopen(sandboxId)
-      const existing = yield* HostRepository.open(gitDir, workspace(sandboxId))
-      if (Option.isSome(existing)) return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
+      const existing = yield* opened(key)
+      if (Option.isSome(existing) && (yield* place.isThere(sandboxId, [gitDir]))) {
+        return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
+      }
 
       const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
       const making = siteOf(key, commit, folder(repo, source.repos), commit.branch, yield* Clock.currentTimeMillis)
       yield* folders.open(sandboxId)
       yield* openSites(making)
-      yield* HostRepository.make(making).pipe(
+      // A site of its own: a process of a worker that was killed may still be at work on another.
+      yield* HostRepository.layOutSite(making).pipe(
+        Effect.andThen(place.checkOut(making, HostRepository.checkoutOf(making))),
+        Effect.andThen(place.put(making)),
         // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
         fitting(key),
         Effect.ensuring(closeSites(making)),
@@ -313,13 +333,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
     (self, { sandboxId }) => minded(Effect.andThen(clearLeft(sandboxId), self))
   )
 
+  const boxGit = (sandboxId: SandboxId) => BoxGit.make(host, sandboxId)
   const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
     Effect.flatMap(OnBehalfOf, (grant) =>
       comparing(
         repository.gitDir,
         [grant, sandboxId, WAIT],
-        Effect.flatMap(Push.published(repository), (published) => Changes.changes(repository, BoxGit.make(host, sandboxId), published)),
+        Effect.flatMap(Push.published(repository), (published) => Changes.changes(repository, boxGit(sandboxId), published)),
         () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
       ))
 
@@ -346,39 +367,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* Listing.changes(repository.repo, compared(key.sandboxId, repository))
   }, minded)
 
-  const openFile = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
-    if (path === "") return yield* new IsDirectory()
-    const file = yield* SafeTree.openFile(repository.workspace, Buffer.from(`${repository.folder}/${path}`))
-    if (file.stats.size > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
-    return file
-  })
-
   const open = Effect.fn("WorkingTrees.open")(function*(key: TreeKey, path: string, maximumBytes: number) {
     if (isProtected(path)) return yield* new FileProtected()
-    const { fd, stats: { size } } = yield* openFile(yield* find(key), path, maximumBytes)
-    const bytes = Stream.unfold(
-      0,
-      (position) =>
-        position === size ?
-          Effect.undefined :
-          Effect.flatMap(
-            SafeTree.readChunk(fd, position, size),
-            (chunk) => chunk.length === 0 ? new FileNotFound() : Effect.succeed([chunk, position + chunk.length] as const)
-          )
-    )
-    return { size, bytes }
+    const { tree } = yield* find(key)
+    return yield* tree.openFile(path, maximumBytes)
   }, minded)
 
   const workingVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
-    const { fd, stats: { size } } = yield* openFile(repository, path, maximumBytes)
-    const chunks: Array<Uint8Array> = []
-    for (let position = 0; position < size;) {
-      const chunk = yield* SafeTree.readChunk(fd, position, size)
-      if (chunk.length === 0) break
-      chunks.push(chunk)
-      position += chunk.length
-    }
-    return versionOf(Buffer.concat(chunks), "working", repository.baseSha)
+    const { bytes } = yield* repository.tree.openFile(path, maximumBytes)
+    return versionOf(Buffer.concat(yield* Stream.runCollect(bytes)), "working", repository.baseSha)
   }, Effect.scoped)
 
   /** `null` unless the commit has a regular file there. */
@@ -416,7 +413,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
       TreeDiff.diff(
         repository,
-        BoxGit.make(host, key.sandboxId),
+        boxGit(key.sandboxId),
         asked,
         treeBytes,
         learned.objectsOf(repository)
@@ -431,7 +428,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return yield* turn(yield* OnBehalfOf, key.sandboxId, PUBLICATION_WAIT)(
         Snapshot.snapshot(
           repository,
-          BoxGit.make(host, key.sandboxId),
+          boxGit(key.sandboxId),
           commit,
           treeBytes
         ),
@@ -457,8 +454,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   )
 
   const { restore, save } = SavedTrees.make({
-    host,
+    boxGit,
     folders,
+    place,
     fetch: (repo, remote, sha) =>
       Effect.tap(mirrors.fetch(repo, remote, sha, sha), ({ isNew }) => isNew ? Queue.offer(growth, undefined) : Effect.void),
     limits: { ...checkout, treeBytes },
@@ -474,18 +472,26 @@ const make = Effect.fnUntraced(function*(options: Options) {
     sites: { of: siteOf, open: openSites, close: closeSites }
   })
 
-  const has = Effect.fn("WorkingTrees.has")((sandboxId: SandboxId) =>
-    Effect.promise(async () => await isThere(sandboxDirectory(sandboxId)) && !await isThere(restoringMark(sandboxId)))
-  )
+  const has = Effect.fn("WorkingTrees.has")(function*(sandboxId: SandboxId) {
+    const directory = sandboxDirectory(sandboxId)
+    if (!(yield* Effect.promise(() => isThere(directory))) || (yield* isRestoring(sandboxId))) return false
+    const repositories = TreesLayout.repositoriesIn(directory)
+    const names = yield* Effect.promise(() => readdir(repositories).catch(() => []))
+    return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name))).pipe(
+      // Whoever cannot tell takes nothing for lost: what is done with the trees says why it cannot be done.
+      Effect.catch(() => Effect.succeed(true))
+    )
+  })
 
   const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) =>
     minded(Effect.suspend(() => {
       // It becomes a path that is deleted with all that is in it.
       if (!isSandboxId(sandboxId)) throw new Error("not a sandbox id")
-      return folders.remove(sandboxId).pipe(
+      return place.remove(sandboxId).pipe(
+        Effect.andThen(folders.remove(sandboxId)),
         Effect.andThen(deleteTree(restoringMark(sandboxId))),
         Effect.andThen(learned.forget(sandboxId)),
-        Effect.andThen(power.settle(sandboxId))
+        Effect.andThen(place.settle(sandboxId))
       )
     }))
   )
@@ -507,11 +513,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     diff,
     snapshot,
     push,
-    save: (sandboxId, ...asked) => Effect.tap(save(sandboxId, ...asked), power.settle(sandboxId)),
-    restore: (sandboxId, ...asked) => Effect.tap(restore(sandboxId, ...asked), power.settle(sandboxId)),
+    save: (sandboxId, ...asked) => Effect.tap(save(sandboxId, ...asked), place.settle(sandboxId)),
+    restore: (sandboxId, ...asked) => Effect.tap(restore(sandboxId, ...asked), place.settle(sandboxId)),
     learn: (sandboxId, content) => minded(learned.learn(sandboxId, content)),
     has,
-    isWhole: (sandboxId) => Effect.sync(() => power.isWhole(sandboxId)),
+    isWhole: place.isWhole,
     remove,
     sandboxes,
     makeRoom: minded(learned.makeRoom.pipe(Effect.andThen(mirrors.makeRoom), Effect.andThen(folders.trim)))
@@ -519,7 +525,21 @@ const make = Effect.fnUntraced(function*(options: Options) {
 })
 
 /** What git says of a tree, it says in the box that the host has for its sandbox. */
-export const layer = (options: Options): Layer.Layer<WorkingTrees, never, SandboxHost> => Layer.effect(WorkingTrees, make(options))
+export const layer = (options: Options): Layer.Layer<WorkingTrees, never, SandboxHost> =>
+  Layer.effect(
+    WorkingTrees,
+    make(
+      options,
+      Effect.fnUntraced(function*({ folders, sandboxDirectory, there }) {
+        return TreesHere.make({
+          folders,
+          objectsInBox: options.objectsInBox ?? ((objects) => objects),
+          power: yield* PowerLoss.watch(resolve(options.directory), there, options.bootId ?? (yield* PowerLoss.bootId)),
+          workspace: (sandboxId) => TreesLayout.workspaceIn(sandboxDirectory(sandboxId))
+        })
+      })
+    )
+  )
 
 const isSandboxId = Schema.is(SandboxId)
 

@@ -4,7 +4,7 @@
  */
 
 /** Both sides say it in their first message; a runner refuses every other. */
-export const PROTOCOL = 1
+export const PROTOCOL = 2
 
 /** What a channel is opened with: a process has its arguments and environment in it. Of a runner's, `NOTE_BYTES` holds. */
 export const HEADER_BYTES = 256 * 1024

@@ -1,6 +1,5 @@
 /** What becomes of the commits that an agent made itself, sound and unsound. */
 import { assert, describe, it } from "@effect/vitest"
-import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -8,8 +7,9 @@ import { Context, Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { type Kind, kinds } from "./Kinds.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
-import * as Trees from "./Trees.ts"
+import type * as Trees from "./Trees.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
@@ -24,46 +24,48 @@ const packOf = (tree: string, base: string, head = gitIn(tree, "rev-parse", "HEA
     })
   ])
 
-const setUp = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
-  const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitignore": "dist\n", ".env": "KEPT=1\n" })
-  // The base has a parent of its own.
-  yield* origin.commit("main", { more: "more\n" })
-  const directory = yield* temporaryFolder
-  const trees = Context.get(yield* Layer.build(Trees.layer({ directory, ...options })), WorkingTrees)
-  const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  const tree = join(workspacesIn(directory)(key.sandboxId), "app")
-  const commit = (message: string, files: Readonly<Record<string, string>>) => {
-    for (const [path, content] of Object.entries(files)) {
-      mkdirSync(join(tree, path, ".."), { recursive: true })
-      writeFileSync(join(tree, path), content)
+const setUpIn = ({ layer, workspaceIn }: Kind) =>
+  Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
+    const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitignore": "dist\n", ".env": "KEPT=1\n" })
+    // The base has a parent of its own.
+    yield* origin.commit("main", { more: "more\n" })
+    const directory = yield* temporaryFolder
+    const trees = Context.get(yield* Layer.build(layer({ directory, ...options })), WorkingTrees)
+    const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    const tree = join(workspaceIn(directory)(key.sandboxId), "app")
+    const commit = (message: string, files: Readonly<Record<string, string>>) => {
+      for (const [path, content] of Object.entries(files)) {
+        mkdirSync(join(tree, path, ".."), { recursive: true })
+        writeFileSync(join(tree, path), content)
+      }
+      gitIn(tree, "add", "--force", ...Object.keys(files))
+      gitIn(tree, "commit", "--quiet", "--message", message)
+      return gitIn(tree, "rev-parse", "HEAD")
     }
-    gitIn(tree, "add", "--force", ...Object.keys(files))
-    gitIn(tree, "commit", "--quiet", "--message", message)
-    return gitIn(tree, "rev-parse", "HEAD")
-  }
-  const snapshot = (bytes: Uint8Array = packOf(tree, baseSha)) =>
-    // In pieces, as a pipe has them.
-    trees.snapshot(key, {
-      message: "the rest",
-      author,
-      history: () => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(i * 7, i * 7 + 7)))
-    })
-  const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
-  const subjects = (sha: string) =>
-    execFileSync("git", ["--git-dir", repository, "log", "--format=%s", sha, `^${baseSha}`], { encoding: "utf8" }).trim().split("\n")
-  const filesOf = (sha: string) =>
-    execFileSync("git", ["--git-dir", repository, "ls-tree", "-r", "--name-only", sha], { encoding: "utf8" }).trim().split("\n")
-  const packs = () => {
-    try {
-      return readdirSync(join(repository, "objects", "pack")).sort()
-    } catch {
-      return []
+    const snapshot = (bytes: Uint8Array = packOf(tree, baseSha)) =>
+      // In pieces, as a pipe has them.
+      trees.snapshot(key, {
+        message: "the rest",
+        author,
+        history: () => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(i * 7, i * 7 + 7)))
+      })
+    const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
+    const subjects = (sha: string) =>
+      execFileSync("git", ["--git-dir", repository, "log", "--format=%s", sha, `^${baseSha}`], { encoding: "utf8" }).trim().split("\n")
+    const filesOf = (sha: string) =>
+      execFileSync("git", ["--git-dir", repository, "ls-tree", "-r", "--name-only", sha], { encoding: "utf8" }).trim().split("\n")
+    const packs = () => {
+      try {
+        return readdirSync(join(repository, "objects", "pack")).sort()
+      } catch {
+        return []
+      }
     }
-  }
-  return { origin, trees, tree, baseSha, commit, snapshot, subjects, filesOf, packs, repository }
-})
+    return { origin, trees, tree, baseSha, commit, snapshot, subjects, filesOf, packs, repository }
+  })
 
-describe("an agent's own commits", () => {
+describe.for(kinds)("an agent's own commits, $name,", (kind) => {
+  const setUp = setUpIn(kind)
   it.live("are kept as they are when the tree holds nothing more", () =>
     Effect.gen(function*() {
       const { commit, snapshot, subjects } = yield* setUp()

@@ -1,6 +1,5 @@
 /** The agent owns its tree and does its worst. Nothing of it may run here, and nothing from outside may get in. */
 import { assert, describe, it } from "@effect/vitest"
-import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -10,21 +9,21 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync,
 import { createServer, type Server } from "node:net"
 import { join } from "node:path"
 import * as SafeTree from "../../src/git/SafeTree.ts"
+import { type Kind, kinds } from "./Kinds.ts"
 import { agent, gitIn, source, temporaryFolder, tolerate } from "./Repositories.ts"
-import * as Trees from "./Trees.ts"
 
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
 const SECRET = "from outside the tree\n"
 
-const setUp = Effect.gen(function*() {
+const setUpIn = Effect.fnUntraced(function*({ layer, workspaceIn }: Kind) {
   const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitmodules": "" })
   const directory = yield* temporaryFolder
   const outside = yield* temporaryFolder
   writeFileSync(join(outside, "file"), SECRET)
-  const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
+  const trees = Context.get(yield* Layer.build(layer({ directory })), WorkingTrees)
   yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  const tree = join(workspacesIn(directory)(key.sandboxId), "app")
+  const tree = join(workspaceIn(directory)(key.sandboxId), "app")
   const publish = Effect.gen(function*() {
     const { sha } = yield* trees.snapshot(key, { message: "x", author })
     yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
@@ -74,7 +73,8 @@ const boobyTrap = (tree: string, marks: string, attacker: string) => {
   config(tree, "core.fsmonitor", join(tree, "monitor"))
 }
 
-describe("a hostile tree", () => {
+describe.for(kinds)("a hostile tree $name", (kind) => {
+  const setUp = setUpIn(kind)
   it.live("runs nothing on the host and redirects no push", () =>
     Effect.gen(function*() {
       const { directory, origin, publish, tree, trees } = yield* setUp
@@ -235,11 +235,11 @@ describe("a hostile tree", () => {
       yield* Effect.gen(function*() {
         const trees = yield* WorkingTrees
         yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-        yield* agent.write(join(workspacesIn(directory)(key.sandboxId), "app", "a"), "x".repeat(600))
+        yield* agent.write(join(kind.workspaceIn(directory)(key.sandboxId), "app", "a"), "x".repeat(600))
         yield* trees.snapshot(key, { message: "x", author })
-        yield* agent.write(join(workspacesIn(directory)(key.sandboxId), "app", "b"), "x".repeat(600))
+        yield* agent.write(join(kind.workspaceIn(directory)(key.sandboxId), "app", "b"), "x".repeat(600))
         assert.deepInclude(yield* trees.snapshot(key, { message: "x", author }).pipe(Effect.flip), { _tag: "PushFailed", retryable: false })
-      }).pipe(Effect.provide(Trees.layer({ directory, maximumSnapshotBytes: 1_000 })))
+      }).pipe(Effect.provide(kind.layer({ directory, maximumSnapshotBytes: 1_000 })))
     }))
 })
 
@@ -279,7 +279,8 @@ const assertLive = (tree: string) => {
 }
 
 // That no commit has such a file is its box's doing, where git runs: see git.isolation.ts. Without isolation git is the agent's user.
-describe("a tree that changes under our hands", () => {
+describe.for(kinds)("a tree $name that changes under our hands", (kind) => {
+  const setUp = setUpIn(kind)
   it.live("never gives out a file from outside, while a careful-looking reader does", () =>
     Effect.gen(function*() {
       const { outside, tree, trees } = yield* setUp

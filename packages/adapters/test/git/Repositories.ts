@@ -16,6 +16,10 @@ const ENVIRONMENT = {
   HOME: "/nonexistent",
   GIT_CONFIG_GLOBAL: "/dev/null",
   GIT_CONFIG_NOSYSTEM: "1",
+  // Agents in boxes have other numbers than whoever runs the tests.
+  GIT_CONFIG_COUNT: "1",
+  GIT_CONFIG_KEY_0: "safe.directory",
+  GIT_CONFIG_VALUE_0: "*",
   GIT_AUTHOR_NAME: "Someone",
   GIT_AUTHOR_EMAIL: "someone@example.com",
   GIT_COMMITTER_NAME: "Someone",

@@ -10,11 +10,11 @@ import { type ChannelMessage, encode as encodeChannel } from "../../src/runner/C
 import type { RunnerConnection } from "../../src/runner/client/RunnerClient.ts"
 import type { RunnerError } from "../../src/runner/client/RunnerErrors.ts"
 import * as Identity from "../../src/runner/Identity.ts"
-import { decode, encode, type Hello, type Message } from "../../src/runner/Wire.ts"
+import { decode, encode, type Hello, type Message, PROTOCOL } from "../../src/runner/Wire.ts"
 import * as Fixture from "./Fixture.ts"
 import { dial } from "./Fixture.ts"
 
-const hello: Hello = { protocol: 1, session: "a".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0 }
+const hello: Hello = { protocol: PROTOCOL, session: "a".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0 }
 
 /** A worker that keeps no rule: says it, and answers what comes until the connection ends or `until` is content. */
 const say = (place: Fixture.Place, first: Uint8Array | string, until: (message: Message) => boolean = () => true) =>
@@ -89,7 +89,7 @@ describe("a runner", () => {
   it.live("refuses another protocol and a session that it does not know, with why", () =>
     Effect.gen(function*() {
       const place = yield* Fixture.start()
-      assert.deepStrictEqual(yield* greet(place, { protocol: 2 }), { type: "refused", code: "protocol", fence: 0 })
+      assert.deepStrictEqual(yield* greet(place, { protocol: PROTOCOL + 1 }), { type: "refused", code: "protocol", fence: 0 })
       assert.deepStrictEqual(yield* greet(place, { resumes: true }), { type: "refused", code: "session", fence: 1 })
     }))
 

@@ -20,7 +20,9 @@ const isReadOrRefused = (read: () => unknown) => {
 const hello = (change: object) =>
   Buffer.concat([
     Buffer.of(1),
-    Buffer.from(JSON.stringify({ protocol: 1, session: "0".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0, ...change }))
+    Buffer.from(
+      JSON.stringify({ protocol: Wire.PROTOCOL, session: "0".repeat(32), fence: 1, attempt: 1, resumes: false, received: 0, ...change })
+    )
   ])
 
 describe("the wire of a runner", () => {
@@ -55,8 +57,8 @@ describe("the wire of a runner", () => {
   ) it(`refuses ${name}`, () => assert.throws(() => Wire.decode(bytes), Wire.Violation))
 
   it("reads of a hello in another protocol that alone", () => {
-    const read = Wire.decode(hello({ protocol: 2, fence: "as they like" }))
-    assert.strictEqual(read.type === "hello" && read.hello.protocol, 2)
+    const read = Wire.decode(hello({ protocol: Wire.PROTOCOL + 1, fence: "as they like" }))
+    assert.strictEqual(read.type === "hello" && read.hello.protocol, Wire.PROTOCOL + 1)
   })
 
   const chunk = (length: number) => ChannelWire.encode({ type: "bytes", channel: 1, bytes: new Uint8Array(length) })
@@ -75,22 +77,32 @@ describe("the wire of a runner", () => {
   ) it(`refuses ${name}`, () => assert.throws(() => ChannelWire.decode(bytes), Wire.Violation))
 
   it("names of a folder are read in any pieces", () => {
-    const entries = [{ name: Buffer.from("a"), kind: "file" }, { name: Buffer.from([0xff, 0xfe]), kind: "link" }] as const
+    const entries = [
+      { name: Buffer.from("a"), kind: "file", size: 2 ** 40, mtimeMs: 1_700_000_000_123 },
+      { name: Buffer.from([0xff, 0xfe]), kind: "link", size: 0, mtimeMs: -1.5 }
+    ] as const
     const reader = new EntryReader(2)
     for (const byte of Buffer.concat(entries.map(encodeEntry))) reader.add(Buffer.of(byte))
-    assert.deepStrictEqual(reader.end().map(({ kind, name }) => [kind, ...name]), [["file", 97], ["link", 0xff, 0xfe]])
+    assert.deepStrictEqual(reader.end().map(({ kind, mtimeMs, name, size }) => [kind, size, mtimeMs, ...name]), [
+      ["file", 2 ** 40, 1_700_000_000_123, 97],
+      // Before the epoch nothing is.
+      ["link", 0, 0, 0xff, 0xfe]
+    ])
   })
 
   for (const name of ["", ".", "..", "a/b", "a\0"]) {
     it(`no folder has the name ${JSON.stringify(name)}`, () =>
-      assert.throws(() => new EntryReader(9).add(encodeEntry({ name: Buffer.from(name), kind: "file" })), Wire.Violation))
+      assert.throws(
+        () => new EntryReader(9).add(encodeEntry({ name: Buffer.from(name), kind: "file", size: 0, mtimeMs: 0 })),
+        Wire.Violation
+      ))
   }
 
   it("takes no more names than were asked for, and none that was cut short", () => {
-    const entry = encodeEntry({ name: Buffer.from("ab"), kind: "file" })
+    const entry = encodeEntry({ name: Buffer.from("ab"), kind: "file", size: 0, mtimeMs: 0 })
     assert.throws(() => new EntryReader(1).add(Buffer.concat([entry, entry])), Wire.Violation)
     const reader = new EntryReader(1)
-    reader.add(entry.subarray(0, 3))
+    reader.add(entry.subarray(0, -1))
     assert.throws(() => reader.end(), Wire.Violation)
   })
 })

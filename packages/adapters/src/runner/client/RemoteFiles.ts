@@ -14,7 +14,7 @@ export interface RemoteFile {
 }
 
 export interface RemoteFolder {
-  /** In the order of the file system; a name may be there twice. */
+  /** Folders first, then in the order of bytes, where the runner keeps to it; a name may be there twice. */
   readonly entries: ReadonlyArray<Entry>
   /** Whether there are more than were asked for. */
   readonly isCut: boolean
@@ -63,7 +63,7 @@ export const readFile = (link: ChannelEffects.Link) =>
     }
   })
 
-/** The first `most` names in a folder, `.git` and all; the empty path is the tree itself. */
+/** The first `most` names in a folder, without `.git`; the empty path is the tree itself. */
 export const list = (link: ChannelEffects.Link) =>
   Effect.fn("RunnerClient.list")(function*(path: Uint8Array, options: { readonly most: number }): Effect.fn.Return<
     RemoteFolder,

@@ -1,8 +1,8 @@
 /** Channels of kind `file`: a plain file, or the names in a folder, below the tree and behind no link. */
-import { close, closeSync, read as readDescriptor } from "node:fs"
-import { opendir } from "node:fs/promises"
+import { close, closeSync, read as readDescriptor, type Stats } from "node:fs"
 import { promisify } from "node:util"
 import * as DescriptorWalk from "../../node/DescriptorWalk.ts"
+import * as FolderNames from "../../node/FolderNames.ts"
 import { type Channel, ChannelReset } from "../Channels.ts"
 import { CHUNK_COST, type Json, WINDOW } from "../ChannelWire.ts"
 import { encodeEntry, type EntryKind } from "../Entries.ts"
@@ -43,12 +43,14 @@ const read = async (channel: Channel, tree: string, path: Buffer, maximumBytes: 
 /** Names for one chunk, so that each is not paid for alone. */
 const BATCH_BYTES = Math.min(CHUNK_BYTES, WINDOW / 4 - CHUNK_COST) - 512
 
+const kindOf = (stats: Stats): EntryKind =>
+  stats.isDirectory() ? "directory" : stats.isFile() ? "file" : stats.isSymbolicLink() ? "link" : "other"
+
 const list = async (channel: Channel, tree: string, path: Buffer, most: number) => {
   const folder = DescriptorWalk.openFolder(tree, path)
   if (typeof folder === "string") return refuse(channel, folder)
   try {
-    let left = most
-    let isCut = false
+    const { isCut, names } = await FolderNames.first(folder, most)
     let batch: Array<Buffer> = []
     let bytes = 0
     const flush = async () => {
@@ -56,19 +58,13 @@ const list = async (channel: Channel, tree: string, path: Buffer, most: number) 
       batch = []
       bytes = 0
     }
-    for await (const entry of await opendir(DescriptorWalk.self(folder), { encoding: "latin1", bufferSize: 256 })) {
-      if (left-- === 0) {
-        isCut = true
-        break
-      }
-      const kind: EntryKind = entry.isDirectory()
-        ? "directory"
-        : entry.isFile()
-        ? "file"
-        : entry.isSymbolicLink()
-        ? "link"
-        : "other"
-      const encoded = encodeEntry({ name: Buffer.from(entry.name, "latin1"), kind })
+    for (const { latin1 } of names) {
+      const name = Buffer.from(latin1, "latin1")
+      const stats = DescriptorWalk.statEntry(folder, name)
+      if (stats === "gone") continue
+      const encoded = stats === "unreadable"
+        ? encodeEntry({ name, kind: "other", size: 0, mtimeMs: 0 })
+        : encodeEntry({ name, kind: kindOf(stats), size: stats.isFile() ? stats.size : 0, mtimeMs: stats.mtimeMs })
       batch.push(encoded)
       bytes += encoded.length
       if (bytes >= BATCH_BYTES) await flush()

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { FirstInOrder } from "../../src/git/FirstInOrder.ts"
+import { FirstInOrder } from "../../src/node/FirstInOrder.ts"
 
 const Values = Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 50 })))
 const Most = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 8 }))

@@ -1,0 +1,19 @@
+/** Where trees may be: what an agent does to its tree comes to the same. */
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
+import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { Layer } from "effect"
+import * as MachineTrees from "./MachineTrees.ts"
+import * as Trees from "./Trees.ts"
+
+export interface Kind {
+  readonly name: string
+  readonly layer: (options: Trees.Options) => Layer.Layer<WorkingTrees>
+  /** Of the same `directory`. */
+  readonly workspaceIn: (directory: string) => (sandboxId: SandboxId) => string
+}
+
+export const kinds: ReadonlyArray<Kind> = [
+  { name: "on this machine", layer: Trees.layer, workspaceIn: workspacesIn },
+  { name: "in a machine", layer: MachineTrees.layer, workspaceIn: MachineTrees.workspaceIn }
+]
