@@ -173,12 +173,11 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
         continue
       }
       if (waited > 2 * patience) {
-        const finalizers = [...held?.metadata.finalizers ?? [], ...pod?.metadata.finalizers ?? []]
+        const finalizers = [...held?.metadata.finalizers ?? [], ...pod?.metadata.finalizers ?? []].join(", ").slice(0, 200)
+        const why = finalizers === "" ? "" : `: its finalizers are ${finalizers}`
         return yield* new HostError({
           operation,
-          detail: `Kubernetes keeps the machine ${name}, which was to end${
-            finalizers.length === 0 ? "" : `: its finalizers are ${finalizers.join(", ").slice(0, 200)}`
-          }. See: kubectl --namespace ${namespace} describe pod ${name}`,
+          detail: `Kubernetes keeps the machine ${name}, which was to end${why}. See: kubectl --namespace ${namespace} describe pod ${name}`,
           retryable: true
         })
       }

@@ -34,9 +34,8 @@ const ofContainer = (pod: Pod): Trouble | null => {
     case "InvalidImageName":
     case "ErrImageNeverPull":
       return {
-        detail: `The image of sandboxes cannot be used (${waiting.reason}): correct its name, or put it on the nodes.${
-          quoted(waiting.message)
-        }`,
+        detail: `The image of sandboxes cannot be used (${waiting.reason}): correct its name, or put it on the nodes.` +
+          quoted(waiting.message),
         retryable: false,
         isFinal: true
       }

@@ -272,7 +272,9 @@ export class Kubelet {
     const { child } = running
     if (child !== undefined && child.exitCode === null && child.signalCode === null) {
       const timer = setTimeout(() => end(child), deletionGracePeriodSeconds * 1000)
-      child.kill("SIGTERM")
+      // `unshare` hands no signal on.
+      const first = isRoot ? childrenOf(child.pid ?? -1)[0] : child.pid
+      if (first !== undefined) process.kill(first, "SIGTERM")
       await once(child, "exit")
       clearTimeout(timer)
     }
