@@ -3,6 +3,10 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { SandboxId } from "../src/SandboxId.ts"
+
+/** Where the trees of a sandbox are. */
+export const workspaceOf = (sandboxId: SandboxId): string => `/memory/work/${sandboxId}`
 
 /** Directories are but names: one is there as long as a file is below it. */
 export class MemoryDisk extends Context.Service<MemoryDisk, {

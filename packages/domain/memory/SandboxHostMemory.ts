@@ -18,7 +18,7 @@ import {
   SandboxHost
 } from "../src/sandbox/SandboxHost.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
-import { MemoryDisk } from "./MemoryDisk.ts"
+import { MemoryDisk, workspaceOf } from "./MemoryDisk.ts"
 
 const utf8 = new TextEncoder()
 
@@ -100,9 +100,9 @@ export const layer = Layer.effect(
       for (const [path] of filesOf(sandboxId, within)) files.delete(`${homeOf(sandboxId)}/${path}`)
     }
 
-    const boxOf = (sandboxId: SandboxId, workspace: string, spawn: Box["spawn"]): Box => ({
+    const boxOf = (sandboxId: SandboxId, spawn: Box["spawn"]): Box => ({
       sandboxId,
-      workspace,
+      workspace: workspaceOf(sandboxId),
       home: homeOf(sandboxId),
       spawn
     })
@@ -111,19 +111,17 @@ export const layer = Layer.effect(
     return SandboxHost.of({
       isolation: "none",
       programs: (image) => Effect.succeed({ id: "", image: null, isRefused: image !== null, path: [], env: {} }),
-      provision: ({ sandboxId, workspace }) =>
+      provision: ({ sandboxId }) =>
         Effect.gen(function*() {
           yield* endAll(sandboxId)
           left.add(sandboxId)
-          const box = boxes.get(sandboxId) ?? boxOf(sandboxId, workspace, (command) =>
-            Effect.suspend(() =>
-              boxes.has(sandboxId) ? spawn(sandboxId, command) : Effect.fail(gone)
-            ))
+          const box = boxes.get(sandboxId) ??
+            boxOf(sandboxId, (command) => Effect.suspend(() => boxes.has(sandboxId) ? spawn(sandboxId, command) : Effect.fail(gone)))
           boxes.set(sandboxId, box)
           return box
         }),
       find: (sandboxId) => Effect.sync(() => Option.fromNullishOr(boxes.get(sandboxId))),
-      visit: ({ sandboxId, workspace }) => Effect.sync(() => boxOf(sandboxId, workspace, (command) => spawn(sandboxId, command))),
+      visit: ({ sandboxId }) => Effect.sync(() => boxOf(sandboxId, (command) => spawn(sandboxId, command))),
       readHome: (sandboxId, paths, { maximumBytes }) =>
         Stream.suspend(() => {
           const found = filesOf(sandboxId, (path) => isWithin(paths, path))

@@ -27,7 +27,7 @@ import { isProtected } from "../src/source/FileRules.ts"
 import { isCommitId, isRefName, sameRepo } from "../src/source/Naming.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 import * as MemoryCheckpoint from "./MemoryCheckpoint.ts"
-import { MemoryDisk } from "./MemoryDisk.ts"
+import { MemoryDisk, workspaceOf } from "./MemoryDisk.ts"
 import * as MemoryPatch from "./MemoryPatch.ts"
 import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } from "./MemoryRepositories.ts"
 import * as MemoryTree from "./MemoryTree.ts"
@@ -47,7 +47,6 @@ export const layer = Layer.effect(
     /** Commits that trees started from, by repository and id. */
     const fetched = new Map<string, MemoryTree.Content>()
 
-    const workspace = (sandboxId: SandboxId) => `/memory/work/${sandboxId}`
     const clear = (folder: string) => {
       for (const path of disk.files.keys()) if (path.startsWith(`${folder}/`)) disk.files.delete(path)
     }
@@ -73,7 +72,6 @@ export const layer = Layer.effect(
     })
 
     return WorkingTrees.of({
-      workspace,
       folder: folderOf,
       prepare: Effect.fn("WorkingTrees.prepare")(function*(key, { defaultBranch, ref, remote, repos }) {
         const preparedAt = yield* Clock.currentTimeMillis
@@ -83,7 +81,7 @@ export const layer = Layer.effect(
         const found = repository === undefined ? "The repository was not found." : resolve(repository, ref, defaultBranch)
         if (typeof found === "string") return yield* new CloneFailed({ repo: key.repo, detail: found, retryable: false })
         const tree: PreparedTree = {
-          root: `${workspace(key.sandboxId)}/${folderOf(key.repo, repos)}`,
+          root: `${workspaceOf(key.sandboxId)}/${folderOf(key.repo, repos)}`,
           baseSha: found.sha,
           baseRef: found.branch,
           base: contentOf(repository?.commits.get(found.sha)),
@@ -265,7 +263,7 @@ export const layer = Layer.effect(
             })
           )
           for (const { base, baseRef, baseSha, preparedAt, published, pushed, repo, sha, tree } of trees) {
-            const root = `${workspace(sandboxId)}/${folderOf(repo, sources.map((source) => source.repo))}`
+            const root = `${workspaceOf(sandboxId)}/${folderOf(repo, sources.map((source) => source.repo))}`
             checkOut(root, contentOf(tree))
             const kept = forget === "publication" ? { published: null, pushed: [] } : { published, pushed }
             const restored: PreparedTree = {
@@ -312,7 +310,7 @@ export const layer = Layer.effect(
       remove: (sandboxId) =>
         Effect.sync(() => {
           sandboxes.delete(sandboxId)
-          clear(workspace(sandboxId))
+          clear(workspaceOf(sandboxId))
         }),
       sandboxes: Effect.sync(() => Array.from(sandboxes.keys())),
       makeRoom: Effect.void

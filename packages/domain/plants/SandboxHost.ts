@@ -4,7 +4,7 @@ const kills = "kills.get(sandboxId) ?? []"
 const rest = "Effect.sync(() => void boxes.delete(sandboxId))"
 const isBelow = "path.startsWith(`${other}/`)"
 const replaced = "forget(sandboxId, (path) => isWithin(paths, path))"
-const visited = "boxOf(sandboxId, workspace, (command) => spawn(sandboxId, command))"
+const visited = "boxOf(sandboxId, (command) => spawn(sandboxId, command))"
 
 export const plants: Plants = {
   port: "SandboxHost",
@@ -39,7 +39,7 @@ export const plants: Plants = {
     ["leaves what came later", replaced, ""],
     ["makes the whole home anew", replaced, "forget(sandboxId, () => true)"],
     ["makes a box where it writes a home", replaced,
-      `boxes.set(sandboxId, boxOf(sandboxId, "", (command) => spawn(sandboxId, command)))\n${replaced}`],
+      `boxes.set(sandboxId, boxOf(sandboxId, (command) => spawn(sandboxId, command)))\n${replaced}`],
     ["does not list a home that it made", "left.add(sandboxId)\n        forget", "forget"]
   ])
 }

@@ -18,13 +18,21 @@ import { defineLive } from "./Suite.ts"
 
 /** What the suite cannot do with the port alone. */
 export interface Fixture<R> {
-  /** A new, empty host folder, removed with the scope. */
-  readonly workspace: Effect.Effect<string, unknown, Scope.Scope | R>
+  /**
+   * Where the host has the trees of a new sandbox, on the machine that homes are read on; removed with the scope. What a box has
+   * elsewhere is nowhere there.
+   */
+  workspace(sandboxId: SandboxId): Effect.Effect<string, unknown, Scope.Scope | R>
+  /** The trees lie in the box, and go with it when the sandbox is stopped: whoever has the trees knows. */
+  readonly hasTreesInBox?: true
   /** How many processes of the machine have `text` in their command line, in any box. */
   running(text: string): Effect.Effect<number, unknown, R>
 }
 
 const fresh = (length: number) => Array.from({ length }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")
+/** The fence of a sandbox's first lease. */
+const FIRST = 1
+
 const freshId = () => SandboxId.make(`c_${fresh(12)}`)
 
 /** What the box may set by itself, and what `sh` adds. */
@@ -63,8 +71,8 @@ const provisioned = <R>(fixture: Pick<Fixture<R>, "workspace">) =>
   Effect.gen(function*() {
     const host = yield* SandboxHost
     const sandboxId = freshId()
-    const workspace = yield* fixture.workspace
-    const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+    const workspace = yield* fixture.workspace(sandboxId)
+    const box = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: FIRST }), () => Effect.orDie(host.stop(sandboxId)))
     return { host, box, sandboxId, workspace }
   })
 
@@ -95,8 +103,8 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
 
     it.effect("gives the box that is there when a sandbox is provisioned again", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
-        const again = yield* host.provision({ sandboxId, workspace })
+        const { box, host, sandboxId } = yield* provision
+        const again = yield* host.provision({ sandboxId, fence: FIRST })
         assert.deepStrictEqual([again.sandboxId, again.home, again.workspace], [sandboxId, box.home, box.workspace])
         assert.notStrictEqual((yield* provision).box.home, box.home)
       }))
@@ -108,18 +116,23 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.deepStrictEqual([own.isRefused, other.isRefused, other.image], [false, true, own.image])
       }))
 
-    it.effect("ends what still runs in the box when it is provisioned again, and in no other", () =>
-      Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
-        const other = yield* (yield* provision).box.spawn(cat)
-        const earlier = yield* box.spawn(cat)
-        const again = yield* host.provision({ sandboxId, workspace })
-        assert.notStrictEqual((yield* earlier.exited).code, 0)
-        for (const process of [other, yield* again.spawn(cat)]) {
-          yield* process.endInput
-          assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
-        }
-      }))
+    for (const [under, fence] of [["the same lease", FIRST], ["a newer lease", FIRST + 1]] as const) {
+      it.effect(`ends what still runs in the box when it is provisioned again under ${under}, and in no other, and keeps its home`, () =>
+        Effect.gen(function*() {
+          const { box, host, sandboxId } = yield* provision
+          const other = yield* (yield* provision).box.spawn(cat)
+          yield* put(box, { "talk/a": "1" })
+          const talk = yield* read(sandboxId, ["talk"])
+          const earlier = yield* box.spawn(cat)
+          const again = yield* host.provision({ sandboxId, fence })
+          assert.notStrictEqual((yield* earlier.exited).code, 0)
+          assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), talk)
+          for (const process of [other, yield* again.spawn(cat)]) {
+            yield* process.endInput
+            assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
+          }
+        }))
+    }
 
     it.effect("finds the box from provision to stop, and what runs in it goes on", () =>
       Effect.gen(function*() {
@@ -260,7 +273,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.isTrue(Option.isNone(yield* one.host.find(sandboxId)))
         assert.include(yield* one.host.list, sandboxId)
         assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), talk)
-        yield* one.host.provision({ sandboxId, workspace: yield* fixture.workspace })
+        yield* one.host.provision({ sandboxId, fence: FIRST })
         assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), talk)
         yield* one.host.stop(sandboxId)
         assert.notDeepEqual(yield* read(sandboxId, ["talk"]), talk)
@@ -331,7 +344,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
 
     it.effect("keeps the home of a sandbox at rest, to be read, written and gone on with", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         yield* put(box, { "talk/a": "1" })
         const first = yield* read(sandboxId, ["talk"])
         yield* put(box, { "talk/a": "2" })
@@ -341,7 +354,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
         assert.include(yield* host.list, sandboxId)
         assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), second)
         yield* write(sandboxId, first)
-        const again = yield* host.provision({ sandboxId, workspace })
+        const again = yield* host.provision({ sandboxId, fence: FIRST })
         assert.strictEqual(again.home, box.home)
         assert.deepStrictEqual(yield* read(sandboxId, ["talk"]), first)
         const process = yield* again.spawn(cat)
@@ -362,11 +375,11 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
 
     it.effect("gives visitors a box while a sandbox is at rest, for as long as one of them looks", () =>
       Effect.gen(function*() {
-        const { host, sandboxId, workspace } = yield* provision
+        const { host, sandboxId } = yield* provision
         yield* host.rest(sandboxId)
         const first = yield* Scope.make()
-        const one = yield* Scope.provide(host.visit({ sandboxId, workspace }), first)
-        const other = yield* host.visit({ sandboxId, workspace })
+        const one = yield* Scope.provide(host.visit({ sandboxId }), first)
+        const other = yield* host.visit({ sandboxId })
         yield* Effect.scoped(one.spawn(cat))
         assert.isTrue(Option.isNone(yield* host.find(sandboxId)))
         const process = yield* other.spawn(cat)
@@ -378,10 +391,10 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
 
     it.effect("gives visitors the box that is there, and leaves it when they go", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         const running = yield* box.spawn(cat)
         yield* Effect.scoped(Effect.gen(function*() {
-          const visited = yield* host.visit({ sandboxId, workspace })
+          const visited = yield* host.visit({ sandboxId })
           assert.deepStrictEqual([visited.workspace, visited.home], [box.workspace, box.home])
           const beside = yield* visited.spawn(cat)
           yield* beside.endInput
@@ -394,12 +407,12 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
 
     it.effect("provisions a sandbox while somebody visits it, whose processes end, and the end of the visit changes nothing", () =>
       Effect.gen(function*() {
-        const { host, sandboxId, workspace } = yield* provision
+        const { host, sandboxId } = yield* provision
         yield* host.rest(sandboxId)
         const visit = yield* Scope.make()
-        const visited = yield* Scope.provide(host.visit({ sandboxId, workspace }), visit)
+        const visited = yield* Scope.provide(host.visit({ sandboxId }), visit)
         const looking = yield* Scope.provide(visited.spawn(cat), visit)
-        const box = yield* host.provision({ sandboxId, workspace })
+        const box = yield* host.provision({ sandboxId, fence: FIRST })
         // Nobody ended its input.
         yield* looking.exited
         const running = yield* box.spawn(cat)
@@ -521,9 +534,9 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
 
     it.effect("provisions once: the second time gives the box that is there", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         yield* run(box, "echo kept > \"$HOME/file\"")
-        const again = yield* host.provision({ sandboxId, workspace })
+        const again = yield* host.provision({ sandboxId, fence: FIRST })
         assert.strictEqual(again.home, box.home)
         assert.strictEqual((yield* run(again, "cat \"$HOME/file\"")).output, "kept")
       }))
@@ -560,7 +573,7 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
         const sandboxId = freshId()
         yield* Effect.addFinalizer(() => Effect.orDie(host.stop(sandboxId)))
         yield* write(sandboxId, yield* read(one.sandboxId, ["talk"]))
-        const box = yield* host.provision({ sandboxId, workspace: yield* fixture.workspace })
+        const box = yield* host.provision({ sandboxId, fence: FIRST })
         const script = "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file" +
           " && find talk talk/deep -prune -perm 700 && find talk/deep/file -perm 600" +
           " && find . ! -user \"$(id -u)\" && rm -r talk && find . ! -name ."
@@ -594,25 +607,25 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
 
     it.effect("ends every process of a sandbox that is put to rest, and keeps home and trees", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         const line = freshLine()
         yield* run(box, "echo kept > \"$HOME/file\" && echo tree > file")
         yield* box.spawn(sh(`(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); cat`))
         yield* eventually(fixture.running(`sleep ${line}`), (count) => count >= 2)
         yield* host.rest(sandboxId)
         assert.strictEqual(yield* fixture.running(`sleep ${line}`), 0)
-        const again = yield* host.provision({ sandboxId, workspace })
+        const again = yield* host.provision({ sandboxId, fence: FIRST })
         assert.strictEqual((yield* run(again, "cat file \"$HOME/file\"")).output, "tree\nkept")
       }))
 
     it.effect("shows visitors the trees of a sandbox at rest, and ends what they left running when they go", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         yield* run(box, "mkdir app && echo tree > app/file")
         yield* host.rest(sandboxId)
         const line = freshLine()
         yield* Effect.scoped(Effect.gen(function*() {
-          const visited = yield* host.visit({ sandboxId, workspace })
+          const visited = yield* host.visit({ sandboxId })
           assert.strictEqual(
             (yield* run(visited, "cat app/file && mktemp -d > \"$TMPDIR/place\" && cat \"$TMPDIR/place\" | wc -l")).output,
             "tree\n1"
@@ -739,11 +752,12 @@ const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>
 
     it.effect("forgets the home when a sandbox is stopped", () =>
       Effect.gen(function*() {
-        const { box, host, sandboxId, workspace } = yield* provision
+        const { box, host, sandboxId } = yield* provision
         yield* run(box, "echo secret > \"$HOME/file\"; echo kept > file")
         yield* host.stop(sandboxId)
-        const again = yield* host.provision({ sandboxId, workspace })
-        assert.strictEqual((yield* run(again, "cat \"$HOME/file\" 2>/dev/null; cat file")).output, "kept")
+        const again = yield* host.provision({ sandboxId, fence: FIRST })
+        const left = yield* run(again, "cat \"$HOME/file\" file 2>/dev/null")
+        assert.strictEqual(left.output, fixture.hasTreesInBox === true ? "" : "kept")
       }))
 
     it.effect("slows a process down whose output nobody reads", () =>

@@ -193,7 +193,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           Effect.fnUntraced(function*(repo) {
             const source = yield* fixture.source({ v: `of ${repo}` })
             yield* trees.prepare({ sandboxId, repo }, { ...options(source), repos })
-            yield* agent.write(`${trees.workspace(sandboxId)}/${trees.folder(repo, repos)}/new`, `new in ${repo}`)
+            yield* agent.write(`${yield* fixture.workspace(sandboxId)}/${trees.folder(repo, repos)}/new`, `new in ${repo}`)
             return { repo, remote: source.remote }
           })
         )
@@ -490,7 +490,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const foreign = yield* other.save()
         // Of the same repository.
         yield* source.commit("main", { later: "x\n" })
-        const { at: atLater, key: { sandboxId } } = yield* treeOf(source)
+        const { at: atLater, key: { sandboxId } } = yield* treeOf(fixture, source)
         yield* agent.write(atLater("v"), "1\n")
         const later = Buffer.concat(
           yield* Effect.scoped(Effect.flatMap(trees.save(sandboxId, [{ repo: app }]), ({ content }) => Stream.runCollect(content)))

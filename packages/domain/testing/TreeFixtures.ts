@@ -29,10 +29,12 @@ export interface SourceRepository {
   files(ref: string): Effect.Effect<Readonly<Record<string, string>>>
 }
 
-/** What `trees` cannot do with the port alone. Paths are below the workspace that the port names. */
+/** What `trees` cannot do with the port alone. Paths are below the workspace of a sandbox. */
 export interface Fixture<R> {
   /** A new repository, removed with the scope. Without files it is empty, else they are the first commit of `main`. */
   source(files?: Files): Effect.Effect<SourceRepository, unknown, Scope.Scope | R>
+  /** Where the agent's hands find the trees of a sandbox. */
+  workspace(sandboxId: SandboxId): Effect.Effect<string, never, R>
   /** The hands of the agent in its tree. `write` makes the folders it needs; `remove` takes what is below, too. */
   readonly agent: {
     write(path: string, content: string | Uint8Array): Effect.Effect<void, never, R>
@@ -81,11 +83,11 @@ export const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.
   Effect.map(Effect.result(Effect.scoped(self)), (result) => Result.isFailure(result) ? result.failure._tag : "nothing")
 
 /** A prepared tree of the repository; deleted with the scope. */
-export const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
+export const treeOf = Effect.fnUntraced(function*<R>(fixture: Fixture<R>, source: SourceRepository) {
   const trees = yield* WorkingTrees
   const key: TreeKey = { sandboxId: freshId(), repo: app }
   const base = yield* Effect.acquireRelease(trees.prepare(key, options(source)), () => Effect.orDie(trees.remove(key.sandboxId)))
-  const root = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
+  const root = `${yield* fixture.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
   return {
     trees,
     source,
@@ -110,4 +112,5 @@ export const treeOf = Effect.fnUntraced(function*(source: SourceRepository) {
 })
 
 /** The tree of a new repository that has these files. */
-export const preparing = <R>(fixture: Fixture<R>) => (files: Files) => Effect.flatMap(fixture.source(files), treeOf)
+export const preparing = <R>(fixture: Fixture<R>) => (files: Files) =>
+  Effect.flatMap(fixture.source(files), (source) => treeOf(fixture, source))

@@ -777,15 +777,15 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const key: TreeKey = { sandboxId: freshId(), repo: app }
         assert.deepStrictEqual(yield* trees.prepare(key, options(source, "slipway/x")), { baseSha, baseRef: "slipway/x" })
         assert.strictEqual(yield* refusal(trees.snapshot(key, { message: "x", author })), "NoChanges")
-        yield* agent.write(`${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}/v`, "1\n")
+        const root = `${yield* fixture.workspace(key.sandboxId)}/${trees.folder(app, [app])}`
+        yield* agent.write(`${root}/v`, "1\n")
         const { sha } = yield* trees.snapshot(key, { message: "x", author })
         assert.isNull(yield* source.tip("slipway/y"))
         yield* trees.push(key, { sha, headRef: "slipway/y", remote: source.remote })
         assert.deepStrictEqual(yield* source.files(sha), { tool: "*#!\n", v: "1\n" })
 
-        const tool = `${trees.workspace(key.sandboxId)}/${trees.folder(app, [app])}/tool`
-        yield* agent.remove(tool)
-        yield* agent.write(tool, "#!\n")
+        yield* agent.remove(`${root}/tool`)
+        yield* agent.write(`${root}/tool`, "#!\n")
         const plain = yield* trees.snapshot(key, { message: "x", author })
         yield* trees.push(key, { sha: plain.sha, headRef: "slipway/y", remote: source.remote })
         assert.deepStrictEqual(yield* source.files(plain.sha), { tool: "#!\n", v: "1\n" })
@@ -1023,7 +1023,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* source.tip("slipway/new"), theirs)
 
         const first = yield* publish()
-        const other = yield* treeOf(source)
+        const other = yield* treeOf(fixture, source)
         yield* agent.write(other.at("v"), "another's")
         assert.strictEqual((yield* other.publish().pipe(Effect.flip))._tag, "PushFailed")
         assert.strictEqual(yield* source.tip("slipway/x"), first)

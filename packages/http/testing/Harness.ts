@@ -85,7 +85,7 @@ export const services = (
     WebhookStoreMemory.layer,
     SecretStoreMemory.layer,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
-    Layer.mock(WorkingTrees, { workspace: () => "", folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
+    Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
     Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),

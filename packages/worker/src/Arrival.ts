@@ -62,7 +62,6 @@ export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
  * be had on this machine.
  */
 export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, moved: Leased["moved"]) {
-  const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const { lost } = yield* Policy
   let isHere = moved === null
@@ -89,7 +88,7 @@ export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, m
       yield* goBack(held, restoring)
     }
     const [box, isOwed] = yield* Effect.all([
-      host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }),
+      host.provision(held.lease),
       areNew ? Effect.succeed(true) : SetUp.wasBrokenOff(held.id)
     ], { concurrency: 2 })
     if (isOwed) yield* SetUp.setUpAgain(held, box)

@@ -182,7 +182,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
     const starting = yield* Effect.forkIn(held.write([{ _tag: "StartBoot" }]), scope, { startImmediately: true })
     // Begun before its machine lost its power.
     if (!owesCheckpoint && !(yield* trees.isWhole(held.id))) yield* removeHere(held.id)
-    const provision = stage("provision", host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
+    const provision = stage("provision", host.provision(held.lease))
     const clones = Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
       concurrency: "unbounded",
       discard: true

@@ -160,7 +160,7 @@ const keep = Effect.fn("SandboxSession.keep")(function*(held: HeldSandbox, { mov
   }
   const { owesCheckpoint, pinned } = (yield* held.view).sandbox
   if (!owesCheckpoint && !pinned) return
-  const box = yield* Effect.option(host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
+  const box = yield* Effect.option(host.provision(held.lease))
   yield* Effect.raceFirst(
     Effect.timeoutOption(Checkpoint.take(held, Option.getOrNull(box)), Checkpoint.PATIENCE),
     held.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
@@ -170,7 +170,6 @@ const keep = Effect.fn("SandboxSession.keep")(function*(held: HeldSandbox, { mov
 /** Publishes a sandbox that is over, from its last checkpoint. */
 const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: HeldSandbox, { moved }: Whereabouts) {
   const host = yield* SandboxHost
-  const trees = yield* WorkingTrees
   const { sandbox } = yield* held.view
   const fetching = Effect.gen(function*() {
     if (moved === null && (yield* canGoOn(held))) return
@@ -185,7 +184,7 @@ const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: Held
       (error) => Effect.logError("its trees cannot be had", { reason: error.message })
     )
   )
-  const box = yield* Effect.option(host.provision({ sandboxId: held.id, workspace: trees.workspace(held.id) }))
+  const box = yield* Effect.option(host.provision(held.lease))
   const wanted = sandbox.repos.filter(({ fullName }) => isUnderWay(publicationOf(sandbox, fullName)))
   yield* Effect.forEach(wanted, ({ fullName }) => carryOut(held, Option.getOrNull(box), sandbox, fullName), { discard: true })
 })

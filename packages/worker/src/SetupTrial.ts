@@ -115,7 +115,7 @@ export const run = Effect.fn("SetupTrial.run")(
     const { id } = held
     yield* Effect.addFinalizer(() => Effect.orDie(Effect.andThen(host.stop(id), trees.remove(id))))
     const [box] = yield* Effect.all([
-      host.provision({ sandboxId: id, workspace: trees.workspace(id) }),
+      host.provision(held.lease),
       trees.prepare({ sandboxId: id, repo }, { remote, ref: undefined, defaultBranch: branch, repos: [repo] })
     ], { concurrency: 2 })
     const [found] = yield* Environments.read(box, [{ fullName: repo }])

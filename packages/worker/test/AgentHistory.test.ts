@@ -1,6 +1,7 @@
 /** From an agent's git in its box to a commit of the host, on real processes and real git. */
 import { assert, it } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -37,7 +38,7 @@ const prepared = Effect.gen(function*() {
       defaultBranch: "main",
       repos: [key.repo]
     })
-    const box = yield* host.provision({ sandboxId: key.sandboxId, workspace: trees.workspace(key.sandboxId) })
+    const box = yield* host.provision({ sandboxId: key.sandboxId, fence: 1 })
     const run = (script: string) =>
       Effect.gen(function*() {
         const process = yield* box.spawn({ command: "sh", args: ["-c", `cd app && ${script}`], env: {} })
@@ -51,7 +52,7 @@ const prepared = Effect.gen(function*() {
   }).pipe(Effect.provide(
     yield* Layer.build(Layer.mergeAll(
       WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
-        Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+        Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes"), workspaceOf: workspacesIn(join(path, "trees")) }))
       )
     ))
   ))

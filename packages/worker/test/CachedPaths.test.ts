@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { parse } from "@slipway/domain/environment/CachePath"
@@ -28,10 +29,17 @@ const temporary = Effect.acquireRelease(
 )
 
 const hosts: Readonly<Record<string, Layer.Layer<SandboxHost, unknown>>> = {
-  "without isolation": Layer.unwrap(Effect.map(temporary, (directory) => SandboxHostNone.layer({ directory }))),
+  "without isolation": Layer.unwrap(
+    Effect.map(temporary, (directory) => SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) }))
+  ),
   ...(hasBoxes
     ? {
-      "in boxes": Layer.unwrap(Effect.map(temporary, (folder) => SandboxHostBubblewrap.layer({ directory: path.join(folder, "boxes") })))
+      "in boxes": Layer.unwrap(
+        Effect.map(
+          temporary,
+          (folder) => SandboxHostBubblewrap.layer({ directory: path.join(folder, "boxes"), workspaceOf: workspacesIn(folder) })
+        )
+      )
         .pipe(Layer.provide(Egress.layer({ allow: new Set() })))
     }
     : {})
@@ -52,8 +60,7 @@ const newBox = Effect.gen(function*() {
   const sandboxId = SandboxId.make(
     `c_${String(made++).padStart(12, "0").replaceAll(/\d/gu, (digit) => "bcdefghjkm".charAt(Number(digit)))}`
   )
-  const workspace = yield* temporary
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
   const run = Effect.fnUntraced(function*(script: string) {
     const process = yield* box.spawn({ command: "sh", args: ["-c", `cd tree && ${script}`], env: { LC_ALL: "C" } })
     yield* process.endInput

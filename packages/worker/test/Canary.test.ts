@@ -8,6 +8,7 @@ import type { Profile } from "@slipway/adapters/agents/Profile"
 import { offline } from "@slipway/adapters/agents/profiles/offline"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -133,7 +134,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
     const live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pipe(
       Layer.provideMerge(Layer.mergeAll(
         WorkingTreesGit.layer({ directory: join(folder, "trees") }).pipe(
-          Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes") }))
+          Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes"), workspaceOf: workspacesIn(join(folder, "trees")) }))
         ),
         AgentRuntimeProfiles.layer({ registry: { talker } }),
         ModelGatewayHttp.layer({ keys: new Map([[VARIABLE, Redacted.make(KEY)]]) }).pipe(Layer.provideMerge(SpendingPostgres.layer)),

@@ -5,6 +5,7 @@
 import { assert, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -125,7 +126,9 @@ it.live(
         Layer.provideMerge(Access.layer),
         Layer.provideMerge(Layer.mergeAll(
           WorkingTreesGit.layer({ directory: join(folder, "trees") }).pipe(
-            Layer.provideMerge(SandboxHostNone.layer({ directory: join(folder, "boxes") }))
+            Layer.provideMerge(
+              SandboxHostNone.layer({ directory: join(folder, "boxes"), workspaceOf: workspacesIn(join(folder, "trees")) })
+            )
           ),
           AgentRuntimeProfiles.layer(),
           OutputRedactor.layer,

@@ -5,7 +5,7 @@ import type { Principal } from "@slipway/domain/access/Principal"
 import { type Compared, Files } from "@slipway/domain/files/Files"
 import { ReachableTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
 import { TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
+import { MemoryDisk, workspaceOf } from "@slipway/domain/memory/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
 import * as WorkingTreesMemory from "@slipway/domain/memory/WorkingTreesMemory"
@@ -109,7 +109,7 @@ const machine = () => {
 
 const write = (content: string) =>
   Effect.gen(function*() {
-    const root = `${(yield* WorkingTrees).workspace(id)}/app`
+    const root = `${workspaceOf(id)}/app`
     const { files } = yield* MemoryDisk
     files.set(`${root}/v`, content)
   })

@@ -46,7 +46,6 @@ const machine = () => {
     gate: Effect.void as Effect.Effect<void>
   }
   const trees = Layer.mock(WorkingTrees, {
-    workspace: () => "",
     folder: () => "",
     restore: (id, content, sources) =>
       Effect.gen(function*() {

@@ -340,13 +340,13 @@ const spawned = (world: World, command: BoxCommand) =>
     return process
   })
 
-const hostOf = (world: World, { boxes, homes, rests }: Machine) =>
+const hostOf = (world: World, { boxes, homes, path, rests }: Machine) =>
   SandboxHost.of({
     get isolation() {
       return world.isolation
     },
     programs: (asked) => Effect.sync(() => world.programs(asked)),
-    provision: ({ sandboxId, workspace }) =>
+    provision: ({ sandboxId }) =>
       Effect.as(
         Effect.tap(
           Effect.andThen(failing(world.provisionFailures), dying(world, "provision")),
@@ -354,7 +354,7 @@ const hostOf = (world: World, { boxes, homes, rests }: Machine) =>
         ),
         {
           sandboxId,
-          workspace,
+          workspace: `${path}/${sandboxId}`,
           home: `/home/${sandboxId}`,
           spawn: (command) => spawned(world, command),
           ...world.limitsMet === null
@@ -392,7 +392,6 @@ const hostOf = (world: World, { boxes, homes, rests }: Machine) =>
 const Trees = (world: World, machine: Machine) => {
   const { trees, work } = machine
   return Layer.mock(WorkingTrees, {
-    workspace: (id) => `${machine.path}/${id}`,
     folder: (repo) => repo.replace("/", "-"),
     prepare: ({ repo, sandboxId }) =>
       Effect.as(

@@ -1,6 +1,7 @@
 /** Boots on real trees whose disk is full, read-only or out of inodes. Mounting one takes root. */
 import { assert } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SetupCaches } from "@slipway/domain/environment/SetupCaches"
@@ -38,10 +39,11 @@ const repository = (bytes: number) =>
 /** A worker whose trees lie on a disk of 24 MiB. */
 const setUp = Effect.fnUntraced(function*(world: World, bytes: number) {
   const disk = yield* SmallDisk.make(24)
+  const directory = join(disk.path, "trees")
   const remote = yield* repository(bytes)
   const host = yield* SandboxHost
   const trees = Context.get(
-    yield* Layer.build(Layer.provide(WorkingTreesGit.layer({ directory: join(disk.path, "trees") }), Layer.succeed(SandboxHost, host))),
+    yield* Layer.build(Layer.provide(WorkingTreesGit.layer({ directory }), Layer.succeed(SandboxHost, host))),
     WorkingTrees
   )
   const source = yield* SourceHost
@@ -54,7 +56,7 @@ const setUp = Effect.fnUntraced(function*(world: World, bytes: number) {
     Effect.provideService(SetupCaches, caches),
     Effect.provideService(SourceHost, { ...source, remote: () => Effect.succeed(remote) })
   )
-  return { caches, disk, trees }
+  return { caches, directory, disk, trees }
 })
 
 const isOver = ({ status }: { readonly status: string }) => status === "failed" || status === "running"
@@ -65,7 +67,7 @@ if (SmallDisk.isPossible) {
       `a disk that is ${trouble} fails the sandbox as boot_failed, in words; when it is mended the next one boots`,
       (world) =>
         Effect.gen(function*() {
-          const { disk, trees } = yield* setUp(world, MiB)
+          const { directory, disk } = yield* setUp(world, MiB)
           disk.spoil(trouble)
           const failed = yield* until(yield* create(), isOver)
           assert.deepStrictEqual([failed.status, failed.reason], ["failed", "boot_failed"])
@@ -80,7 +82,7 @@ if (SmallDisk.isPossible) {
           disk.mend()
           const next = yield* until(yield* create(), isOver)
           assert.strictEqual(next.status, "running")
-          assert.isTrue(existsSync(join(trees.workspace(next.id), "site", LARGE)))
+          assert.isTrue(existsSync(join(workspacesIn(directory)(next.id), "site", LARGE)))
         })
     )
   }
@@ -90,14 +92,14 @@ if (SmallDisk.isPossible) {
     (world) =>
       Effect.gen(function*() {
         // A mirror and a tree of it take twice as much: for two of them there is no room.
-        const { trees } = yield* setUp(world, 7 * MiB)
+        const { directory, trees } = yield* setUp(world, 7 * MiB)
         const left = SandboxId.make("c_zzzzzzzzzzzz")
         const other = yield* repository(7 * MiB)
         yield* trees.prepare({ sandboxId: left, repo: REPO }, { remote: other, ref: undefined, defaultBranch: "main", repos: [REPO] })
         yield* pass("1 second")
         const { error, id, status } = yield* until(yield* create(), isOver)
         assert.deepStrictEqual([status, error], ["running", null])
-        assert.isTrue(existsSync(join(trees.workspace(id), "site", LARGE)))
+        assert.isTrue(existsSync(join(workspacesIn(directory)(id), "site", LARGE)))
         assert.isFalse(yield* trees.has(left))
       })
   )

@@ -2,6 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
@@ -26,7 +27,7 @@ import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Effect, Layer, Option, Schema } from "effect"
 import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { principal } from "./Doubles.ts"
@@ -50,7 +51,7 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
   makeOrigin(origin)
   return Layer.mergeAll(
     WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
-      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes"), workspaceOf: workspacesIn(join(path, "trees")) }))
     ),
     AgentRuntimeProfiles.layer(),
     Layer.mock(SourceHost, {
@@ -103,8 +104,8 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     const asking = yield* until(({ approvals }) => approvals.length === 1)
     yield* sandboxes.decideApproval(by, id, asking.approvals[0]?.approval_id ?? "", { decision: "approve" })
     yield* until(({ turn }) => turn?.state === "succeeded")
-    const workspace = trees.workspace(id)
-    assert.strictEqual(readFileSync(join(workspace, trees.folder("acme/site", ["acme/site"]), "a.txt"), "utf8").trim(), "one")
+    const { working } = yield* trees.compare({ sandboxId: id, repo: "acme/site" }, "a.txt", 100)
+    assert.strictEqual(working?.content?.trim(), "one")
 
     yield* send("[[write path=b.txt content=two]]")
     const again = yield* until(({ approvals }) => approvals.length === 1)

@@ -37,7 +37,6 @@ const world = ({ baseRef = "main" as string | null, changes = true, open = null 
   const ports = Layer.mergeAll(
     SandboxStoreMemory.layer,
     Layer.mock(WorkingTrees, {
-      workspace: () => "",
       folder: () => "",
       snapshot: (_, options) => changes ? note({ sha, baseRef }, "snapshot", options) : Effect.fail(new NoChanges({ repo: REPO })),
       push: (_, options) => note(undefined, "push", options)

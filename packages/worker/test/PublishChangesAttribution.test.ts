@@ -30,7 +30,6 @@ const published = (times: number, changes = true) => {
   const ports = Layer.mergeAll(
     SandboxStoreMemory.layer,
     Layer.mock(WorkingTrees, {
-      workspace: () => "",
       folder: () => "",
       snapshot: () =>
         changes

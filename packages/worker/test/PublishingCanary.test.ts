@@ -4,7 +4,6 @@
  */
 import { assert, it } from "@effect/vitest"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Publishing } from "@slipway/domain/publishing/Publishing"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
@@ -87,10 +86,9 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
 
     yield* Effect.gen(function*() {
       const publishing = yield* Publishing
-      const trees = yield* WorkingTrees
       const host = yield* SandboxHost
       const sql = yield* SqlClient.SqlClient
-      const box = yield* host.provision({ sandboxId: id, workspace: trees.workspace(id) })
+      const box = yield* host.provision({ sandboxId: id, fence: 1 })
       const by = {
         credential: { _tag: "Key" as const, keyId: "k" },
         grantId,

@@ -1,4 +1,5 @@
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
@@ -18,19 +19,18 @@ const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-set-up-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
-const host = Layer.unwrap(Effect.map(temporary, (directory) => SandboxHostNone.layer({ directory })))
+const host = Layer.unwrap(Effect.map(temporary, (directory) => SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) })))
 const place = { grantId: "grant", repo: "acme/shop", key: "key" }
 const node_modules = Result.getOrThrow(parse("node_modules"))
 
 /** A sandbox with a tree of its own, whose setup makes `node_modules` and counts that it ran. */
 const newSandbox = (id: string, runs: Array<string>) =>
   Effect.gen(function*() {
-    const workspace = yield* temporary
-    const tree = path.join(workspace, "shop")
-    mkdirSync(tree)
     const boxes = yield* SandboxHost
     const sandboxId = SandboxId.make(id)
-    const box = yield* Effect.acquireRelease(boxes.provision({ sandboxId, workspace }), () => Effect.orDie(boxes.stop(sandboxId)))
+    const box = yield* Effect.acquireRelease(boxes.provision({ sandboxId, fence: 1 }), () => Effect.orDie(boxes.stop(sandboxId)))
+    const tree = path.join(box.workspace, "shop")
+    mkdirSync(tree)
     const file = path.join(tree, "node_modules", "installed")
     const setup = (result = "good") =>
       Effect.sync(() => {

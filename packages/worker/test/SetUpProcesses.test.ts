@@ -1,6 +1,7 @@
 /** Setup with git and processes of this machine: what a command does to the tree, the home, its pipes and what it leaves running. */
 import { assert, it } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
@@ -31,7 +32,7 @@ const directory = Effect.acquireRelease(
 
 const Live = Layer.unwrap(Effect.map(directory, (path) =>
   WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
-    Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+    Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes"), workspaceOf: workspacesIn(join(path, "trees")) }))
   ))).pipe(
     Layer.provideMerge(Layer.mergeAll(SandboxStoreMemory.layer, SecretStoreMemory.layer, OutputRedactor.layer)),
     Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsNode.layer))
@@ -62,9 +63,9 @@ const prepared = Effect.fnUntraced(function*(files: Readonly<Record<string, stri
   yield* held.write([{ _tag: "StartBoot" }])
   const remote = { url: origin, authorization: null }
   yield* trees.prepare({ sandboxId: id, repo: REPO }, { remote, ref: undefined, defaultBranch: "main", repos: [REPO] })
-  const box = yield* host.provision({ sandboxId: id, workspace: trees.workspace(id) })
+  const box = yield* host.provision(held.lease)
   yield* Effect.addFinalizer(() => Effect.orDie(host.stop(id)))
-  const tree = join(trees.workspace(id), "site")
+  const tree = join(box.workspace, "site")
   return {
     box,
     tree,

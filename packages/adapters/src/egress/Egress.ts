@@ -4,6 +4,7 @@ import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import { chmod, chown, open, rm } from "node:fs/promises"
 import type { Server } from "node:http"
 import { dirname, basename } from "node:path"
+import type { Duplex } from "node:stream"
 import { fileURLToPath } from "node:url"
 import type { AllowList } from "./AllowList.ts"
 import * as Proxy from "./Proxy.ts"
@@ -15,7 +16,7 @@ export class EgressError extends Schema.TaggedError<EgressError>()("EgressError"
 }
 
 /** Port in every box that leads to its proxy. */
-const PORT = 3128
+export const PORT = 3128
 /** Address of the model gateway, as a box sees it. */
 export const BASE_URL = `http://127.0.0.1:${PORT}`
 
@@ -46,6 +47,9 @@ export const environment: Readonly<Record<string, string>> = Object.fromEntries(
   ])
 )
 
+/** Takes a connection of a sandbox to its proxy, however it came here. */
+export type Serve = (connection: Duplex) => void
+
 export class Egress extends Context.Service<Egress, {
   readonly allow: AllowList
   /** Opens the sandbox's socket at `socket` until the scope closes, for `owner` alone (`null`: our own user). */
@@ -54,6 +58,8 @@ export class Egress extends Context.Service<Egress, {
     readonly socket: string
     readonly owner: { readonly uid: number; readonly gid: number } | null
   }): Effect.Effect<void, EgressError, Scope.Scope>
+  /** Opens the sandbox's proxy without a socket, until the scope closes. */
+  serve(sandboxId: SandboxId): Effect.Effect<Serve, never, Scope.Scope>
   /** Leads the sandbox's plain requests to the model gateway at `address` until the scope closes. */
   route(sandboxId: SandboxId, address: URL): Effect.Effect<void, never, Scope.Scope>
   /** Whether there is anything that the sandbox may reach now. */
@@ -106,7 +112,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
       const counters = new Map<SandboxId, ReturnType<typeof counter>>()
       const run = Effect.runForkWith(yield* Effect.context<never>())
 
-      const listen = Effect.fn("Egress.listen")(function*({ owner, sandboxId, socket }: Parameters<Egress["Service"]["listen"]>[0]) {
+      const proxyOf = (sandboxId: SandboxId) => {
         const refusals = counter()
         counters.set(sandboxId, refusals)
         const proxy = Proxy.make({
@@ -126,6 +132,21 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
             )
           }
         })
+        const close = () => {
+          proxy.close()
+          if (counters.get(sandboxId) === refusals) counters.delete(sandboxId)
+        }
+        return { ...proxy, close }
+      }
+
+      const serve = (sandboxId: SandboxId) =>
+        Effect.map(
+          Effect.acquireRelease(Effect.sync(() => proxyOf(sandboxId)), ({ close }) => Effect.sync(close)),
+          ({ take }): Serve => take
+        )
+
+      const listen = Effect.fn("Egress.listen")(function*({ owner, sandboxId, socket }: Parameters<Egress["Service"]["listen"]>[0]) {
+        const proxy = proxyOf(sandboxId)
         const opened = Effect.tryPromise({
           try: async () => {
             // By descriptor: the path itself may be longer than the 107 bytes a socket may have.
@@ -150,7 +171,6 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
           Effect.promise(async () => {
             proxy.close()
             await folder.close()
-            if (counters.get(sandboxId) === refusals) counters.delete(sandboxId)
           }))
       })
 
@@ -170,6 +190,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
       return Egress.of({
         allow: options.allow,
         listen,
+        serve,
         route,
         isOpen: (sandboxId) => Effect.sync(() => options.allow.size > 0 || routes.has(sandboxId)),
         refusals: (sandboxId) => Effect.sync(() => counters.get(sandboxId)?.count ?? 0)

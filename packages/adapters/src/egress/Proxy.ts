@@ -105,8 +105,16 @@ const headersOf = (message: IncomingMessage) =>
     Object.entries(message.headersDistinct).filter(([name]) => !HOP_BY_HOP.has(name)).map(([name, values]) => [name, values ?? []])
   )
 
-/** Not yet listening. Whoever closes it also ends the connections it has made. */
-export const make = (options: Options): { readonly server: Server; readonly close: () => void } => {
+export interface Proxy {
+  /** Not yet listening. */
+  readonly server: Server
+  /** Takes a connection that did not come to its socket, and is closed where there are as many as may be. */
+  readonly take: (connection: Duplex) => void
+  /** Also ends the connections it has made. */
+  readonly close: () => void
+}
+
+export const make = (options: Options): Proxy => {
   const { allow, gateway, mayConnect = isPublic, refused } = options
   const lookup = options.lookup ?? (async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address))
   // A connection for each request: nothing of one can be taken for the beginning of another.
@@ -179,6 +187,8 @@ export const make = (options: Options): { readonly server: Server; readonly clos
     insecureHTTPParser: false
   }, forward)
   server.maxConnections = maxConnections
+  let taken = 0
+  let isClosed = false
   server.on("drop", () => deny({ target: "", reason: "too many connections" }))
   server.on("connection", (socket) => {
     sockets.add(socket)
@@ -194,7 +204,20 @@ export const make = (options: Options): { readonly server: Server; readonly clos
   })
   return {
     server,
+    take: (connection) => {
+      // One that is dropped may still say why.
+      connection.on("error", () => {})
+      if (isClosed) return void connection.destroy()
+      if (taken >= maxConnections) {
+        deny({ target: "", reason: "too many connections" })
+        return void connection.destroy()
+      }
+      taken++
+      connection.once("close", () => taken--)
+      server.emit("connection", connection)
+    },
     close: () => {
+      isClosed = true
       server.close()
       for (const socket of sockets) socket.destroy()
       agent.destroy()

@@ -132,8 +132,8 @@ const NOTHING = Effect.succeed({ found: undefined, input: Buffer.alloc(0) })
 
 export type BoxGit = ReturnType<typeof make>
 
-/** `trees`: the host folder with the trees. The sandbox may be at rest. */
-export const make = (host: SandboxHost["Service"], sandboxId: SandboxId, trees: string) => {
+/** The sandbox may be at rest. */
+export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   // Boxes have a `/tmp` for each process tree; without isolation nothing is hidden anyway.
   const hidden = host.isolation === "none" ? "" : "/tmp"
 
@@ -153,13 +153,13 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId, trees: 
     return yield* Effect.gen(function*() {
       const told = Effect.mapError<HostError, GitFailed>(({ detail }) => failed(what, "exit", detail))
       const start = Effect.gen(function*() {
-        const box = yield* host.visit({ sandboxId, workspace: trees })
+        const box = yield* host.visit({ sandboxId })
         return yield* box.spawn({
           command: "sh",
           args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(box.workspace, repository.folder), repository.baseSha,
             ...options],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: repository.gitDir },
-          readOnly: [repository.gitDir],
+          seesRepositories: true,
           isOffline: true
         })
       })

@@ -54,7 +54,6 @@ interface Options {
   fitting(key: TreeKey): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | CloneFailed, R>
   find(key: TreeKey): Effect.Effect<HostRepository.HostRepository, FileNotFound>
   folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
-  workspace(sandboxId: SandboxId): string
   sandboxDirectory(sandboxId: SandboxId): string
   restoringMark(sandboxId: SandboxId): string
   readonly sites: {
@@ -79,8 +78,7 @@ export const make = (
     restoringMark,
     sandboxDirectory,
     sites,
-    turn,
-    workspace
+    turn
   }: Options
 ) => {
   const save = Effect.fn("WorkingTrees.save")(
@@ -98,7 +96,7 @@ export const make = (
         return Effect.flatMap(find(key), (repository) =>
           turn(grant, sandboxId, SAVING_WITHIN)(
             Scope.provide(
-              Saving.save(repository, BoxGit.make(host, sandboxId, workspace(sandboxId)), asked, maximumBytes, limits.treeBytes),
+              Saving.save(repository, BoxGit.make(host, sandboxId), asked, maximumBytes, limits.treeBytes),
               files
             ),
             () => late(asked.repo)

@@ -37,6 +37,7 @@ import { chmod, mkdir, readdir, rmdir } from "node:fs/promises"
 import { availableParallelism } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import * as SizedFolders from "../hosts/box/SizedFolders.ts"
+import * as TreesLayout from "../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { isThere } from "../node/IsThere.ts"
@@ -207,9 +208,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
         return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
       })
     )
-  const workspace = (sandboxId: SandboxId): string => join(sandboxDirectory(sandboxId), "workspace")
+  const workspace = (sandboxId: SandboxId): string => TreesLayout.workspaceIn(sandboxDirectory(sandboxId))
   const gitDirectory = ({ repo, sandboxId }: TreeKey): string =>
-    join(sandboxDirectory(sandboxId), "git", repo.toLowerCase().replace("/", "+"))
+    join(TreesLayout.repositoriesIn(sandboxDirectory(sandboxId)), repo.toLowerCase().replace("/", "+"))
   /** There while the sandbox's trees are restored, and when that was broken off. */
   const restoringMark = (sandboxId: SandboxId): string => join(restoringDirectory, basename(sandboxDirectory(sandboxId)))
   const isRestoring = (sandboxId: SandboxId) => Effect.promise(() => isThere(restoringMark(sandboxId)))
@@ -318,10 +319,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
       comparing(
         repository.gitDir,
         [grant, sandboxId, WAIT],
-        Effect.flatMap(Push.published(repository), (published) =>
-          Changes.changes(repository, BoxGit.make(host, sandboxId, workspace(sandboxId)), published)),
-        () =>
-          new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
+        Effect.flatMap(Push.published(repository), (published) => Changes.changes(repository, BoxGit.make(host, sandboxId), published)),
+        () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
       ))
 
   const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(
@@ -417,7 +416,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return yield* turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
       TreeDiff.diff(
         repository,
-        BoxGit.make(host, key.sandboxId, workspace(key.sandboxId)),
+        BoxGit.make(host, key.sandboxId),
         asked,
         treeBytes,
         learned.objectsOf(repository)
@@ -432,7 +431,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return yield* turn(yield* OnBehalfOf, key.sandboxId, PUBLICATION_WAIT)(
         Snapshot.snapshot(
           repository,
-          BoxGit.make(host, key.sandboxId, workspace(key.sandboxId)),
+          BoxGit.make(host, key.sandboxId),
           commit,
           treeBytes
         ),
@@ -470,7 +469,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
     fitting,
     find,
     folder,
-    workspace,
     sandboxDirectory,
     restoringMark,
     sites: { of: siteOf, open: openSites, close: closeSites }
@@ -498,7 +496,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   return WorkingTrees.of({
-    workspace,
     folder,
     prepare,
     list,

@@ -1,24 +1,7 @@
 import { Effect } from "effect"
-import { access, constants, lstat } from "node:fs/promises"
-import { dirname } from "node:path"
-import { finish } from "./spawner/Finish.ts"
+import { removeTree } from "./RemoveTree.ts"
 import { Spawn } from "./spawner/Spawn.ts"
 
-/**
- * Deletes a folder, whatever its owner made of it: deeper than any path can name, or closed to reading. Links are not
- * followed. Safe to repeat.
- */
+/** {@link removeTree} by whatever starts the programs of this process. */
 export const deleteTree = (path: string): Effect.Effect<void> =>
-  Effect.flatMap(Spawn, (spawn) =>
-    Effect.promise(async () => {
-      const run = async (program: string, ...args: ReadonlyArray<string>) =>
-        (await finish(spawn, program, args, { PATH: process.env["PATH"] ?? "" })).code
-      const exists = await lstat(path).then(() => true, () => false)
-      if (!exists || await run("rm", "-rf", "--", path) === 0) return
-      await run("chmod", "-R", "u+rwx", "--", path)
-      const code = await run("rm", "-rf", "--", path)
-      if (code === 0) return
-      // Says so itself where the disk is read-only.
-      await access(dirname(path), constants.W_OK)
-      throw new Error(`a working tree could not be deleted (rm exited with ${code})`)
-    }))
+  Effect.flatMap(Spawn, (spawn) => Effect.promise(() => removeTree(spawn, path)))

@@ -20,7 +20,7 @@ export interface OpenFile {
 export type FolderRefusal = "not_found" | "protected" | "not_a_directory"
 export type FileRefusal = "not_found" | "protected" | "is_directory"
 
-const { O_DIRECTORY, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
+const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
 const below = (folder: Folder, name: Uint8Array): Buffer =>
   Buffer.concat([process.platform === "linux" ? Buffer.from(`/proc/self/fd/${folder.fd}`) : folder.path, Buffer.from("/"), name])
@@ -61,12 +61,23 @@ const isName = (segment: Buffer): boolean =>
   segment.length > 0 && segment.length <= 255 && !segment.equals(Buffer.from(".")) && !segment.equals(Buffer.from("..")) &&
   !segment.includes(0)
 
+/**
+ * Throws as the system does, `ENOTDIR` for what is no folder. Whether it is one is asked of the descriptor: with O_DIRECTORY, gVisor
+ * (2022-12) follows a link in spite of O_NOFOLLOW.
+ */
+const openDirectory = (path: Buffer | string): number => {
+  const fd = openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+  if (fstatSync(fd).isDirectory()) return fd
+  closeSync(fd)
+  throw Object.assign(new Error("ENOTDIR: not a directory"), { code: "ENOTDIR" })
+}
+
 const enter = (folder: Folder, name: Buffer): Folder | FolderRefusal => {
   if (!isName(name)) return "not_found"
   const path = below(folder, name)
   try {
     return {
-      fd: openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
+      fd: openDirectory(path),
       path: Buffer.concat([folder.path, Buffer.from("/"), name])
     }
   } catch (cause) {
@@ -75,7 +86,9 @@ const enter = (folder: Folder, name: Buffer): Folder | FolderRefusal => {
       case "ENAMETOOLONG":
         return "not_found"
       case "EACCES":
-        return "protected"
+      case "EPERM":
+      case "ENXIO":
+      case "ENODEV":
       case "ELOOP":
       case "ENOTDIR": {
         // Only the wording depends on this second look, so a race here is harmless.
@@ -93,7 +106,7 @@ const enter = (folder: Folder, name: Buffer): Folder | FolderRefusal => {
 export const openFolder = (root: string, path: Buffer): Folder | FolderRefusal => {
   let folder: Folder
   try {
-    folder = { fd: openSync(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path: Buffer.from(root) }
+    folder = { fd: openDirectory(root), path: Buffer.from(root) }
   } catch (cause) {
     if (codeOf(cause) === "ENOENT") return "not_found"
     throw cause

@@ -1,8 +1,8 @@
 /** What frames of a session carry: messages of channels. Each begins with its type and the channel's number. */
 import { CHUNK_BYTES, decodeObject, HEADER_BYTES, isCount, NOTE_BYTES, Violation } from "./Wire.ts"
 
-/** What a channel is for. The worker opens processes and files, the runner asks for ways out. */
-export type Kind = "process" | "file" | "dial"
+/** What a channel is for. The worker opens processes, files and homes, the runner asks for ways out. */
+export type Kind = "process" | "file" | "home" | "dial"
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -84,7 +84,7 @@ export const decode = (payload: Uint8Array): ChannelMessage => {
   switch (buffer[0]) {
     case OPEN: {
       const { header, kind } = decodeObject(body, HEADER_BYTES)
-      if (kind !== "process" && kind !== "file" && kind !== "dial") throw new Violation("a channel of an unknown kind")
+      if (kind !== "process" && kind !== "file" && kind !== "home" && kind !== "dial") throw new Violation("a channel of an unknown kind")
       if (typeof header !== "object" || header === null || Array.isArray(header)) throw new Violation("a channel without a header")
       // What only a worker may say at length is bounded by what a runner may, before anybody looks at it.
       if (kind === "dial" && body.length > NOTE_BYTES) throw new Violation("a header that is too long")

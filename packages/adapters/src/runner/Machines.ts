@@ -7,13 +7,11 @@ import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, type Effect } from "effect"
 import type { Identity } from "./Identity.ts"
+import type { Settings } from "./inside/Settings.ts"
 import type { Way } from "./inside/Ways.ts"
 
-/** Where the runner of a machine listens. */
-export interface Address {
-  readonly host: string
-  readonly port: number
-}
+/** Where the runner of a machine listens. `path`: a unix socket of the worker's own machine, at most 107 bytes. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
 
 /** A machine as it is to be. */
 export interface Order {
@@ -25,10 +23,11 @@ export interface Order {
   readonly ways: ReadonlyArray<Way>
 }
 
-/** The same in every machine. Folders are the sandbox user's, but for the runner's own state. */
+/** The same in every machine. Folders are the sandbox user's, but for the runner's own. */
 export const PLACES = {
   /** Where the trees are, a folder for each repository: what the runner calls its tree. */
   workspace: "/workspace",
+  /** The runner's own folder with the home in it, on one disk: what is written into a home is made beside it first. */
   home: "/home/agent",
   /** Repositories that the worker put there for its own git in the box. Whoever runs in the box may have written to them. */
   repositories: "/repositories",
@@ -36,9 +35,28 @@ export const PLACES = {
   state: "/var/lib/slipway-runner"
 } as const
 
+/** Another one for each sandbox: agents keep it in what they save. */
+export const homeOf = (sandboxId: SandboxId): string => `${PLACES.home}/${sandboxId}`
+
+/** Who the sandbox's processes are in its machine, and nobody else there. */
+export const USER = { uid: 1000, gid: 1000, marks: 20_000 } as const
+
+/** The runner's settings but for where it listens, which whoever makes the machine knows. */
+export const settingsOf = ({ identity, sandboxId, ways }: Order): Omit<Settings, "listen" | "beatMillis" | "silenceMillis"> => ({
+  tree: PLACES.workspace,
+  home: homeOf(sandboxId),
+  folders: [PLACES.repositories],
+  state: PLACES.state,
+  identity,
+  user: USER,
+  ways
+})
+
 /** Every call is safe to repeat. Those about one sandbox are not made at once. */
 export class Machines extends Context.Service<Machines, {
   readonly isolation: "runner" | "kubernetes"
+  /** Names the programs that machines have: of the same name, what a setup installed with some works with the others. */
+  readonly programs: Effect.Effect<string>
   /**
    * Makes the sandbox's machine, or returns the one that is there. Answers once its runner can be dialled, or when that takes too
    * long. One that was made for another certificate is removed first, with all that is in it: nothing that an earlier one left is adopted.

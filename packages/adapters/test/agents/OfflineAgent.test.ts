@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import { offline } from "@slipway/adapters/agents/profiles/offline"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { AgentRuntime, type AgentEvent, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -28,7 +29,7 @@ const SessionOpened = Schema.Struct({ result: Schema.Struct({ sessionId: Schema.
 
 const TestLayer = Layer.mergeAll(
   AgentRuntimeProfiles.layer(),
-  Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory })))
+  Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) })))
 )
 
 const repositories = [
@@ -43,12 +44,12 @@ const freshId = () =>
 
 const makeSandboxOf = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   const host = yield* SandboxHost
-  const workspace = yield* temporaryFolder
-  for (const { folder } of repositories) yield* Effect.promise(() => mkdir(join(workspace, folder)))
   const box = yield* Effect.acquireRelease(
-    host.provision({ sandboxId, workspace }),
+    host.provision({ sandboxId, fence: 1 }),
     ({ sandboxId }) => Effect.orDie(host.stop(sandboxId))
   )
+  const { workspace } = box
+  for (const { folder } of repositories) yield* Effect.promise(() => mkdir(join(workspace, folder)))
   const home = dirname(box.home)
   return {
     box,

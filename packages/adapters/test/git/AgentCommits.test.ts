@@ -1,5 +1,6 @@
 /** What becomes of the commits that an agent made itself, sound and unsound. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -30,7 +31,7 @@ const setUp = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) 
   const directory = yield* temporaryFolder
   const trees = Context.get(yield* Layer.build(Trees.layer({ directory, ...options })), WorkingTrees)
   const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  const tree = join(trees.workspace(key.sandboxId), "app")
+  const tree = join(workspacesIn(directory)(key.sandboxId), "app")
   const commit = (message: string, files: Readonly<Record<string, string>>) => {
     for (const [path, content] of Object.entries(files)) {
       mkdirSync(join(tree, path, ".."), { recursive: true })

@@ -1,5 +1,6 @@
 /** Trees of a sandbox that is at rest: readers see of them what they saw before. */
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
@@ -16,11 +17,12 @@ const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: app }
 it.live("are listed with the same statuses as before, and get no box by that", () =>
   Effect.gen(function*() {
     const origin = yield* source({ changed: "1\n", deleted: "1\n", same: "1\n" })
-    const services = yield* Layer.build(Trees.layer({ directory: yield* temporaryFolder }))
+    const directory = yield* temporaryFolder
+    const services = yield* Layer.build(Trees.layer({ directory }))
     const [trees, host] = [Context.get(services, WorkingTrees), Context.get(services, SandboxHost)]
     const remote = { url: origin.path, authorization: null }
     yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [app] })
-    const tree = join(trees.workspace(key.sandboxId), trees.folder(app, [app]))
+    const tree = join(workspacesIn(directory)(key.sandboxId), trees.folder(app, [app]))
     writeFileSync(join(tree, "changed"), "22\n")
     writeFileSync(join(tree, "added"), "1\n")
     rmSync(join(tree, "deleted"))

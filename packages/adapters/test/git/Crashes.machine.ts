@@ -1,5 +1,6 @@
 /** A worker dies at any point; the next one carries on. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -37,7 +38,7 @@ const setUp = Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const base = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
     assert.deepStrictEqual(base, { baseSha: (yield* origin.tip("main")) ?? "", baseRef: "main" })
-    yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
+    yield* agent.write(join(workspacesIn(directory)(sandboxId), "app", "new"), "new\n")
     const { entries } = yield* trees.list(key, "")
     assert.deepStrictEqual(entries.slice(0, 2).map(({ name, status }) => [name, status]), [["src", null], ["README.md", null]])
     const { sha } = yield* trees.snapshot(key, { message: "x", author })
@@ -194,7 +195,7 @@ it.live("a push that is broken off succeeds when it is done again, also with new
     yield* Effect.gen(function*() {
       const trees = yield* WorkingTrees
       yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-      const tree = join(trees.workspace(sandboxId), "app")
+      const tree = join(workspacesIn(directory)(sandboxId), "app")
       const snapshot = Effect.map(trees.snapshot(key, { message: "x", author }), ({ sha }) => sha)
       const push = (sha: string) => trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
       yield* agent.write(join(tree, "new"), "1\n")
@@ -249,12 +250,12 @@ it.live.skipIf(!isRoot)(
       chmodSync(data, 0o755)
       const trees = yield* Trees.make({ directory: join(data, "trees") })
       yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-      yield* agent.write(join(trees.workspace(sandboxId), "app", "new"), "new\n")
+      yield* agent.write(join(workspacesIn(join(data, "trees"))(sandboxId), "app", "new"), "new\n")
       yield* trees.snapshot(key, { message: "x", author })
       const readable = (folder: string) =>
         spawnSync("setpriv", [`--reuid=${OTHER}`, `--regid=${OTHER}`, "--clear-groups", "sh", "-c",
           "find \"$1\" -type f -readable; cat \"$1\"/sandboxes/*/workspace/*/README.md \"$2\"", "sh", folder,
-          join(trees.workspace(sandboxId), "app", "README.md")], { encoding: "utf8", cwd: "/" }).stdout
+          join(workspacesIn(join(data, "trees"))(sandboxId), "app", "README.md")], { encoding: "utf8", cwd: "/" }).stdout
       // They read what is open to them.
       writeFileSync(join(data, "open"), "")
       assert.strictEqual(readable(data).trim(), join(data, "open"))

@@ -1,5 +1,6 @@
 /** The disk of the trees is full, read-only or out of inodes: whoever asks is told so, and it goes on when it is mended. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -48,9 +49,9 @@ describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
 
     it.live(`that is ${trouble}: nothing is half restored, and what was there stays`, () =>
       Effect.gen(function*() {
-        const { disk, options, origin, trees } = yield* setUp()
+        const { directory, disk, options, origin, trees } = yield* setUp()
         yield* trees.prepare(here, options)
-        const file = join(trees.workspace(here.sandboxId), "app", "a.txt")
+        const file = join(workspacesIn(directory)(here.sandboxId), "app", "a.txt")
         yield* agent.write(file, randomBytes(1_000_000).toString("hex"))
         const bytes = yield* Effect.scoped(
           Effect.flatMap(trees.save(here.sandboxId, [{ repo: app }]), ({ content }) => Stream.runCollect(content))
@@ -77,9 +78,9 @@ describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
 
     it.live(`that is ${trouble}: files are read or said to be unavailable, and nothing breaks`, () =>
       Effect.gen(function*() {
-        const { disk, options, trees } = yield* setUp()
+        const { directory, disk, options, trees } = yield* setUp()
         yield* trees.prepare(here, options)
-        yield* agent.write(join(trees.workspace(here.sandboxId), "app", "a.txt"), "changed\n")
+        yield* agent.write(join(workspacesIn(directory)(here.sandboxId), "app", "a.txt"), "changed\n")
         disk.spoil(trouble)
         const exits: ReadonlyArray<Exit.Exit<unknown, unknown>> = [
           yield* Effect.exit(trees.list(here, "")),
@@ -128,7 +129,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
           yield* trees.makeRoom
           assert.strictEqual(mirrors(), 1)
           assert.deepStrictEqual(readdirSync(join(directory, "mirrors", "removed")), [])
-          assert.isTrue(existsSync(dirname(trees.workspace(here.sandboxId))))
+          assert.isTrue(existsSync(dirname(workspacesIn(directory)(here.sandboxId))))
           disk.mend()
           assert.strictEqual((yield* trees.compare(here, "a.txt", 100)).base?.content, "one\n")
         }).pipe(Effect.scoped),

@@ -1,5 +1,6 @@
 /** Trees that come with less than all of the history, over HTTP as source hosts speak it. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -33,7 +34,7 @@ const setUp = Effect.gen(function*() {
         const remote = { url, authorization: null }
         const key = { sandboxId: idOf(made++), repo: app }
         const { baseSha } = yield* trees.prepare(key, { remote, ref, defaultBranch: "main", repos: [app] })
-        const tree = join(trees.workspace(key.sandboxId), "app")
+        const tree = join(workspacesIn(directory)(key.sandboxId), "app")
         const publish = Effect.fnUntraced(function*(headRef: string) {
           const { sha } = yield* trees.snapshot(key, { message: "x", author })
           yield* trees.push(key, { sha, headRef, remote })

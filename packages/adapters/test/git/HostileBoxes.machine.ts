@@ -1,6 +1,7 @@
 /** What comes out of a box is whatever its sandbox likes. The host takes objects, looks at them, and decides what is committed. */
 import { assert, describe, it } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
@@ -41,7 +42,7 @@ const saying = Effect.gen(function*() {
     WorkingTrees
   )
   const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  const tree = join(trees.workspace(key.sandboxId), "app")
+  const tree = join(workspacesIn(directory)(key.sandboxId), "app")
   const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
   const git = (input: string | Uint8Array, ...args: ReadonlyArray<string>) =>
     execFileSync("git", ["-C", tree, ...args], { input, maxBuffer: 2 ** 30, stdio: ["pipe", "pipe", "ignore"] })

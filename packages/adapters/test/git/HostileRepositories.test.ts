@@ -1,5 +1,6 @@
 /** What a repository holds was written by strangers. It is content: nothing of it runs, is followed, or is taken for git's own. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -114,7 +115,7 @@ describe("a hostile repository", () => {
         const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
         const remote = { url, authorization: null }
         yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-        const at = (...path: ReadonlyArray<string>) => join(trees.workspace(key.sandboxId), "app", ...path)
+        const at = (...path: ReadonlyArray<string>) => join(workspacesIn(directory)(key.sandboxId), "app", ...path)
         assert.strictEqual(readFileSync(at("big.bin"), "utf8"), POINTER)
         assert.deepStrictEqual([readdirSync(at("library")), readdirSync(at("evil"))], [[], []])
         assert.strictEqual(readlinkSync(at("upwards")), "../../../../../../etc/passwd")

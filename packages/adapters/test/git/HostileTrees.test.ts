@@ -1,5 +1,6 @@
 /** The agent owns its tree and does its worst. Nothing of it may run here, and nothing from outside may get in. */
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -23,7 +24,7 @@ const setUp = Effect.gen(function*() {
   writeFileSync(join(outside, "file"), SECRET)
   const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
   yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  const tree = join(trees.workspace(key.sandboxId), "app")
+  const tree = join(workspacesIn(directory)(key.sandboxId), "app")
   const publish = Effect.gen(function*() {
     const { sha } = yield* trees.snapshot(key, { message: "x", author })
     yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
@@ -234,9 +235,9 @@ describe("a hostile tree", () => {
       yield* Effect.gen(function*() {
         const trees = yield* WorkingTrees
         yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-        yield* agent.write(join(trees.workspace(key.sandboxId), "app", "a"), "x".repeat(600))
+        yield* agent.write(join(workspacesIn(directory)(key.sandboxId), "app", "a"), "x".repeat(600))
         yield* trees.snapshot(key, { message: "x", author })
-        yield* agent.write(join(trees.workspace(key.sandboxId), "app", "b"), "x".repeat(600))
+        yield* agent.write(join(workspacesIn(directory)(key.sandboxId), "app", "b"), "x".repeat(600))
         assert.deepInclude(yield* trees.snapshot(key, { message: "x", author }).pipe(Effect.flip), { _tag: "PushFailed", retryable: false })
       }).pipe(Effect.provide(Trees.layer({ directory, maximumSnapshotBytes: 1_000 })))
     }))

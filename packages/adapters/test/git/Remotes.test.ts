@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
@@ -49,7 +50,7 @@ describe("remotes over HTTP", () => {
         const refused = yield* trees.prepare(key, { ...options, remote: { ...remote, authorization: null } }).pipe(Effect.flip)
         assert.deepInclude(refused, { retryable: false, detail: "The source host refused access to the repository." })
         yield* trees.prepare(key, options)
-        yield* agent.write(`${trees.workspace(key.sandboxId)}/app/v`, "1")
+        yield* agent.write(`${workspacesIn(directory)(key.sandboxId)}/app/v`, "1")
         const { sha } = yield* trees.snapshot(key, { message: "x", author })
         yield* trees.push(key, { sha, headRef: "slipway/x", remote })
         assert.strictEqual(yield* origin.tip("slipway/x"), sha)

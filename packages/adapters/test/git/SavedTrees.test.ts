@@ -1,6 +1,7 @@
 /** What the agent's own git is after its tree was restored, and what is restored of archives that somebody made up. */
 import { assert, describe, it } from "@effect/vitest"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -44,7 +45,7 @@ const historyOf = (tree: string) => (base: string) => {
 const machine = Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
   const directory = yield* temporaryFolder
   const trees = yield* Trees.make({ directory, ...options })
-  return { directory, trees, tree: join(trees.workspace(key.sandboxId), "app") }
+  return { directory, trees, tree: join(workspacesIn(directory)(key.sandboxId), "app") }
 })
 
 const write = (tree: string, files: Readonly<Record<string, string>>) => {
@@ -270,7 +271,7 @@ describe("a hostile tree", () => {
   const saidBy = (said: Stream.Stream<Uint8Array>) =>
     Effect.gen(function*() {
       const { directory, trees } = yield* setUp()
-      const host = yield* Layer.build(SandboxHostNone.layer({ directory: join(directory, "boxes") }))
+      const host = yield* Layer.build(SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(directory) }))
       const real = Context.get(host, SandboxHost)
       const lying = SandboxHost.of({
         ...real,

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
@@ -33,7 +34,10 @@ const directoryOf = Effect.map(
 const started = Effect.fnUntraced(function*(directory: string, diskBytes = 64 * MiB) {
   const limits = { ...defaults, diskBytes }
   const folders = yield* SizedFolders.make({ directory, limits })
-  const host = Layer.provide(hostIn(join(directory, ".."), { folders, limits }), Egress.layer({ allow: new Set() }))
+  const host = Layer.provide(
+    hostIn(join(directory, ".."), { folders, limits, workspaceOf: workspacesIn(directory) }),
+    Egress.layer({ allow: new Set() })
+  )
   return { folders, layer: Trees.layerOn(host, { directory, folders, keepUnused: null }) }
 })
 
@@ -49,7 +53,7 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
   register(WorkingTreesContract.suite(
     "git in bubblewrap, in sized folders",
     Layer.unwrap(Effect.flatMap(directoryOf, (directory) => Effect.map(started(directory), ({ layer }) => layer))),
-    { agent, source }
+    { agent, source, workspace: Trees.workspace }
   ))
 
   it.live("hold all of a sandbox, and are gone with it", () =>
@@ -76,9 +80,9 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
       const options = { remote, ref: undefined, defaultBranch: "main", repos: [app] }
       const mirrors = () => readdirSync(join(directory, "mirrors")).filter((name) => name.endsWith(".git")).length
       yield* Effect.scoped(Effect.gen(function*() {
-        const { trees: { prepare, workspace } } = yield* trees(directory)
+        const { trees: { prepare } } = yield* trees(directory)
         yield* prepare(here, options)
-        yield* agent.write(join(workspace(here.sandboxId), "app", "a.txt"), "changed\n")
+        yield* agent.write(join(workspacesIn(directory)(here.sandboxId), "app", "a.txt"), "changed\n")
       }))
       for (const reboot of [false, true]) {
         if (reboot) Mounts.unmount(directory)
@@ -124,11 +128,11 @@ describe.skipIf(unable !== undefined)(`sized folders${unable === undefined ? "" 
   it.live("that an agent filled can still be looked at; that nothing can be published is said in words; others are as they were", () =>
     Effect.gen(function*() {
       const directory = yield* directoryOf
-      const { trees: { changes, compare, prepare, snapshot, workspace } } = yield* trees(directory, 12 * MiB)
+      const { trees: { changes, compare, prepare, snapshot } } = yield* trees(directory, 12 * MiB)
       const { remote } = yield* source({ "a.txt": "one\n", ".gitignore": "junk\n" })
       const options = { remote, ref: undefined, defaultBranch: "main", repos: [app] }
       yield* prepare(here, options)
-      const tree = join(workspace(here.sandboxId), "app")
+      const tree = join(workspacesIn(directory)(here.sandboxId), "app")
       yield* agent.write(join(tree, "a.txt"), "two\n")
       execFileSync("sh", ["-c", "chown 65534 . && setpriv --reuid=65534 --clear-groups dd if=/dev/zero of=junk bs=4096 2>/dev/null || :"], {
         cwd: tree

@@ -1,5 +1,6 @@
 /** Trees whose sandboxes have a box from the moment they are prepared, as a worker sees to. */
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -9,13 +10,20 @@ import { join } from "node:path"
 
 export type Options = WorkingTreesGit.Options
 
+/** Where they are. */
+class Workspaces extends Context.Service<Workspaces, (sandboxId: SandboxId) => string>()("@slipway/adapters/test/Workspaces") {}
+
+/** What the contract suites ask for. */
+export const workspace = (sandboxId: SandboxId) => Effect.map(Workspaces, (workspaceOf) => workspaceOf(sandboxId))
+
+/** `host` has the trees of `options.directory` as its workspaces. */
 export const layerOn = <E, R>(host: Layer.Layer<SandboxHost, E, R>, options: Options) =>
   Layer.effect(
     WorkingTrees,
     Effect.gen(function*() {
       const trees = yield* WorkingTrees
       const { provision, stop } = yield* SandboxHost
-      const boxed = (sandboxId: SandboxId) => Effect.orDie(provision({ sandboxId, workspace: trees.workspace(sandboxId) }))
+      const boxed = (sandboxId: SandboxId) => Effect.orDie(provision({ sandboxId, fence: 1 }))
       return WorkingTrees.of({
         ...trees,
         prepare: (key, source) => Effect.tap(trees.prepare(key, source), boxed(key.sandboxId)),
@@ -25,11 +33,18 @@ export const layerOn = <E, R>(host: Layer.Layer<SandboxHost, E, R>, options: Opt
         remove: (sandboxId) => Effect.andThen(Effect.orDie(stop(sandboxId)), trees.remove(sandboxId))
       })
     })
-  ).pipe(Layer.provide(WorkingTreesGit.layer(options)), Layer.provideMerge(host))
+  ).pipe(
+    Layer.provide(WorkingTreesGit.layer(options)),
+    Layer.provideMerge(host),
+    Layer.merge(Layer.succeed(Workspaces, workspacesIn(options.directory)))
+  )
 
 /** Without isolation: what is tested is git. */
 export const layer = (options: Options) =>
-  layerOn(Layer.orDie(SandboxHostNone.layer({ directory: join(options.directory, "boxes") })), options)
+  layerOn(
+    Layer.orDie(SandboxHostNone.layer({ directory: join(options.directory, "boxes"), workspaceOf: workspacesIn(options.directory) })),
+    options
+  )
 
 /** The service alone. */
 export const make = (options: Options) => Effect.map(Layer.build(layer(options)), (services) => Context.get(services, WorkingTrees))

@@ -1,5 +1,6 @@
 /** The same trees, with git in boxes that keep something in. */
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
@@ -11,11 +12,17 @@ import * as Gvisor from "../hosts/gvisor.fixture.ts"
 import { agent, source } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 
-const layerOf = <E>(hostIn: (folder: string) => Layer.Layer<SandboxHost, E, Egress.Egress>) =>
+const layerOf = <E>(
+  hostIn: (folder: string, options: Pick<Bubblewrap.Options, "workspaceOf">) => Layer.Layer<SandboxHost, E, Egress.Egress>
+) =>
   Layer.unwrap(
     Effect.map(
       Bubblewrap.openFolder,
-      (folder) => Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })
+      (folder) => {
+        const directory = join(folder, "trees")
+        const host = hostIn(folder, { workspaceOf: workspacesIn(directory) })
+        return Trees.layerOn(Layer.provide(host, Egress.layer({ allow: new Set() })), { directory })
+      }
     )
   )
 
@@ -26,6 +33,6 @@ const kinds = [
 
 for (const [kind, absent, layer] of kinds) {
   describe.skipIf(absent !== undefined)(`boxes of ${kind}${absent === undefined ? "" : ` (${absent})`}`, () => {
-    register(WorkingTreesContract.suite(`git in ${kind}`, layer, { agent, source }))
+    register(WorkingTreesContract.suite(`git in ${kind}`, layer, { agent, source, workspace: Trees.workspace }))
   })
 }

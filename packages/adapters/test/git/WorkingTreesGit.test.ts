@@ -13,7 +13,7 @@ import * as Trees from "./Trees.ts"
 const layer = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 
-register(WorkingTreesContract.suite("git", layer, { agent, source }))
+register(WorkingTreesContract.suite("git", layer, { agent, source, workspace: Trees.workspace }))
 
 // Most builds of git compare times by the second: these are the seconds the rule is about.
 const nextSecond = Effect.suspend(() => Effect.sleep(1_000 - Date.now() % 1_000))
@@ -21,10 +21,11 @@ const nextSecond = Effect.suspend(() => Effect.sleep(1_000 - Date.now() % 1_000)
 it.live("notices in a later second what was changed, with its size kept, in the second of the checkout", () =>
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
+    const workspace = yield* Trees.workspace(key.sandboxId)
     const { remote } = yield* source({ v: "0\n" })
     yield* nextSecond
     yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-    const tree = join(trees.workspace(key.sandboxId), "app")
+    const tree = join(workspace, "app")
     yield* agent.write(join(tree, "v"), "1\n")
     yield* agent.write(join(tree, "new"), "1\n")
     yield* nextSecond
@@ -36,12 +37,13 @@ it.live("notices in a later second what was changed, with its size kept, in the 
 it.live("git need not read files of the checkout to know that they are as they were", () =>
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
+    const workspace = yield* Trees.workspace(key.sandboxId)
     const { remote } = yield* source({ v: "0\n", "deep/er": "1\n", "a name of many letters": "" })
     yield* nextSecond
     yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-    const gitDir = join(trees.workspace(key.sandboxId), "../git/acme+app")
+    const gitDir = join(workspace, "../git/acme+app")
     const git = (...args: ReadonlyArray<string>) =>
-      gitIn(join(trees.workspace(key.sandboxId), "app"), `--git-dir=${gitDir}`, "--work-tree=.", "-c", "core.checkStat=minimal", ...args)
+      gitIn(join(workspace, "app"), `--git-dir=${gitDir}`, "--work-tree=.", "-c", "core.checkStat=minimal", ...args)
     const times = [...git("ls-files", "--debug").matchAll(/mtime: (\d+):/gu)].map(([, seconds]) => Number(seconds))
     const { mtimeMs } = yield* Effect.promise(() => stat(join(gitDir, "index")))
     assert.strictEqual(times.length, 3)
@@ -53,6 +55,7 @@ it.live("git need not read files of the checkout to know that they are as they w
 it.live("asks git once for the same files of the same commit, and again for those of another", () =>
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
+    const workspace = yield* Trees.workspace(key.sandboxId)
     const origin = yield* source({ v: "0\n" })
     yield* origin.commit("feature/x", { v: "1\n" })
     const other = { ...key, sandboxId: SandboxId.make("c_bbbbbbbbbbbb") }
@@ -63,7 +66,7 @@ it.live("asks git once for the same files of the same commit, and again for thos
     assert.strictEqual(yield* contentFor(key, "v"), "0\n")
     assert.strictEqual(yield* contentFor(other, "v"), "1\n")
     // Git finds no commit any more.
-    yield* Effect.promise(() => rm(join(trees.workspace(key.sandboxId), "../git/acme+app/objects/info/alternates")))
+    yield* Effect.promise(() => rm(join(workspace, "../git/acme+app/objects/info/alternates")))
     assert.strictEqual(yield* contentFor(key, "v"), "0\n")
     assert.strictEqual((yield* Effect.exit(contentFor(key, "w")))._tag, "Failure")
   }).pipe(Effect.provide(layer)))
@@ -71,10 +74,11 @@ it.live("asks git once for the same files of the same commit, and again for thos
 it.live("git works in the tree: it is clean, on its branch, with its history", () =>
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
+    const workspace = yield* Trees.workspace(key.sandboxId)
     const origin = yield* source({ v: "0\n" })
     yield* origin.commit("feature/x", { v: "1\n" })
     yield* trees.prepare(key, { remote: origin.remote, ref: "feature/x", defaultBranch: "main", repos: [key.repo] })
-    const tree = join(trees.workspace(key.sandboxId), "app")
+    const tree = join(workspace, "app")
     assert.strictEqual(gitIn(tree, "status", "--porcelain", "--branch"), "## feature/x")
     assert.strictEqual(gitIn(tree, "rev-list", "--count", "HEAD"), "2")
     yield* agent.write(join(tree, "v"), "2\n")

@@ -1,4 +1,5 @@
 /** A worker that boots a tree, changes it and publishes, to be killed on the way. Arguments: directory, origin, sandbox. */
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -14,7 +15,7 @@ const remote = { url, authorization: null }
 await Effect.gen(function*() {
   const trees = yield* WorkingTrees
   yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-  writeFileSync(join(trees.workspace(key.sandboxId), "app", "new"), "new\n")
+  writeFileSync(join(workspacesIn(directory)(key.sandboxId), "app", "new"), "new\n")
   const { sha } = yield* trees.snapshot(key, { message: "x", author: { name: "Slipway", email: "slipway@example.com" } })
   yield* trees.push(key, { sha, headRef: "slipway/x", remote })
 }).pipe(Effect.provide(Trees.layer({ directory })), Effect.runPromise)

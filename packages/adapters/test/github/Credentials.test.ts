@@ -1,4 +1,5 @@
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
@@ -36,7 +37,7 @@ const publish = Effect.gen(function*() {
     const { defaultBranch } = yield* host.repository(repo)
     yield* trees.prepare(key, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch, repos: [repo] })
     for (const content of ["1\n", "2\n"]) {
-      yield* agent.write(join(trees.workspace(key.sandboxId), trees.folder(repo, [repo]), "v"), content)
+      yield* agent.write(join(workspacesIn(directory)(key.sandboxId), trees.folder(repo, [repo]), "v"), content)
       const { sha } = yield* trees.snapshot(key, { message: "Title", author })
       yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(repo, "write") })
       const open = yield* host.findOpenPullRequest(repo, "slipway/x")

@@ -1,5 +1,6 @@
 /** Another push of the same sandbox arrives while one is on its way: a git goes on when its worker is killed. */
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
@@ -25,7 +26,7 @@ const pushWhile = Effect.fnUntraced(function*(meanwhile: (first: string, second:
     yield* trees.prepare(key, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch: "trunk", repos: [repo] })
     const commit = (content: string) =>
       Effect.andThen(
-        agent.write(join(trees.workspace(key.sandboxId), trees.folder(repo, [repo]), "v"), content),
+        agent.write(join(workspacesIn(directory)(key.sandboxId), trees.folder(repo, [repo]), "v"), content),
         Effect.map(trees.snapshot(key, { message: "x", author: { name: "S", email: "s@example.com" } }), ({ sha }) => sha)
       )
     const push = (sha: string) => Effect.flatMap(host.remote(repo, "write"), (remote) => trees.push(key, { sha, headRef: HEAD, remote }))

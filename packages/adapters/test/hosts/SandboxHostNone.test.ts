@@ -9,12 +9,12 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
-import { running, temporaryFolder } from "./Machine.ts"
+import { running, temporaryFolder, workspaceFor, workspaceOf } from "./Machine.ts"
 
-const hostIn = (directory: string) => SandboxHostNone.layer({ directory })
+const hostIn = (directory: string) => SandboxHostNone.layer({ directory, workspaceOf })
 const layer = Layer.unwrap(Effect.map(temporaryFolder, hostIn))
 
-register(SandboxHostContract.suite("none", layer, { workspace: temporaryFolder, running }))
+register(SandboxHostContract.suite("none", layer, { workspace: workspaceFor, running }))
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const { eventually } = SandboxHostContract
@@ -23,14 +23,13 @@ describe("SandboxHostNone", () => {
   it.live("ends what a worker left behind that was killed", () =>
     Effect.gen(function*() {
       const directory = yield* temporaryFolder
-      const workspace = yield* temporaryFolder
+      yield* workspaceFor(id)
       const line = `31415.${Math.floor(Math.random() * 1e9)}1`
       const worker = spawn(
         process.execPath,
         [
           fileURLToPath(new URL("./killed-worker.ts", import.meta.url)),
           directory,
-          workspace,
           id,
           `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); cat`
         ],
@@ -56,16 +55,16 @@ describe("SandboxHostNone", () => {
     Effect.gen(function*() {
       const one = yield* temporaryFolder
       const other = yield* temporaryFolder
-      const workspace = yield* temporaryFolder
+      yield* workspaceFor(id)
       const line = `27182.${Math.floor(Math.random() * 1e9)}1`
       const theirs = yield* Layer.build(hostIn(other))
-      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId: id, workspace })).pipe(
+      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId: id, fence: 1 })).pipe(
         Effect.provide(theirs)
       )
       yield* box.spawn({ command: "sleep", args: [line], env: {} })
       yield* Effect.gen(function*() {
         const host = yield* SandboxHost
-        yield* host.provision({ sandboxId: id, workspace })
+        yield* host.provision({ sandboxId: id, fence: 1 })
         yield* host.stop(id)
         assert.deepStrictEqual(yield* host.list, [])
       }).pipe(Effect.provide(hostIn(one)))
@@ -76,10 +75,10 @@ describe("SandboxHostNone", () => {
   it.live("lists a sandbox of which only a process is left", () =>
     Effect.gen(function*() {
       const directory = yield* temporaryFolder
-      const workspace = yield* temporaryFolder
+      yield* workspaceFor(id)
       yield* Effect.gen(function*() {
         const host = yield* SandboxHost
-        const box = yield* host.provision({ sandboxId: id, workspace })
+        const box = yield* host.provision({ sandboxId: id, fence: 1 })
         const process = yield* box.spawn({
           command: "sh",
           args: ["-c", `rm -rf "$(dirname "$HOME")" && exec cat`],
@@ -98,9 +97,9 @@ describe("SandboxHostNone", () => {
 
   it.live("finds node on the path", () =>
     Effect.gen(function*() {
-      const workspace = yield* temporaryFolder
+      yield* workspaceFor(id)
       const host = yield* SandboxHost
-      const box = yield* host.provision({ sandboxId: id, workspace })
+      const box = yield* host.provision({ sandboxId: id, fence: 1 })
       const scope = yield* Scope.make()
       const process = yield* Scope.provide(box.spawn({ command: "node", args: ["-e", "0"], env: {} }), scope)
       assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
@@ -110,12 +109,15 @@ describe("SandboxHostNone", () => {
 
   it.live("makes a workspace that is not there yet, and refuses one that is no folder", () =>
     Effect.gen(function*() {
-      const host = yield* SandboxHost
       const folder = yield* temporaryFolder
-      yield* host.provision({ sandboxId: id, workspace: `${folder}/later` })
+      const provision = (workspace: string) =>
+        SandboxHost.use((host) => host.provision({ sandboxId: id, fence: 1 })).pipe(
+          Effect.provide(SandboxHostNone.layer({ directory: `${folder}/boxes`, workspaceOf: () => workspace }))
+        )
+      yield* provision(`${folder}/later`)
       assert.isTrue(statSync(`${folder}/later`).isDirectory())
       writeFileSync(`${folder}/file`, "")
-      const error = yield* Effect.flip(host.provision({ sandboxId: id, workspace: `${folder}/file` }))
+      const error = yield* Effect.flip(provision(`${folder}/file`))
       assert.strictEqual(error.operation, "provision")
-    }).pipe(Effect.provide(layer)))
+    }))
 })

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -366,13 +367,14 @@ describe.skipIf(lacking !== undefined || absent !== undefined)(
       chmodSync(directory, 0o700)
       const above = join(directory, "..")
       chmodSync(above, mode)
-      const built = yield* Layer.build(Layer.provide(hostIn(above, { folders, limits: limits(chosen) }), noEgress))
+      const built = yield* Layer.build(
+        Layer.provide(hostIn(above, { folders, limits: limits(chosen), workspaceOf: workspacesIn(directory) }), noEgress)
+      )
       const host = Context.get(built, SandboxHost)
       const boxed = Effect.acquireRelease(
         Effect.gen(function*() {
           const sandboxId = freshId()
-          const workspace = join(folderOf(folders, sandboxId), "workspace")
-          return { sandboxId, workspace, box: yield* host.provision({ sandboxId, workspace }) }
+          return { sandboxId, workspace: workspacesIn(directory)(sandboxId), box: yield* host.provision({ sandboxId, fence: 1 }) }
         }),
         ({ sandboxId }) => Effect.andThen(Effect.orDie(host.stop(sandboxId)), folders.remove(sandboxId))
       )

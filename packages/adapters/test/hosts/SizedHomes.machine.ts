@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
@@ -25,10 +26,12 @@ const machine = Effect.fnUntraced(function*(sandboxId: SandboxId, diskBytes: num
   const folders = yield* SizedFolders.make({ directory, limits })
   yield* folders.adopt
   chmodSync(above, 0o711)
-  const host = Context.get(yield* Layer.build(Layer.provide(hostIn(above, { folders, limits }), noEgress)), SandboxHost)
-  const workspace = join(folders.directory, sandboxId, "workspace")
+  const host = Context.get(
+    yield* Layer.build(Layer.provide(hostIn(above, { folders, limits, workspaceOf: workspacesIn(directory) }), noEgress)),
+    SandboxHost
+  )
   yield* Effect.addFinalizer(() => Effect.andThen(Effect.orDie(host.stop(sandboxId)), folders.remove(sandboxId)))
-  const inBox = (script: string) => Effect.flatMap(host.provision({ sandboxId, workspace }), (box) => run(box, script))
+  const inBox = (script: string) => Effect.flatMap(host.provision({ sandboxId, fence: 1 }), (box) => run(box, script))
   return { host, inBox }
 })
 

@@ -7,7 +7,7 @@ import { Effect, Layer, Stream } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmod } from "node:fs/promises"
 import { join } from "node:path"
-import { temporaryFolder } from "./Machine.ts"
+import { temporaryFolder, workspaceOf } from "./Machine.ts"
 
 export const isRoot = process.getuid?.() === 0
 
@@ -35,11 +35,11 @@ export const openFolder = Effect.tap(temporaryFolder, (folder) => Effect.promise
 export const freshId = () =>
   SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`)
 
-export type Options = Omit<SandboxHostBubblewrap.Options, "directory" | "uidRegistry">
+export type Options = Partial<Omit<SandboxHostBubblewrap.Options, "directory" | "uidRegistry">>
 
 /** `folder` holds what a service keeps. The numbers of users are the test's own: other tests may run beside it. */
 export const hostIn = (folder: string, options: Options = {}) =>
-  SandboxHostBubblewrap.layer({ directory: join(folder, "boxes"), ...options })
+  SandboxHostBubblewrap.layer({ directory: join(folder, "boxes"), workspaceOf, ...options })
 
 export const layer = (options: Options = {}, allow: Egress.Options = { allow: new Set() }) =>
   Layer.provideMerge(Layer.unwrap(Effect.map(openFolder, (folder) => hostIn(folder, options))), Egress.layer(allow))

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url"
 import { absent, freshId, hostIn, layer, openFolder, run } from "./bubblewrap.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
 import { noEgress, provision } from "./isolated.ts"
-import { temporaryFolder } from "./Machine.ts"
+import { workspaceFor, workspaceOf } from "./Machine.ts"
 
 const { eventually } = SandboxHostContract
 
@@ -35,14 +35,14 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
   it.live.skipIf(!existsSync("/bin/bash"))("passes on nothing that whoever started the service left open", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const workspace = yield* temporaryFolder
       const sandboxId = freshId()
+      const workspace = yield* workspaceFor(sandboxId)
       const script = "(ls /proc/$$/fd) > /workspace/making; mv /workspace/making /workspace/made; cat"
       // Node itself shuts the lower ones.
       const worker = spawn(
         "/bin/bash",
         ["-c", "exec 7</dev/null 40</dev/null; exec \"$0\" \"$@\"", process.execPath,
-          fileURLToPath(new URL("./worker.ts", import.meta.url)), "bubblewrap", folder, workspace, sandboxId, script],
+          fileURLToPath(new URL("./worker.ts", import.meta.url)), "bubblewrap", folder, sandboxId, script],
         { stdio: ["ignore", "ignore", "inherit"] }
       )
       yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
@@ -91,7 +91,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       yield* Effect.gen(function*() {
         const host = yield* SandboxHost
         const sandboxId = freshId()
-        const box = yield* host.provision({ sandboxId, workspace })
+        const box = yield* host.provision({ sandboxId, fence: 1 })
         const { output } = yield* run(
           box,
           `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"; ls ${closed} | tr '\\n' ' '; ls /run`
@@ -100,7 +100,10 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
         yield* host.stop(sandboxId)
       }).pipe(
         Effect.provide(
-          Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there"), join(closed, "neither")] }), noEgress)
+          Layer.provide(
+            hostIn(closed, { workspaceOf: () => workspace, readOnly: [programs, join(closed, "not", "there"), join(closed, "neither")] }),
+            noEgress
+          )
         )
       )
       assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
@@ -110,7 +113,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
   it.live("fails when a box would see what is the machine's", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes"), readOnly: [folder] })
+      const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes"), workspaceOf, readOnly: [folder] })
       const error = yield* Effect.flip(Probe.run(made))
       assert.include(error.message, "A box sees files of the machine.")
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
@@ -118,13 +121,14 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
   it.live("fails when the filter allows everything, is empty or is not there", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes") })
+      const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes"), workspaceOf })
       // One instruction: whatever it is, it is allowed.
       writeFileSync(made.means.filterFile, Buffer.from([0x06, 0, 0, 0, 0, 0, 0xff, 0x7f]))
       assert.include((yield* Effect.flip(Probe.run(made))).message, "The system call filter is not in force.")
       // Nor is it the only thing that keeps namespaces away.
       const sandboxId = freshId()
-      const box = yield* made.host.provision({ sandboxId, workspace: yield* temporaryFolder })
+      yield* workspaceFor(sandboxId)
+      const box = yield* made.host.provision({ sandboxId, fence: 1 })
       assert.strictEqual((yield* run(box, "unshare --user true 2>/dev/null || echo refused")).output, "refused")
       yield* made.host.stop(sandboxId)
       writeFileSync(made.means.filterFile, "")

@@ -2,7 +2,7 @@ import { it } from "@effect/vitest"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { absent, layer } from "./docker.fixture.ts"
-import { running, temporaryFolder } from "./Machine.ts"
+import { running, workspaceFor } from "./Machine.ts"
 
-if (absent === undefined) register(SandboxHostContract.suite("Docker", layer(), { workspace: temporaryFolder, running }))
+if (absent === undefined) register(SandboxHostContract.suite("Docker", layer(), { workspace: workspaceFor, running }))
 else it.skip(`SandboxHost (Docker): ${absent}`)

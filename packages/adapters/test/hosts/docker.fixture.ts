@@ -9,6 +9,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Daemon from "../../src/hosts/docker/Daemon.ts"
 import { openFolder } from "./bubblewrap.fixture.ts"
+import { workspaceOf } from "./Machine.ts"
 
 export const socket = process.env["SLIPWAY_DOCKER_SOCKET"] ?? Daemon.SOCKET
 
@@ -39,9 +40,10 @@ const makeImage = () => {
 
 if (absent === undefined) makeImage()
 
-export type Options = Omit<SandboxHostDocker.Options, "directory" | "image" | "socket">
+export type Options = Partial<Omit<SandboxHostDocker.Options, "directory" | "image" | "socket">>
 
 export const optionsIn = (folder: string, options: Options = {}): SandboxHostDocker.Options => ({
+  workspaceOf,
   ...options,
   directory: join(folder, "boxes"),
   image: IMAGE,

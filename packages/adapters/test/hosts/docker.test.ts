@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as Probe from "@slipway/adapters/hosts/docker/Probe"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
@@ -12,6 +13,7 @@ import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, optionsIn, socket } from "./docker.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
 import { noEgress, provision } from "./isolated.ts"
+import { workspaceOf } from "./Machine.ts"
 import { lacking } from "./sized.fixture.ts"
 
 IsolatedHosts.suite("Docker", {
@@ -28,7 +30,8 @@ describe("SandboxHostDocker without what it needs", () => {
   it.live("says where it looked for a daemon, and what to do", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const error = yield* Effect.flip(SandboxHostDocker.make({ directory: folder, image: "any", socket: join(folder, "docker.sock") }))
+      const socket = join(folder, "docker.sock")
+      const error = yield* Effect.flip(SandboxHostDocker.make({ directory: folder, workspaceOf, image: "any", socket }))
       assert.match(error.message, /daemon cannot be reached \(.*docker\.sock\)\. .*apt-get install docker\.io.*the option socket/u)
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 })
@@ -63,14 +66,13 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
         yield* Effect.addFinalizer(() => Effect.sync(() => Mounts.unmount(directory)))
         const folders = yield* SizedFolders.make({ directory, limits })
         yield* folders.adopt
-        const made = yield* SandboxHostDocker.make(optionsIn(folder, { folders, limits }))
+        const made = yield* SandboxHostDocker.make(optionsIn(folder, { folders, limits, workspaceOf: workspacesIn(directory) }))
         const report = yield* Probe.run(made)
         assert.match(String(report.find(({ name }) => name === "disk")?.detail), /^8 MiB and 2048 files, kept by the kernel/u)
         const provisioned = Effect.gen(function*() {
           const sandboxId = freshId()
           const give = Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
-          const workspace = join(folders.directory, sandboxId, "workspace")
-          const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, workspace }), () => give)
+          const box = yield* Effect.acquireRelease(made.host.provision({ sandboxId, fence: 1 }), () => give)
           return { box, give }
         })
         const [one, other] = [yield* provisioned, yield* provisioned]
@@ -115,7 +117,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
             const filters = JSON.stringify({ label: [`dev.slipway.sandbox=${sandboxId}`] })
             const found = yield* Effect.promise(() => docker.listContainers({ all: true, filters }))
             const others = found.map(({ Id }) => docker.getContainer(Id).remove({ force: true }).catch(() => {}))
-            yield* host.provision({ sandboxId, workspace: box.workspace })
+            yield* host.provision({ sandboxId, fence: 1 })
             assert.deepStrictEqual(yield* Effect.promise(() => docker.listContainers({ all: true, filters })), [])
             yield* Effect.promise(() => Promise.all(others))
           }

@@ -7,7 +7,7 @@ import { execFile, spawnSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { isRoot, openFolder } from "./bubblewrap.fixture.ts"
-import { processes } from "./Machine.ts"
+import { processes, workspaceOf } from "./Machine.ts"
 
 const lookForBoxes = () => {
   if (process.platform !== "linux") return "gVisor needs Linux"
@@ -24,13 +24,13 @@ const lookForBoxes = () => {
 /** Why there are no such boxes on this machine; `undefined`: there are. */
 export const absent: string | undefined = lookForBoxes()
 
-export type Options = Omit<SandboxHostGvisor.Options, "directory" | "uidRegistry">
+export type Options = Partial<Omit<SandboxHostGvisor.Options, "directory" | "uidRegistry">>
 
 /** `folder` holds what a service keeps. */
 export const hostIn = (folder: string, options: Options = {}) =>
   Layer.effect(
     SandboxHost,
-    Effect.map(SandboxHostGvisor.make({ directory: join(folder, "boxes"), ...options }), ({ host }) => host)
+    Effect.map(SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf, ...options }), ({ host }) => host)
   )
 
 export const layer = (options: Options = {}, allow: Egress.Options = { allow: new Set() }) =>

@@ -9,7 +9,7 @@ import { freshId, openFolder, run } from "./bubblewrap.fixture.ts"
 import { absent, hostIn, layer, running } from "./gvisor.fixture.ts"
 import * as IsolatedHosts from "./isolated.ts"
 import { noEgress, provision } from "./isolated.ts"
-import { processes, temporaryFolder } from "./Machine.ts"
+import { processes, workspaceFor, workspaceOf } from "./Machine.ts"
 
 IsolatedHosts.suite("gVisor", {
   absent,
@@ -36,9 +36,10 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
   it.live("ends gVisor's own processes with a sandbox, and gives back folders, users and groups", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf })
       const sandboxId = freshId()
-      const box = yield* made.host.provision({ sandboxId, workspace: yield* temporaryFolder })
+      yield* workspaceFor(sandboxId)
+      const box = yield* made.host.provision({ sandboxId, fence: 1 })
       const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
       // Each of them is told the bundle, which is named after the sandbox.
       assert.isAbove((yield* processes(sandboxId)).length, 1)
@@ -77,11 +78,14 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
       yield* Effect.gen(function*() {
         const host = yield* SandboxHost
         const sandboxId = freshId()
-        const box = yield* host.provision({ sandboxId, workspace })
+        const box = yield* host.provision({ sandboxId, fence: 1 })
         const { output } = yield* run(box, `sh ${programs}/program; echo kept > file; echo kept > "$HOME/file"; cat file "$HOME/file"`)
         assert.strictEqual(output, "started\nkept\nkept")
         yield* host.stop(sandboxId)
-      }).pipe(Effect.provide(Layer.provide(hostIn(closed, { readOnly: [programs, join(closed, "not", "there")] }), noEgress)))
+      }).pipe(Effect.provide(Layer.provide(
+        hostIn(closed, { workspaceOf: () => workspace, readOnly: [programs, join(closed, "not", "there")] }),
+        noEgress
+      )))
       assert.strictEqual(readFileSync(join(workspace, "file"), "utf8"), "kept\n")
       assert.notInclude(readFileSync("/proc/self/mountinfo", "utf8"), "/run/slipway/relay")
     }))
@@ -89,17 +93,17 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
   it.live("fails when a box would see what is the machine's", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), readOnly: [folder] })
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf, readOnly: [folder] })
       assert.include((yield* Effect.flip(Probe.run(made))).message, "A box sees files of the machine.")
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
   it.live("says what runsc says where it makes no box", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf })
       const runsc = join(folder, "runsc")
       writeFileSync(runsc, "#!/bin/sh\necho no such thing >&2\nexit 1\n", { mode: 0o755 })
-      const other = yield* SandboxHostGvisor.makeWith({ ...made.means, tools: { ...made.means.tools, runsc } }, {})
+      const other = yield* SandboxHostGvisor.makeWith({ ...made.means, tools: { ...made.means.tools, runsc } }, { workspaceOf })
       const error = yield* Effect.flip(Probe.run({ ...made, host: other.host }))
       assert.include(error.message, "The box could not be made: no such thing.")
       rmSync(runsc)
@@ -108,7 +112,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
   it.live("cleans up after its probe", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes") })
+      const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf })
       const report = yield* Probe.run(made)
       assert.include(report.map(({ name, state }) => `${name}: ${state}`), "own kernel: in force")
       assert.deepStrictEqual(yield* made.host.list, [])

@@ -14,7 +14,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type * as IsolatedHost from "../../src/hosts/box/IsolatedHost.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
-import { running as runningOnMachine, temporaryFolder } from "./Machine.ts"
+import { running as runningOnMachine, workspaceFor } from "./Machine.ts"
 
 const { eventually } = SandboxHostContract
 
@@ -23,8 +23,8 @@ export const noEgress = Egress.layer({ allow: new Set() })
 export const provision = Effect.gen(function*() {
   const host = yield* SandboxHost
   const sandboxId = freshId()
-  const workspace = yield* temporaryFolder
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+  const workspace = yield* workspaceFor(sandboxId)
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
   return { host, box, sandboxId, workspace }
 })
 
@@ -64,17 +64,17 @@ export const suite = (
           const disk = yield* SmallDisk.make(24)
           yield* Effect.gen(function*() {
             const host = yield* SandboxHost
-            const workspace = yield* temporaryFolder
             const [first, second] = [freshId(), freshId()]
-            const box = yield* host.provision({ sandboxId: first, workspace })
+            for (const sandboxId of [first, second]) yield* workspaceFor(sandboxId)
+            const box = yield* host.provision({ sandboxId: first, fence: 1 })
             disk.spoil(trouble)
             const words = trouble === "read-only" ? /The machine's disk is read-only\./u : /There is no space left on the machine's disk\./u
-            const refused = yield* Effect.flip(host.provision({ sandboxId: second, workspace: yield* temporaryFolder }))
+            const refused = yield* Effect.flip(host.provision({ sandboxId: second, fence: 1 }))
             assert.match(refused.detail, words)
             const homeless = yield* Effect.flip(Effect.scoped(box.spawn({ command: "true", args: [], env: {}, homeFiles: { "a/b": "c" } })))
             assert.match(homeless.detail, words)
             disk.mend()
-            yield* host.provision({ sandboxId: second, workspace: yield* temporaryFolder })
+            yield* host.provision({ sandboxId: second, fence: 1 })
             yield* host.stop(second)
             yield* host.stop(first)
           }).pipe(Effect.provide(Layer.provide(hostIn(join(disk.path, "boxes")), noEgress)))
@@ -84,8 +84,8 @@ export const suite = (
     it.live("leaves nothing running when its worker is killed, and gives the rest back when asked", () =>
       Effect.gen(function*() {
         const folder = yield* openFolder
-        const workspace = yield* temporaryFolder
         const id = freshId()
+        yield* workspaceFor(id)
         const line = `31415.${Math.floor(Math.random() * 1e9)}1`
         const worker = spawn(
           process.execPath,
@@ -93,7 +93,6 @@ export const suite = (
             fileURLToPath(new URL("./worker.ts", import.meta.url)),
             kind,
             folder,
-            workspace,
             id,
             `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &)
             (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &)
@@ -118,25 +117,30 @@ export const suite = (
         assert.deepStrictEqual(readdirSync(join(folder, "boxes")), kept)
       }))
 
-    it.live("shows a process host folders that it names, read-only, and no other process", () =>
+    it.live("shows the service's own processes the repositories of a sandbox's trees, read-only, and no other process nor sandbox", () =>
       Effect.gen(function*() {
-        const { box } = yield* provision
-        const shown = yield* temporaryFolder
-        writeFileSync(join(shown, "file"), "shown", { mode: 0o644 })
-        chmodSync(shown, 0o755)
-        const look = (readOnly: ReadonlyArray<string>) =>
+        const { box, workspace } = yield* provision
+        const { box: other } = yield* provision
+        const repositories = ["acme+shop", "acme+docs"].map((name) => join(workspace, "../git", name))
+        for (const repository of repositories) {
+          mkdirSync(repository, { recursive: true, mode: 0o755 })
+          writeFileSync(join(repository, "file"), "shown ", { mode: 0o644 })
+          chmodSync(repository, 0o755)
+        }
+        const look = (of: Box, sight: Pick<BoxCommand, "seesRepositories">) =>
           Effect.scoped(Effect.gen(function*() {
-            const process = yield* box.spawn({
+            const process = yield* of.spawn({
               command: "sh",
-              args: ["-c", "cat \"$1/file\"; touch \"$1/file\" \"$1/more\" && echo written", "sh", shown],
+              args: ["-c", "for one; do cat \"$one/file\"; touch \"$one/file\" \"$one/more\" && echo written; done", "sh", ...repositories],
               env: {},
-              readOnly
+              ...sight
             })
             return yield* Stream.mkString(Stream.decodeText(process.stdout))
           }))
-        assert.strictEqual(yield* look([shown]), "shown")
-        assert.strictEqual(yield* look([]), "")
-        assert.deepStrictEqual(readdirSync(shown), ["file"])
+        assert.strictEqual(yield* look(box, { seesRepositories: true }), "shown shown ")
+        assert.strictEqual(yield* look(box, {}), "")
+        assert.strictEqual(yield* look(other, { seesRepositories: true }), "")
+        for (const repository of repositories) assert.deepStrictEqual(readdirSync(repository), ["file"])
       }).pipe(Effect.scoped, Effect.provide(layer())))
 
     it.live("has no way out for a process that is to have none", () =>
@@ -159,10 +163,10 @@ export const suite = (
     it.live("leaves the sandboxes of another service on the machine alone", () =>
       Effect.gen(function*() {
         const [one, other] = [yield* openFolder, yield* openFolder]
-        const workspace = yield* temporaryFolder
         const sandboxId = freshId()
+        yield* workspaceFor(sandboxId)
         const theirs = yield* Layer.build(Layer.provide(hostIn(other), noEgress))
-        const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, workspace })).pipe(Effect.provide(theirs))
+        const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, fence: 1 })).pipe(Effect.provide(theirs))
         const boxed = yield* box.spawn({ command: "cat", args: [], env: {} })
         yield* Effect.gen(function*() {
           const host = yield* SandboxHost
@@ -177,12 +181,12 @@ export const suite = (
     it.live("finds a sandbox's home, and its user, again after a restart", () =>
       Effect.gen(function*() {
         const folder = yield* openFolder
-        const workspace = yield* temporaryFolder
         const sandboxId = freshId()
+        const workspace = yield* workspaceFor(sandboxId)
         const look = (script: string) =>
           Effect.gen(function*() {
             const host = yield* SandboxHost
-            const box = yield* host.provision({ sandboxId, workspace })
+            const box = yield* host.provision({ sandboxId, fence: 1 })
             return { ...(yield* run(box, script)), uid: statSync(workspace).uid }
           }).pipe(Effect.provide(Layer.provide(hostIn(folder), noEgress)))
         const before = yield* look("echo kept > \"$HOME/file\"")
@@ -306,21 +310,16 @@ export const suite = (
 
       it.effect("shows the objects that the host's repositories borrow, read-only, and no other mirror's", () =>
         Effect.gen(function*() {
-          const { host } = yield* provision
+          const { box, workspace } = yield* provision
           const folder = yield* openFolder
           const [mirror, other] = [join(folder, "mirrors", "ours.git", "objects"), join(folder, "mirrors", "theirs.git", "objects")]
           for (const objects of [mirror, other]) {
             mkdirSync(objects, { recursive: true })
             writeFileSync(join(objects, "pack"), "objects", { mode: 0o644 })
           }
-          const site = join(folder, "sandboxes", "one")
-          mkdirSync(join(site, "git", "acme+shop", "objects", "info"), { recursive: true })
-          writeFileSync(join(site, "git", "acme+shop", "objects", "info", "alternates"), `${mirror}\n`)
-          const sandboxId = freshId()
-          const box = yield* Effect.acquireRelease(
-            host.provision({ sandboxId, workspace: join(site, "workspace") }),
-            () => Effect.orDie(host.stop(sandboxId))
-          )
+          const repository = join(workspace, "../git/acme+shop")
+          mkdirSync(join(repository, "objects", "info"), { recursive: true })
+          writeFileSync(join(repository, "objects", "info", "alternates"), `${mirror}\n`)
           // What a tree says of itself counts for nothing.
           yield* run(box, `mkdir -p shop/.git/objects/info && echo ${other} > shop/.git/objects/info/alternates`)
           const look = `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null`

@@ -1,17 +1,18 @@
 /**
  * A worker that starts something in a sandbox and is then killed by the test.
- * node killed-worker.ts DIRECTORY WORKSPACE ID SCRIPT
+ * node killed-worker.ts DIRECTORY ID SCRIPT
  */
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
+import { workspaceOf } from "./Machine.ts"
 
-const [directory = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
+const [directory = "", id = "", script = ""] = process.argv.slice(2)
 
 Effect.gen(function*() {
   const host = yield* SandboxHost
-  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), fence: 1 })
   yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
   return yield* Effect.never
-}).pipe(Effect.scoped, Effect.provide(SandboxHostNone.layer({ directory })), Effect.runFork)
+}).pipe(Effect.scoped, Effect.provide(SandboxHostNone.layer({ directory, workspaceOf })), Effect.runFork)

@@ -1,6 +1,7 @@
 /** Machines that show cache images, for tests; and whether this one does, found without the code under test. */
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as CacheImages from "@slipway/adapters/hosts/overlay/CacheImages"
 import * as Mounts from "@slipway/adapters/testing/Mounts"
 import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
@@ -68,16 +69,16 @@ export const machine = Effect.fnUntraced(function*(diskBytes = 64 * MiB) {
   mkdirSync(images)
   yield* Effect.addFinalizer(() => Effect.sync(() => Mounts.unmount(directory)))
   const limits: Limits = { ...defaults, diskBytes, diskFiles: 4000 }
+  const workspaceOf = workspacesIn(directory)
   const start = Effect.gen(function*() {
     const folders = yield* SizedFolders.make({ directory, limits, overlays: true })
     yield* folders.adopt
-    const host = Context.get(yield* Layer.build(Layer.provide(hostIn(above, { folders, limits }), noEgress)), SandboxHost)
+    const host = Context.get(yield* Layer.build(Layer.provide(hostIn(above, { folders, limits, workspaceOf }), noEgress)), SandboxHost)
     return { folders, host }
   })
   const { folders, host } = yield* start
   chmodSync(above, 0o711)
-  const workspaceOf = (id: SandboxId) => join(folders.directory, id, "workspace")
-  const boxOf = (id: SandboxId, of = host) => of.provision({ sandboxId: id, workspace: workspaceOf(id) })
+  const boxOf = (id: SandboxId, of = host) => of.provision({ sandboxId: id, fence: 1 })
   const sandbox = Effect.gen(function*() {
     const id = freshId()
     yield* Effect.addFinalizer(() => Effect.andThen(Effect.orDie(host.stop(id)), folders.remove(id)))

@@ -1,6 +1,6 @@
 /**
  * A worker that starts something in a box and is then killed by the test. KIND: whose boxes, as their fixture is called.
- * node worker.ts KIND FOLDER WORKSPACE ID SCRIPT
+ * node worker.ts KIND FOLDER ID SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -8,12 +8,12 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer } from "effect"
 import type { Fixture } from "./isolated.ts"
 
-const [kind = "", folder = "", workspace = "", id = "", script = ""] = process.argv.slice(2)
+const [kind = "", folder = "", id = "", script = ""] = process.argv.slice(2)
 const { hostIn }: Pick<Fixture, "hostIn"> = await import(`./${kind}.fixture.ts`)
 
 Effect.gen(function*() {
   const host = yield* SandboxHost
-  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), fence: 1 })
   yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
   return yield* Effect.never
 }).pipe(Effect.scoped, Effect.provide(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() }))), Effect.runFork)

@@ -2,6 +2,7 @@
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as Probe from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
 import { Effect } from "effect"
 import { mkdirSync, writeFileSync } from "node:fs"
@@ -38,7 +39,7 @@ exec "${runsc}", @ARGV;
 const tamperedSetpriv = (setpriv: string, change: string) => `#!/usr/bin/perl\n${change};\nexec "${setpriv}", @ARGV;\n`
 
 /** The host of a service that keeps its things in `folder`. Shows boxes the folder `programs` in it. */
-export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}) =>
+export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}, workspaceOf = workspacesIn(join(folder, "trees"))) =>
   Effect.gen(function*() {
     const found = yield* Means.find({ directory: join(folder, "boxes"), ...removal.options })
     const toolsFolder = join(folder, "tools")
@@ -61,6 +62,7 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
     return yield* SandboxHostGvisor.makeWith({ ...found, tools }, {
       limits,
       folders,
+      workspaceOf,
       readOnly: [Probe.inside, join(folder, "programs")],
       diskLookMillis: removal.options?.diskLookMillis ?? 100,
       ...(removal.options?.diskGlanceMillis === undefined ? {} : { diskGlanceMillis: removal.options.diskGlanceMillis })

@@ -3,6 +3,7 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as Probe from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspaceIn, workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import type { Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
@@ -62,7 +63,7 @@ exec "${tool}", split /\\0/, $_, -1;
 `
 
 /** The host of a service that keeps its things in `folder`. Shows boxes the folder `programs` in it. */
-export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}) =>
+export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}, workspaceOf = workspacesIn(join(folder, "trees"))) =>
   Effect.gen(function*() {
     const found = yield* Means.find({ directory: join(folder, "boxes"), ...removal.options })
     const toolsFolder = join(folder, "tools")
@@ -82,6 +83,7 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
     return yield* SandboxHostBubblewrap.makeWith(removal.means?.(means) ?? means, {
       limits,
       folders,
+      workspaceOf,
       // A limit may be set in the box, where its tool is wanted then.
       readOnly: [Probe.inside, join(folder, "programs"), toolsFolder],
       diskLookMillis: removal.options?.diskLookMillis ?? 100,
@@ -203,9 +205,9 @@ export const makeOf = <R extends SharedRemoval>(kind: Kind<R>, { isOpen = false,
     if (folders === undefined) return yield* Effect.die("the host has no folders")
     const provision = Effect.fnUntraced(function*(sandboxId: SandboxId) {
       const own = join(folders.directory, sandboxId)
-      const workspace = join(own, "workspace")
+      const workspace = workspaceIn(own)
       const box = yield* Effect.acquireRelease(
-        made.host.provision({ sandboxId, workspace }),
+        made.host.provision({ sandboxId, fence: 1 }),
         () => Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
       )
       const { home, scratch } = SandboxFolder.of(join(folder, "boxes"), sandboxId, (yield* folders.isSized(sandboxId)) ? own : null)

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "n
 import { getPriority } from "node:os"
 import { join } from "node:path"
 import { freshId, layer, run } from "../hosts/bubblewrap.fixture.ts"
-import { running, temporaryFolder } from "../hosts/Machine.ts"
+import { running, temporaryFolder, workspaceFor } from "../hosts/Machine.ts"
 import { isWritableGroup } from "./Groups.ts"
 
 const { eventually } = SandboxHostContract
@@ -84,8 +84,8 @@ const perl = (x64: number, arm64: number, args: string) =>
 const provisioned = Effect.gen(function*() {
   const host = yield* SandboxHost
   const sandboxId = freshId()
-  const workspace = yield* temporaryFolder
-  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+  const workspace = yield* workspaceFor(sandboxId)
+  const box = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
   return { host, box, sandboxId, workspace }
 })
 

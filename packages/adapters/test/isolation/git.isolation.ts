@@ -1,6 +1,7 @@
 /** What an agent writes is looked over by git: it may make that long, or lead it elsewhere, and harms itself alone. */
 import { assert, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Fiber, Layer } from "effect"
@@ -19,7 +20,10 @@ const service = Effect.gen(function*() {
   const folder = yield* openFolder
   const trees = Context.get(
     yield* Layer.build(
-      Trees.layerOn(Layer.provide(hostIn(folder), Egress.layer({ allow: new Set() })), { directory: join(folder, "trees") })
+      Trees.layerOn(
+        Layer.provide(hostIn(folder, { workspaceOf: workspacesIn(join(folder, "trees")) }), Egress.layer({ allow: new Set() })),
+        { directory: join(folder, "trees") }
+      )
     ),
     WorkingTrees
   )
@@ -32,7 +36,7 @@ const service = Effect.gen(function*() {
     )
     return {
       key,
-      tree: realpathSync(join(trees.workspace(key.sandboxId), "app")),
+      tree: realpathSync(join(workspacesIn(join(folder, "trees"))(key.sandboxId), "app")),
       gitDir: join(folder, "trees", "sandboxes", key.sandboxId, "git", "acme+app")
     }
   })

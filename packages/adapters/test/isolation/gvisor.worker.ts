@@ -11,8 +11,9 @@ import { hostIn } from "./GvisorWorld.ts"
 const [folder = "", workspace = "", id = "", names = "", script = ""] = process.argv.slice(2)
 
 Effect.gen(function*() {
-  const { host } = yield* hostIn(folder, without(names.split(",").filter((name) => name !== "") as ReadonlyArray<LayerName>))
-  const box = yield* host.provision({ sandboxId: SandboxId.make(id), workspace })
+  const removal = without(names.split(",").filter((name) => name !== "") as ReadonlyArray<LayerName>)
+  const { host } = yield* hostIn(folder, removal, {}, () => workspace)
+  const box = yield* host.provision({ sandboxId: SandboxId.make(id), fence: 1 })
   yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
   return yield* Effect.never
 }).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })), Effect.runFork)

@@ -1,5 +1,6 @@
 /** A process of the tree swaps a folder for a link while the host reads below it. */
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
@@ -64,7 +65,7 @@ it.live("in 20 seconds of swapping a folder for a link, the host reads the secre
     writeFileSync(join(outside, "file"), SECRET)
     const trees = Context.get(yield* Layer.build(Trees.layer({ directory })), WorkingTrees)
     yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-    const tree = realpathSync(join(trees.workspace(key.sandboxId), "app"))
+    const tree = realpathSync(join(workspacesIn(directory)(key.sandboxId), "app"))
     symlinkSync(outside, join(tree, "link"))
     const swapper = yield* swapping(tree)
 

@@ -4,10 +4,8 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import type { Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"
 import { spawn } from "node:child_process"
-import { join } from "node:path"
 import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
 import { absent as gvisorAbsent } from "../hosts/gvisor.fixture.ts"
-import { temporaryFolder } from "../hosts/Machine.ts"
 import { isWritableGroup } from "./Groups.ts"
 import * as GvisorWorld from "./GvisorWorld.ts"
 import { type LayerName, without } from "./Layers.ts"
@@ -29,8 +27,8 @@ const boxOf = Effect.fnUntraced(function*<E>(
 ) {
   const services = yield* Layer.build(Egress.layer({ allow: new Set(allow) }))
   const { host } = yield* Effect.provide(hostIn(yield* openFolder), services)
-  const [sandboxId, workspace] = [freshId(), join(yield* temporaryFolder, "workspace")]
-  return yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+  const sandboxId = freshId()
+  return yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
 })
 
 const millisOf = <E, R>(effect: Effect.Effect<unknown, E, R>) =>

@@ -1,4 +1,5 @@
 import { assert, it } from "@effect/vitest"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { LocalPullRequests } from "@slipway/adapters/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
@@ -234,7 +235,7 @@ it.layer(layer, { excludeTestServices: true })("LocalRepositories", (it) => {
       const opened = yield* Effect.gen(function*() {
         const trees = yield* WorkingTrees
         yield* trees.prepare(key, { remote: yield* host.remote(fullName, "read"), ref: undefined, defaultBranch, repos: [fullName] })
-        yield* agent.write(join(trees.workspace(key.sandboxId), trees.folder(fullName, [fullName]), "v"), "1\n")
+        yield* agent.write(join(workspacesIn(directory)(key.sandboxId), trees.folder(fullName, [fullName]), "v"), "1\n")
         const { baseRef, sha } = yield* trees.snapshot(key, { message: "Title", author: { name: "Slipway", email: "slipway@example.com" } })
         yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(fullName, "write") })
         return yield* host.openDraftPullRequest(fullName, {

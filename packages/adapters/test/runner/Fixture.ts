@@ -11,6 +11,7 @@ import { fileURLToPath } from "node:url"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
 import * as Identity from "../../src/runner/Identity.ts"
 import * as Runner from "../../src/runner/inside/Runner.ts"
+import type { Address } from "../../src/runner/Machines.ts"
 import type { Settings } from "../../src/runner/inside/Settings.ts"
 
 export const program = fileURLToPath(new URL("../../src/runner/inside/RunnerProgram.ts", import.meta.url))
@@ -52,7 +53,8 @@ export const start = (change: Partial<Settings> = {}) =>
     const made = yield* folders
     const settings = { ...made.settings, ...change }
     const runner = yield* Effect.acquireRelease(Effect.promise(() => Runner.start(settings)), (runner) => Effect.promise(runner.close))
-    const { host, port, ways } = runner
+    const { address, ways } = runner
+    const { host, port } = "path" in address ? { host: "", port: 0 } : address
     return { ...made, settings, host, port, ways }
   })
 
@@ -78,7 +80,7 @@ export const launch = ({ folder, settings }: Pick<Place, "folder" | "settings">,
   })
 
 export const dial = (place: Pick<Place, "host" | "port" | "worker">, options: Partial<RunnerClient.Options> = {}) =>
-  RunnerClient.connect({ host: place.host, port: place.port, identity: place.worker, fence: 1, ...options })
+  RunnerClient.connect({ address: { host: place.host, port: place.port }, identity: place.worker, fence: 1, ...options })
 
 export const shell = (script: string, env: Readonly<Record<string, string>> = {}) => ({
   command: "/bin/sh",
@@ -111,7 +113,7 @@ export type Direction = "to the runner" | "to the worker"
  * of which direction it breaks, if at all.
  */
 export const line = (
-  to: Pick<Place, "host" | "port">,
+  to: Address | (() => Address),
   cutAfter: (connection: number) => { readonly records: number; readonly direction: Direction } | undefined
 ) =>
   Effect.acquireRelease(
@@ -121,7 +123,7 @@ export const line = (
       const open = new Set<Socket>()
       const server = createServer((client) => {
         const cut = cutAfter(connections++)
-        const runner = connect(to.port, to.host)
+        const runner = connect(typeof to === "function" ? to() : to)
         const end = () => {
           client.destroy()
           runner.destroy()

@@ -5,53 +5,11 @@ import { Effect, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, readFileSync } from "node:fs"
 import path from "node:path"
+import { ADDRESS, attempt, cable, ip, noNamespaces } from "./Cable.ts"
 import * as Fixture from "./Fixture.ts"
 import { dial, shell } from "./Fixture.ts"
 
 const { eventually } = SandboxHostContract
-
-const ip = (...args: ReadonlyArray<string>) => void execFileSync("ip", args, { stdio: "pipe" })
-
-const ADDRESS = "10.233.0.2"
-
-/** Two ends of a cable: `here` is in this namespace, the other in that of `name`. */
-const cable = Effect.acquireRelease(
-  Effect.sync(() => {
-    const number = process.pid % 10_000
-    const [name, here, there] = [`slipway-runner-${process.pid}`, `sr${number}a`, `sr${number}b`]
-    ip("netns", "add", name)
-    ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
-    ip("addr", "add", "10.233.0.1/30", "dev", here)
-    ip("link", "set", here, "up")
-    ip("-n", name, "addr", "add", `${ADDRESS}/30`, "dev", there)
-    ip("-n", name, "link", "set", there, "up")
-    ip("-n", name, "link", "set", "lo", "up")
-    return { name, here, there }
-  }),
-  ({ here, name }) =>
-    Effect.sync(() => {
-      // The namespace goes with its last process, the cable now.
-      ip("link", "delete", here)
-      ip("netns", "delete", name)
-    })
-)
-
-const attempt = (action: () => void): string | undefined => {
-  try {
-    action()
-    return undefined
-  } catch (error) {
-    return error instanceof Error ? error.message.split("\n").at(-2) ?? error.message : String(error)
-  }
-}
-
-const noNamespaces = process.getuid?.() === 0
-  ? attempt(() => {
-    const name = `slipway-probe-${process.pid}`
-    ip("netns", "add", name)
-    ip("netns", "delete", name)
-  })
-  : "not root"
 
 const BAD_LINE = ["delay", "20ms", "15ms", "reorder", "25%", "50%", "loss", "5%", "duplicate", "2%"]
 

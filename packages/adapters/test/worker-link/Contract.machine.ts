@@ -10,7 +10,8 @@ const git = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer(
 const linked = overTheLink.pipe(
   Layer.provide([client(), server()]),
   Layer.provide([TreesHere.layer, beside()]),
-  Layer.provide([git, database, RestoredTrees.layerNone])
+  Layer.provide([database, RestoredTrees.layerNone]),
+  Layer.provideMerge(git)
 )
 
-register(WorkingTreesContract.suite("git, read over the link", linked, { agent, source }))
+register(WorkingTreesContract.suite("git, read over the link", linked, { agent, source, workspace: Trees.workspace }))

@@ -27,7 +27,6 @@ const MiB = 2 ** 20
 /** Trees that do what the test says. */
 const treesWith = (own: Partial<WorkingTrees["Service"]>) =>
   Layer.mock(WorkingTrees, {
-    workspace: () => "",
     folder: () => "",
     has: () => Effect.succeed(true),
     isWhole: () => Effect.succeed(true),

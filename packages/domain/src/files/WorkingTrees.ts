@@ -1,6 +1,6 @@
 /**
- * Port: the working trees of the sandboxes on this machine. The agent owns what is in them while we read, so nothing
- * in a tree is trusted: not its links, not its `.git`. Checked by `testing/WorkingTreesContract`.
+ * Port: the working trees of the sandboxes of this machine's workers, wherever their boxes are. The agent owns what is in them while
+ * we read, so nothing in a tree is trusted: not its links, not its `.git`. Checked by `testing/WorkingTreesContract`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -214,9 +214,7 @@ export interface RestoredTree {
 
 /** Checked by `testing/WorkingTreesContract`. */
 export class WorkingTrees extends Context.Service<WorkingTrees, {
-  /** The host folder that holds all trees of a sandbox: what a box shows as its workspace. */
-  workspace(sandboxId: SandboxId): string
-  /** A repository's folder below the workspace: its name, unless two of the sandbox share it. Folders never collide. */
+  /** A repository's folder below the workspace of a box: its name, unless two of the sandbox share it. Folders never collide. */
   folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
   /** Makes the tree at `ref` (absent: `defaultBranch`), or returns the one that is there. Safe to repeat after a crash at any point. */
   prepare(key: TreeKey, source: {

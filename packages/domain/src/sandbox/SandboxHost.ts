@@ -62,8 +62,8 @@ export interface BoxCommand {
   readonly env: Readonly<Record<string, string>>
   /** Written below the home before the process starts, readable by the box alone. Keys are relative paths. */
   readonly homeFiles?: Readonly<Record<string, string>>
-  /** Host paths that it sees as well, where they are on the host. It cannot write to them. */
-  readonly readOnly?: ReadonlyArray<string>
+  /** For work of the service itself: it sees the service's own repositories of the sandbox's trees, and cannot write to them. */
+  readonly seesRepositories?: true
   /** Without the box's way out. */
   readonly isOffline?: boolean
   /** Left out: what the host has by itself, as for work of the service. */
@@ -111,9 +111,9 @@ export interface Box {
   readonly limitsMet?: Effect.Effect<LimitsMet>
 }
 
-/** Folders that a setup filled, in a file that a host of this machine can mount. */
+/** Folders that a setup filled, in a file that the box's host can mount. */
 export interface KeptFolders {
-  /** The file. */
+  /** The file, by its path on the machine that the worker runs on: only boxes of that machine have `overlay`. */
   readonly image: string
   /** The tree's folder in the box. */
   readonly tree: string
@@ -124,7 +124,7 @@ export interface KeptFolders {
 /** Every call is safe to repeat. Those about one sandbox wait for each other, except for `find`, `readHome` and what goes on in a visit. */
 export class SandboxHost extends Context.Service<SandboxHost, {
   /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
-  readonly isolation: "none" | "bubblewrap" | "docker" | "gvisor"
+  readonly isolation: "none" | "bubblewrap" | "docker" | "gvisor" | "runner" | "kubernetes"
   /**
    * The programs for repositories as they are now: the toolchains that the operator keeps, in the image that is asked for where the
    * host has it. `image`: `null` asks for none.
@@ -132,10 +132,13 @@ export class SandboxHost extends Context.Service<SandboxHost, {
   programs(image: string | null): Effect.Effect<Programs>
   /**
    * Makes the box, or returns the one that is there, its home as it was. Whatever still runs in it is ended first: the
-   * agent of an earlier worker, which may not know yet that its lease is lost. `workspace` is the host folder that holds
-   * the working trees, made when missing: boxes and trees are prepared side by side.
+   * agent of an earlier worker, which may not know yet that its lease is lost. The trees may still be on their way: boxes and
+   * trees are prepared side by side.
+   *
+   * `fence` is that of the lease it is made under. A host whose boxes are elsewhere refuses a lower one than the box has seen,
+   * for good, and asks nobody else. One whose boxes end with their worker, or are ended here, need not look at it.
    */
-  provision(options: { readonly sandboxId: SandboxId; readonly workspace: string }): Effect.Effect<Box, HostError>
+  provision(options: { readonly sandboxId: SandboxId; readonly fence: number }): Effect.Effect<Box, HostError>
   /**
    * The box of a sandbox that was provisioned by this process and neither stopped nor put to rest since. What runs in it goes on:
    * for work of the service itself, beside the agent.
@@ -147,9 +150,7 @@ export class SandboxHost extends Context.Service<SandboxHost, {
    * meanwhile does not wait: what runs in the visit is ended, and what it starts next runs in the sandbox's own box. Made for
    * trees that are there.
    */
-  visit(
-    options: { readonly sandboxId: SandboxId; readonly workspace: string }
-  ): Effect.Effect<Box, HostError, Scope.Scope>
+  visit(options: { readonly sandboxId: SandboxId }): Effect.Effect<Box, HostError, Scope.Scope>
   /**
    * What is at these paths below the home, files and folders with all that is in them, for `writeHome` of any host of the same
    * isolation. Plain files with one name only: links, devices and the like are left out, and so is what is not there. The same

@@ -1,5 +1,5 @@
 import * as AgentRuntimeMemory from "@slipway/domain/memory/AgentRuntimeMemory"
-import { MemoryDisk } from "@slipway/domain/memory/MemoryDisk"
+import { MemoryDisk, workspaceOf } from "@slipway/domain/memory/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
 import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
@@ -47,6 +47,7 @@ export const suites = () =>
           })
       }
     }),
+    workspace: (sandboxId) => Effect.succeed(workspaceOf(sandboxId)),
     agent: {
       write: (path, content) => Effect.map(MemoryDisk, ({ files }) => void files.set(path, text(content))),
       append: (path, content) => Effect.map(MemoryDisk, ({ files }) => void files.set(path, (files.get(path) ?? "") + content)),

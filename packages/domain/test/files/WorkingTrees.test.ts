@@ -29,7 +29,7 @@ const work = Effect.fnUntraced(function*(sandboxId: SandboxId, script: string) {
     const { defaultBranch } = yield* host.repository(repo)
     yield* trees.prepare({ sandboxId, repo }, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch, repos })
   }
-  const box = yield* (yield* SandboxHost).provision({ sandboxId, workspace: trees.workspace(sandboxId) })
+  const box = yield* (yield* SandboxHost).provision({ sandboxId, fence: 1 })
   const agent = yield* (yield* AgentRuntime).open({
     box,
     profile: "offline",

@@ -23,13 +23,12 @@ const freshId = () => {
 const sandbox = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   const host = yield* SandboxHost
   const { files } = yield* MemoryDisk
-  const workspace = `/memory/work/${sandboxId}`
-  const box = yield* host.provision({ sandboxId, workspace })
+  const box = yield* host.provision({ sandboxId, fence: 1 })
   let agent: BoxProcess | null = null
   return {
     box: { ...box, spawn: (command: BoxCommand) => Effect.tap(box.spawn(command), (process) => Effect.sync(() => agent = process)) },
     repositories: [{ name: RepoName.make("acme/shop"), folder: "shop" }],
-    read: (path: string) => Effect.sync(() => files.get(`${workspace}/shop/${path}`) ?? null),
+    read: (path: string) => Effect.sync(() => files.get(`${box.workspace}/shop/${path}`) ?? null),
     running: () => Effect.succeed(0),
     killAgent: Effect.suspend(() => agent?.endInput ?? Effect.void)
   }

@@ -4,6 +4,7 @@
  */
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
@@ -71,10 +72,12 @@ const sample = (profile: string) =>
   Effect.gen(function*() {
     const host = yield* SandboxHost
     const runtime = yield* AgentRuntime
-    const workspace = yield* temporaryFolder
-    yield* Effect.promise(() => mkdir(path.join(workspace, REPOSITORY.folder)))
     const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
-    const box = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), () => Effect.orDie(host.stop(sandboxId)))
+    const box = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
+    yield* Effect.acquireRelease(
+      Effect.promise(() => mkdir(path.join(box.workspace, REPOSITORY.folder))),
+      () => Effect.promise(() => rm(box.workspace, { recursive: true }))
+    )
     const model = yield* FakeModel.start({ workspace: { path: box.workspace, repositories: [REPOSITORY] } })
     const start = performance.now()
     const session = yield* runtime.open({
@@ -174,7 +177,7 @@ export const run = (
   }).pipe(
     Effect.provide(Layer.mergeAll(
       AgentRuntimeProfiles.layer({ agentsFolder }),
-      Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory })))
+      Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) })))
     )),
     Effect.scoped,
     Effect.runPromise

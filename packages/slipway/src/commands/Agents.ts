@@ -64,9 +64,12 @@ const programs = Object.entries(profiles).flatMap(([name, profile]) => {
 })
 const names = programs.map(({ name }) => name)
 
+/** No worker ever has a lease of what only this command knows: there is nothing newer to give way to. */
+const NEW = 1
+
 /** In a box where this machine has any: what was fetched may do there no more than an agent. */
 const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: string, progress: (step: string) => Effect.Effect<void>) {
-  const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" })
+  const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => path.join(into, ".first-run"))
   if (kind === "none") {
     yield* progress(
       `what is fetched is started once as this user, in no box: ${problem ?? `${settingsOfIsolation.isolation.name} is none.`}`
@@ -78,7 +81,7 @@ const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: 
     function*(command, args) {
       const sandboxId = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
       yield* Effect.addFinalizer(() => Effect.ignore(boxes.stop(sandboxId)))
-      const box = yield* boxes.provision({ sandboxId, workspace: path.join(into, ".first-run") })
+      const box = yield* boxes.provision({ sandboxId, fence: NEW })
       const process = yield* box.spawn({ command, args, env: {} })
       const output = yield* Stream.mkString(Stream.decodeText(process.stdout))
       const { code } = yield* process.exited

@@ -4,9 +4,10 @@ import { PROGRAM } from "@slipway/adapters/agents/profiles/offline"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as ModelGatewayInBox from "@slipway/adapters/egress/ModelGatewayInBox"
 import { defaults } from "@slipway/adapters/hosts/box/Limits"
-import type { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
+import { NotIsolated } from "@slipway/adapters/hosts/box/NotIsolated"
 import type { Report } from "@slipway/adapters/hosts/box/Probe"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as BubblewrapProbe from "@slipway/adapters/hosts/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as DockerProbe from "@slipway/adapters/hosts/docker/Probe"
@@ -14,8 +15,14 @@ import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDo
 import * as GvisorProbe from "@slipway/adapters/hosts/gvisor/Probe"
 import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import * as RunnerProbe from "@slipway/adapters/hosts/runner/Probe"
+import * as SandboxHostRunner from "@slipway/adapters/hosts/runner/SandboxHostRunner"
+import * as Installation from "@slipway/adapters/runner/machines/Installation"
+import * as MachinesProgram from "@slipway/adapters/runner/machines/MachinesProgram"
+import { Runners } from "@slipway/adapters/runner/Runners"
 import type { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -23,12 +30,14 @@ import { settings as known } from "../settings/Isolation.ts"
 import type { Settings } from "../settings/Settings.ts"
 
 export interface Isolation {
-  readonly kind: "bubblewrap" | "docker" | "gvisor" | "none"
+  readonly kind: "bubblewrap" | "docker" | "gvisor" | "runner" | "none"
   /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
   readonly problem: string | null
   /** What was seen in a box; `null`: there is none. */
   readonly report: Report | null
   readonly host: Layer.Layer<SandboxHost, unknown>
+  /** Those of machines elsewhere, where trees are as well; `null`: boxes are of this machine. */
+  readonly runners: Layer.Layer<Runners> | null
   /** Those of the working trees, which boxes write to. */
   readonly folders: SizedFolders.SizedFolders
   /** The way of agents to the gateway they are given. */
@@ -40,11 +49,14 @@ export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConn
   defaultValue: () => ({})
 })
 
+type WorkspaceOf = (sandboxId: SandboxId) => string
+
 /** The offline agent is a part of Slipway, so boxes must see it. */
 const offlineAgent = dirname(PROGRAM)
 
-const hostOptions = ({ dataDir, limits, toolchains }: Settings) => ({
+const hostOptions = ({ dataDir, limits, toolchains }: Settings, workspaceOf: WorkspaceOf) => ({
   directory: join(dataDir, "boxes"),
+  workspaceOf,
   readOnly: [offlineAgent, Installed.folderIn(dataDir)],
   toolchains,
   limits
@@ -73,13 +85,25 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   problem,
   report: null,
   folders,
-  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), toolchains }),
+  runners: null,
+  host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), workspaceOf: workspacesIn(treesIn(dataDir)), toolchains }),
   throughBox: (gateway) => gateway
+})
+
+/** What boxes reach, and how their agents reach the gateway through it. */
+const outwards = Effect.fnUntraced(function*(settings: Settings) {
+  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow, ...yield* WayOut }))
+  const throughBox: Isolation["throughBox"] = (gateway) =>
+    ModelGatewayInBox.layer.pipe(
+      Layer.provide(gateway),
+      Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress)))
+    )
+  return { services, throughBox }
 })
 
 /** Makes a box and looks at it: some 100 ms. */
 const isolated = Effect.fnUntraced(function*(
-  kind: Exclude<Isolation["kind"], "none">,
+  kind: Exclude<Isolation["kind"], "none" | "runner">,
   settings: Settings,
   probe: (folders: SizedFolders.SizedFolders) => Effect.Effect<
     { readonly host: SandboxHost["Service"]; readonly report: Report },
@@ -87,7 +111,7 @@ const isolated = Effect.fnUntraced(function*(
     Egress.Egress | Scope.Scope
   >
 ) {
-  const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow, ...yield* WayOut }))
+  const { services, throughBox } = yield* outwards(settings)
   const probed = (folders: SizedFolders.SizedFolders) =>
     Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
   const sized = yield* sizedFolders(settings, { overlays: kind === "bubblewrap" })
@@ -107,32 +131,29 @@ const isolated = Effect.fnUntraced(function*(
     report,
     folders,
     host: Layer.succeed(SandboxHost, host),
-    throughBox: (gateway) =>
-      ModelGatewayInBox.layer.pipe(
-        Layer.provide(gateway),
-        Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress)))
-      )
+    runners: null,
+    throughBox
   }
   return isolation
 })
 
-const bubblewrap = (settings: Settings) =>
+const bubblewrap = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "bubblewrap",
     settings,
     Effect.fnUntraced(function*(folders) {
-      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings), folders })
+      const made = yield* SandboxHostBubblewrap.make({ ...hostOptions(settings, workspaceOf), folders })
       return { host: made.host, report: yield* BubblewrapProbe.run(made) }
     })
   )
 
-const docker = (settings: Settings) =>
+const docker = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "docker",
     settings,
     Effect.fnUntraced(function*(folders) {
       const made = yield* SandboxHostDocker.make({
-        ...hostOptions(settings),
+        ...hostOptions(settings, workspaceOf),
         folders,
         image: settings.dockerImage,
         images: settings.dockerImages,
@@ -142,18 +163,46 @@ const docker = (settings: Settings) =>
     })
   )
 
-const gvisor = (settings: Settings) =>
+const gvisor = (settings: Settings, workspaceOf: WorkspaceOf) =>
   isolated(
     "gvisor",
     settings,
     Effect.fnUntraced(function*(folders) {
-      const made = yield* SandboxHostGvisor.make({ ...hostOptions(settings), folders })
+      const made = yield* SandboxHostGvisor.make({ ...hostOptions(settings, workspaceOf), folders })
       return { host: made.host, report: yield* GvisorProbe.run(made) }
     })
   )
 
+/** Has a machine made and looks at it: as long as the operator's program takes. */
+const runner = Effect.fnUntraced(function*(settings: Settings) {
+  const refuse = (detail: string) =>
+    new NotIsolated({ missing: [detail], help: `Set ${known.runnerMachines.name} to the program that makes machines.` })
+  const program = settings.runnerMachines
+  if (program === null) return yield* refuse(`${known.runnerMachines.name} is not set.`)
+  const { services, throughBox } = yield* outwards(settings)
+  const directory = join(settings.dataDir, "machines")
+  const installation = yield* Effect.try({
+    try: () => Installation.of(directory),
+    catch: (error) => refuse(`${directory} cannot be used (${error instanceof Error ? error.message : error}).`)
+  })
+  const made = yield* SandboxHostRunner.make({ directory }).pipe(
+    Effect.provide(Layer.merge(Layer.succeedContext(services), MachinesProgram.layer({ program, installation }))),
+    Effect.mapError(({ detail }) => refuse(detail))
+  )
+  const isolation: Isolation = {
+    kind: "runner",
+    problem: null,
+    report: yield* RunnerProbe.run({ host: made.host, hidden: [directory] }),
+    folders: yield* sizedFolders(settings, { lacking: "trees are in machines elsewhere" }),
+    host: Layer.succeed(SandboxHost, made.host),
+    runners: Layer.succeed(Runners, made.runners),
+    throughBox
+  }
+  return isolation
+})
+
 /** `auto` takes what every program runs in as fast as outside. */
-const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor }
+const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor, runner }
 
 /** Where bubblewrap cannot be had, there may be a daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
@@ -161,11 +210,15 @@ const advice = ({ dockerSocket, isolation }: Settings) =>
     ? ` Or let the Docker daemon of this machine keep them in: ${known.isolation.name}=docker.`
     : ""
 
-/** Never fails: what is missing is the `problem`. The host lives as long as the scope. */
-export const choose = (settings: Settings) =>
+/** Never fails: what is missing is the `problem`. The host lives as long as the scope. `workspaceOf`: for other work than a service's. */
+export const choose = (settings: Settings, workspaceOf: WorkspaceOf = workspacesIn(treesIn(settings.dataDir))) =>
   settings.isolation === "none" || settings.role === "http"
     ? none(settings, null)
-    : Effect.catchTag(kinds[settings.isolation](settings), "NotIsolated", (missing) => none(settings, missing.message + advice(settings)))
+    : Effect.catchTag(
+      kinds[settings.isolation](settings, workspaceOf),
+      "NotIsolated",
+      (missing) => none(settings, missing.message + advice(settings))
+    )
 
 /** Says at each start what is in force, and loudly what is not. */
 export const announce = (settings: Settings, isolation: Isolation) =>

@@ -7,11 +7,19 @@ import * as Type from "./Type.ts"
 export const settings = {
   isolation: Setting.withDefault({
     name: "SLIPWAY_ISOLATION",
-    type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "none"]),
+    type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "runner", "none"]),
     default: "auto",
     about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
+      "runner: machines that SLIPWAY_RUNNER_MACHINES makes, here or elsewhere, one for each sandbox. " +
       "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
+    role: "worker"
+  }),
+  runnerMachines: Setting.optional({
+    name: "SLIPWAY_RUNNER_MACHINES",
+    type: Type.file,
+    about: "The program that makes the machines of sandboxes with SLIPWAY_ISOLATION=runner, and is called as docs/runner.md says. " +
+      "It runs as the service's user, with nothing of its environment but PATH, HOME, LANG and TMPDIR.",
     role: "worker"
   }),
   dockerImage: Setting.withDefault({

@@ -1,6 +1,7 @@
 /** The whole service in this process: Postgres, git, the real worker and the offline agent, on a port of its own. */
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
@@ -90,7 +91,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
   )
   const machine = Layer.mergeAll(
     WorkingTreesGit.layer({ directory: join(path, "trees") }).pipe(
-      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes") }))
+      Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes"), workspaceOf: workspacesIn(join(path, "trees")) }))
     ),
     AgentRuntimeProfiles.layer(),
     SourceHostLocal.layer({ publicUrl: PUBLIC_URL })

@@ -3,6 +3,7 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
@@ -52,7 +53,12 @@ export const layer = (given: Partial<Limits> = {}) =>
     const directory = join(folder, "trees")
     const folders = yield* SizedFolders.make({ directory, limits })
     return WorkingTreesGit.layer({ directory, folders, keepUnused: null }).pipe(
-      Layer.provideMerge(SandboxHostBubblewrap.layer({ directory: join(folder, "boxes"), folders, limits })),
+      Layer.provideMerge(SandboxHostBubblewrap.layer({
+        directory: join(folder, "boxes"),
+        workspaceOf: workspacesIn(directory),
+        folders,
+        limits
+      })),
       Layer.provideMerge(Layer.merge(
         Layer.succeed(Place, { folder, outside }),
         SetupCachesFolder.layer({ directory: join(folder, "caches"), maximumBytes: 2 ** 30 })
@@ -79,6 +85,7 @@ const makeOrigin = (path: string, files: Readonly<Record<string, string>>) => {
 /** A sandbox of a repository that wants this, with its tree and its box. The scope ends it. */
 export const sandbox = Effect.fnUntraced(function*(environment: object, files: Readonly<Record<string, string>> = {}) {
   const trees = yield* WorkingTrees
+  const { folder } = yield* Place
   const host = yield* SandboxHost
   const secrets = yield* SecretStore
   const at = yield* DateTime.now
@@ -97,7 +104,7 @@ export const sandbox = Effect.fnUntraced(function*(environment: object, files: R
     () => Effect.orDie(trees.remove(id))
   )
   const box = yield* Effect.acquireRelease(
-    host.provision({ sandboxId: id, workspace: trees.workspace(id) }),
+    host.provision(held.lease),
     () => Effect.orDie(host.stop(id))
   )
   return {
@@ -106,7 +113,7 @@ export const sandbox = Effect.fnUntraced(function*(environment: object, files: R
     held,
     box,
     /** On the machine. */
-    tree: join(trees.workspace(id), "site"),
+    tree: join(workspacesIn(join(folder, "trees"))(id), "site"),
     setUp: SetUp.setUp(held, box, { isFresh: true }),
     record: Effect.map(Effect.flatMap(Setups, (setups) => setups.find(id)), (record) => record ?? undefined)
   }

@@ -4,7 +4,6 @@ import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
 import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import type { Leased, Lease } from "@slipway/domain/sandbox/Leases"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
@@ -35,9 +34,7 @@ const hold = Effect.fnUntraced(function*(lease: Lease, grantId: string, moved: L
 
 /** Takes the checkpoint that the sandbox owes, as the worker does that has it. */
 export const takeCheckpoint = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
-  const trees = yield* WorkingTrees
-  const id = lease.sandboxId
-  const box = yield* SandboxHost.use((host) => host.provision({ sandboxId: id, workspace: trees.workspace(id) }))
+  const box = yield* SandboxHost.use((host) => host.provision(lease))
   yield* Checkpoint.take(yield* hold(lease, grantId, null), box)
 }, Effect.provide(means))
 

@@ -1,6 +1,7 @@
 /** What a worker needs to publish, on real technology; used by a process that is killed and by whoever takes over. */
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
@@ -31,7 +32,8 @@ export interface Settings {
 }
 
 export const treesLayer = ({ directory }: Pick<Settings, "directory">) => WorkingTreesGit.layer({ directory: join(directory, "trees") })
-export const boxesLayer = ({ directory }: Pick<Settings, "directory">) => SandboxHostNone.layer({ directory: join(directory, "boxes") })
+export const boxesLayer = ({ directory }: Pick<Settings, "directory">) =>
+  SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(join(directory, "trees")) })
 export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
   host.kind === "github"
     ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
@@ -54,7 +56,7 @@ export const publishOnce = Effect.fnUntraced(function*(lease: Lease, grantId: st
   const store = yield* SandboxStore
   const trees = yield* WorkingTrees
   const id = lease.sandboxId
-  const box = yield* SandboxHost.use((host) => host.provision({ sandboxId: id, workspace: trees.workspace(id) }))
+  const box = yield* SandboxHost.use((host) => host.provision(lease))
   const sandbox = yield* store.find({ grantId, id })
   if (!isUnderWay(publicationOf(sandbox, REPO))) return sandbox
   return yield* publishChanges(lease, sandbox, REPO, AgentHistory.read(box, trees.folder(REPO, [REPO])))

@@ -18,27 +18,28 @@ import { deleteTree } from "../../node/DeleteTree.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import * as Homes from "../home/Homes.ts"
 import { attempt, reason } from "../HostAttempt.ts"
-import * as BorrowedObjects from "./BorrowedObjects.ts"
 import * as DiskUse from "./DiskUse.ts"
 import { defaults, type Limits } from "./Limits.ts"
 import type * as Ownership from "./Ownership.ts"
 import { EGRESS_SOCKET, etcFiles, SCRATCH, WORKSPACE } from "./Places.ts"
 import { inside } from "./Probe.ts"
 import * as Processors from "./Processors.ts"
+import * as Repositories from "./Repositories.ts"
 import * as SandboxFolder from "./SandboxFolder.ts"
 import type { ServiceFolder } from "./ServiceFolder.ts"
 import type { SizedFolders } from "./SizedFolders.ts"
 import * as Toolchains from "./Toolchains.ts"
 
 export interface Options {
+  /** Where the trees of each sandbox are on this machine (`TreesLayout`): what its box shows as its workspace. */
+  readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly limits?: Partial<Limits>
   /** Absolute paths that every box sees where they are here: programs, never secrets. */
   readonly readOnly?: ReadonlyArray<string>
   /** Absolute paths of folders as `Toolchains` has them: every box sees them. */
   readonly toolchains?: ReadonlyArray<string>
   /**
-   * Who has folders of a size that the kernel keeps. A sandbox whose workspace lies in its own keeps all there that it can write
-   * to; where its home is asked for before its workspace is known, that is where the workspace will be.
+   * Who has folders of a size that the kernel keeps. A sandbox whose workspace lies in its own keeps all there that it can write to.
    */
   readonly folders?: SizedFolders
   /** Pause between looks at how much of the disk a sandbox takes whose folder has no size of its own. */
@@ -134,11 +135,6 @@ interface Visits {
   own: { readonly spawn: Box["spawn"]; readonly running: Set<Effect.Effect<void>> } | null
 }
 
-interface Place {
-  readonly sandboxId: SandboxId
-  readonly workspace: string
-}
-
 const all = (running: ReadonlySet<Effect.Effect<void>>) =>
   Effect.forEach([...running], (end) => end, { concurrency: "unbounded", discard: true })
 
@@ -160,11 +156,11 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
   const pathOf = (programs: Programs | undefined) =>
     [...programs?.path ?? [], kind.path(programs?.image ?? null), dirname(process.execPath)].join(":")
 
-  const folders = options.folders
+  const { folders, workspaceOf } = options
 
   /** The folder that keeps its size by itself, made where it can be; `null` where the sandbox has none. */
   const sizedFolder = Effect.fnUntraced(function*(operation: HostError["operation"], sandboxId: SandboxId) {
-    if (folders === undefined) return null
+    if (folders === undefined || dirname(workspaceOf(sandboxId)) !== join(folders.directory, sandboxId)) return null
     const isSized = yield* Effect.catchDefect(
       folders.open(sandboxId),
       (error) => Effect.fail(new HostError({ operation, detail: `The sandbox's disk cannot be made (${reason(error)}).`, retryable: true }))
@@ -179,9 +175,9 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
     })
   })
 
-  const prepare = Effect.fnUntraced(function*(operation: HostError["operation"], { sandboxId, workspace }: Place) {
-    const isIn = folders !== undefined && dirname(workspace) === join(folders.directory, sandboxId)
-    const sized = isIn ? yield* sizedFolder(operation, sandboxId) : null
+  const prepare = Effect.fnUntraced(function*(operation: HostError["operation"], sandboxId: SandboxId) {
+    const workspace = workspaceOf(sandboxId)
+    const sized = yield* sizedFolder(operation, sandboxId)
     const folder = SandboxFolder.of(directory, sandboxId, sized)
     const user = yield* userOf(operation, sandboxId)
     const ownEtc = etcFiles({ ...kind.insideUser(user), home: folder.homeInBox })
@@ -222,10 +218,12 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
     sandboxId: SandboxId,
     { etcFiles, folder, processors, user, workspace }: Prepared,
     { isReading, running }: { readonly isReading: boolean; readonly running: Set<Effect.Effect<void>> },
-    { args, command, env, homeFiles = {}, isOffline = false, programs, readOnly: shown = [] }: BoxCommand
+    { args, command, env, homeFiles = {}, isOffline = false, programs, seesRepositories }: BoxCommand
   ) {
     yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
     const hasWayOut = !isOffline && !isReading && (yield* egress.isOpen(sandboxId))
+    const repositories = yield* Effect.promise(() => Repositories.of(workspace))
+    const borrowed = yield* Effect.promise(() => Repositories.borrowed(repositories))
     const launch: Launch = {
       sandboxId,
       folder,
@@ -236,7 +234,7 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       limits,
       processors,
       // Agents may be installed at any time.
-      readOnly: [...readOnly, ...shown, ...yield* Effect.promise(() => BorrowedObjects.of(workspace))].filter((path) => existsSync(path)),
+      readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)),
       etcFiles,
       image: programs?.image ?? null,
       environment: {
@@ -256,9 +254,9 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
     return process
   })
 
-  const open = Effect.fnUntraced(function*({ sandboxId, workspace }: Place) {
-    const prepared = yield* prepare("provision", { sandboxId, workspace })
-    const { folder, isSized, user } = prepared
+  const open = Effect.fnUntraced(function*(sandboxId: SandboxId) {
+    const prepared = yield* prepare("provision", sandboxId)
+    const { folder, isSized, user, workspace } = prepared
     const scope = yield* Scope.fork(hostScope)
     const running = new Set<Effect.Effect<void>>()
     yield* egress.listen({ sandboxId, socket: folder.socket, owner: user }).pipe(
@@ -313,13 +311,12 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
   })
 
   /** Whoever looks at a sandbox gets the box that is there when it starts something. */
-  const lookIn = (place: Place, these: Visits): Box => {
-    const { sandboxId } = place
+  const lookIn = (sandboxId: SandboxId, these: Visits): Box => {
     const own = locked(sandboxId)(Effect.gen(function*() {
       const live = lives.get(sandboxId)
       if (live !== undefined) return live.box.spawn
       if (these.own !== null) return these.own.spawn
-      const prepared = yield* prepare("visit", place)
+      const prepared = yield* prepare("visit", sandboxId)
       const running = new Set<Effect.Effect<void>>()
       these.own = { spawn: (command) => spawnIn(sandboxId, prepared, { isReading: true, running }, command), running }
       return these.own.spawn
@@ -375,14 +372,13 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       const kept = yield* Effect.promise(() => Toolchains.programs(toolchains, WORKSPACE))
       return { ...chosen, ...kept, id: `${chosen.id} ${kept.id}` }
     }),
-    provision: Effect.fn("SandboxHost.provision")(function*(place) {
-      yield* end("provision", place.sandboxId)
-      const live = lives.get(place.sandboxId)
-      return live === undefined ? yield* open(place) : live.box
+    provision: Effect.fn("SandboxHost.provision")(function*({ sandboxId }) {
+      yield* end("provision", sandboxId)
+      const live = lives.get(sandboxId)
+      return live === undefined ? yield* open(sandboxId) : live.box
     }, (self, { sandboxId }) => locked(sandboxId)(self)),
     find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(lives.get(sandboxId)), ({ box }) => box)),
-    visit: Effect.fn("SandboxHost.visit")(function*(place) {
-      const { sandboxId } = place
+    visit: Effect.fn("SandboxHost.visit")(function*({ sandboxId }) {
       const these = yield* Effect.acquireRelease(
         Effect.sync(() => {
           const known = visits.get(sandboxId) ?? { count: 0, own: null }
@@ -392,7 +388,7 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
         }),
         (these) => leave(sandboxId, these)
       )
-      return lookIn(place, these)
+      return lookIn(sandboxId, these)
     }),
     readHome: (sandboxId, paths, limits) =>
       Stream.unwrap(Effect.gen(function*() {

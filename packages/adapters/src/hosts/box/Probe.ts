@@ -120,12 +120,13 @@ const canary = Effect.acquireRelease(
  * processes by, their control groups as `/proc/<pid>/cgroup` has them, how many processors they count, and whether `ls` works.
  */
 export const look = Effect.fn("Probe.look")(
-  function*({ directory, folders, helpFor, host, insideUser, kernelClaim, leakHelp, uids }: {
+  function*({ directory, folders, helpFor, host, insideUser, kernelClaim, leakHelp, uids, workspaceOf }: {
     readonly host: SandboxHost["Service"]
     /** Where a folder for the probe is made. */
     readonly directory: string
-    /** Where its trees would lie, when they have a size of their own there. */
     readonly folders: SizedFolders | undefined
+    /** As `host` was given it. */
+    readonly workspaceOf: (sandboxId: SandboxId) => string
     /** What helps when the box is refused in these words. */
     readonly helpFor: (complaint: string) => string
     /** What helps when a box is made, and does not keep in what it should. */
@@ -143,20 +144,19 @@ export const look = Effect.fn("Probe.look")(
       `c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`
     )
     const folder = join(directory, `probe-${randomUUID()}`)
-    const sized = folders?.lacking === null ? folders : undefined
-    const [workspace, hidden] = [join(sized === undefined ? folder : join(sized.directory, sandboxId), "workspace"), join(folder, "hidden")]
+    const [workspace, hidden] = [workspaceOf(sandboxId), join(folder, "hidden")]
     yield* Effect.acquireRelease(
       Effect.promise(async () => {
         await mkdir(folder, { mode: 0o711 })
         await chmod(folder, 0o711)
         await writeFile(hidden, "canary", { mode: 0o644 })
       }),
-      () => Effect.andThen(sized === undefined ? Effect.void : sized.remove(sandboxId), deleteTree(folder))
+      () => Effect.all([deleteTree(workspace), folders === undefined ? Effect.void : folders.remove(sandboxId), deleteTree(folder)])
     )
     const { port } = yield* canary
     const failed = (detail: string) => new NotIsolated({ missing: [detail], help: helpFor(detail) })
     const box = yield* Effect.acquireRelease(
-      Effect.mapError(host.provision({ sandboxId, workspace }), ({ detail }) => failed(detail)),
+      Effect.mapError(host.provision({ sandboxId, fence: 1 }), ({ detail }) => failed(detail)),
       () => Effect.ignoreCause(host.stop(sandboxId))
     )
 

@@ -24,6 +24,7 @@ import * as OverlayProbe from "../overlay/Probe.ts"
 import * as DiskImages from "./DiskImages.ts"
 import { type Size, sizeOf } from "./DiskImages.ts"
 import type { Limits } from "./Limits.ts"
+import * as TreesLayout from "./TreesLayout.ts"
 
 export interface SizedFolders {
   /** Holds the folders, each named by its sandbox. */
@@ -130,7 +131,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
   const { mount, unmount } = mounting(spawn)
   const paths = (root: string) => ({
     root,
-    directory: join(root, "sandboxes"),
+    directory: TreesLayout.sandboxesIn(root),
     disks: join(root, "disks"),
     making: join(root, "disks", "making")
   })
@@ -319,7 +320,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
 
 /** Folders without a size. What sized ones there are below `directory` is not looked at. */
 export const plain = (directory: string): SizedFolders => {
-  const folders = join(resolve(directory), "sandboxes")
+  const folders = TreesLayout.sandboxesIn(directory)
   return {
     directory: folders,
     lacking: "it was not asked for",

@@ -1,5 +1,6 @@
 /** What keeps a box of bubblewrap in, on this machine. */
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import { existsSync, readFileSync } from "node:fs"
 import type { Limits } from "../box/Limits.ts"
@@ -58,8 +59,9 @@ const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefine
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
   readonly folders: SizedFolders | undefined
+  readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
   readonly means: Means
@@ -68,6 +70,7 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     host,
     directory: means.directory,
     folders,
+    workspaceOf,
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
     insideUser: USER,

@@ -1,5 +1,6 @@
 /** What keeps a box of Docker in, on this machine. */
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import type { Limits } from "../box/Limits.ts"
 import { counted, disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"
@@ -28,8 +29,9 @@ const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | und
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
   readonly folders: SizedFolders | undefined
+  readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
   readonly means: Means
@@ -38,6 +40,7 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     host,
     directory: means.directory,
     folders,
+    workspaceOf,
     helpFor,
     leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
     insideUser: null,

@@ -1,5 +1,6 @@
 /** What keeps a box of gVisor in, on this machine. */
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import type { Limits } from "../box/Limits.ts"
 import { counted, disk, look, type Property, type Report, size } from "../box/Probe.ts"
@@ -52,8 +53,9 @@ const programs = (lists: boolean, { version }: Means): Property =>
     }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
   readonly folders: SizedFolders | undefined
+  readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
   readonly means: Means
@@ -62,6 +64,7 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     host,
     directory: means.directory,
     folders,
+    workspaceOf,
     helpFor,
     kernelClaim,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",

@@ -220,6 +220,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     means,
     limits: { ...defaults, ...options.limits },
     folders: options.folders,
+    workspaceOf: options.workspaceOf,
     host: yield* IsolatedHost.make(means, kind, options)
   }
 })

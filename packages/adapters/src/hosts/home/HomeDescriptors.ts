@@ -3,10 +3,14 @@
  * to the one above it, and no name is resolved twice.
  */
 import { constants } from "node:fs"
-import { type FileHandle, open } from "node:fs/promises"
+import { type FileHandle, lstat, open } from "node:fs/promises"
 import { join } from "node:path"
+import { codeOf } from "../../node/ErrorCode.ts"
 
-const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants
+const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
+
+/** What opening says of that which is something else than it seems, or closed to us. */
+const CLOSED = ["EACCES", "EPERM", "ENXIO", "ENODEV"]
 
 export interface Folder {
   readonly handle: FileHandle
@@ -18,11 +22,21 @@ export const self = ({ handle, path }: Folder): string => process.platform === "
 
 export const below = (folder: Folder, name: string): string => join(self(folder), name)
 
-/** A link is no folder, wherever it leads. */
-const openFolder = async (name: string, path: string): Promise<Folder> => ({
-  handle: await open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
-  path
-})
+const noFolder = () => Object.assign(new Error("ENOTDIR: not a directory"), { code: "ENOTDIR" })
+
+/**
+ * A link is no folder, wherever it leads. Whether it is one is asked of the descriptor: with O_DIRECTORY, gVisor (2022-12) follows a link
+ * in spite of O_NOFOLLOW.
+ */
+const openFolder = async (name: string, path: string): Promise<Folder> => {
+  const handle = await open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY).catch(async (error: unknown) => {
+    if (CLOSED.includes(String(codeOf(error))) && !(await lstat(name)).isDirectory()) throw noFolder()
+    throw error
+  })
+  if ((await handle.stat()).isDirectory()) return { handle, path }
+  await handle.close()
+  throw noFolder()
+}
 
 export const root = (path: string): Promise<Folder> => openFolder(path, path)
 

@@ -1,6 +1,8 @@
 /** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
 import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
+import { removeTree } from "../../node/RemoveTree.ts"
+import { Spawn } from "../../node/spawner/Spawn.ts"
 import { reason } from "../HostAttempt.ts"
 import { Damaged } from "./Archive.ts"
 import * as ReadHome from "./ReadHome.ts"
@@ -25,19 +27,23 @@ const failed = (error: unknown) =>
 
 /** Home and the folder beside it are there. */
 export const write = <E>(
-  options: Parameters<typeof WriteHome.make>[0],
+  options: Omit<Parameters<typeof WriteHome.make>[0], "remove">,
   content: Stream.Stream<Uint8Array, E>
 ): Effect.Effect<void, E | HostError | HomeDamaged> =>
   Effect.acquireUseRelease(
-    Effect.sync(() => WriteHome.make(options)),
+    Effect.map(Spawn, (spawn) => WriteHome.make({ ...options, remove: (path) => removeTree(spawn, path) })),
     // Each step runs to its end: nothing is closed or deleted under a running one.
     (writing) => {
       const step = (run: () => Promise<void>) => Effect.uninterruptible(Effect.tryPromise({ try: run, catch: failed }))
-      return Effect.catchDefect(writing.open, (error) => Effect.fail(failed(error))).pipe(
+      return step(writing.open).pipe(
         Effect.andThen(Stream.runForEach(content, (bytes) => step(() => writing.take(bytes)))),
         Effect.andThen(step(writing.finish))
       )
     },
     // What is left of it the next one deletes.
-    (writing) => Effect.catchDefect(writing.close, (error) => Effect.logWarning("files beside a home are left", { reason: reason(error) }))
+    (writing) =>
+      Effect.catch(
+        Effect.tryPromise({ try: writing.close, catch: reason }),
+        (reason) => Effect.logWarning("files beside a home are left", { reason })
+      )
   )

@@ -5,11 +5,9 @@
  *     <beside>/incoming/new/<number of the path>    what is to be at the path
  *     <beside>/incoming/old/<number>                what was there, and in the way to it
  */
-import { Effect } from "effect"
 import { constants } from "node:fs"
 import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { deleteTree } from "../../node/DeleteTree.ts"
 import { codeOf } from "../../node/ErrorCode.ts"
 import { Damaged, Reader, type Record } from "./Archive.ts"
 import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
@@ -20,6 +18,8 @@ interface Options {
   readonly beside: string
   /** The sandbox's user, `null` when it is ours. */
   readonly owner: { readonly uid: number; readonly gid: number } | null
+  /** Deletes a folder, whatever is in it. */
+  readonly remove: (path: string) => Promise<void>
 }
 
 /** Of all files together: far more than is ever read. */
@@ -31,7 +31,7 @@ const ATTEMPTS = 10
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 
 /** For one call. `close` in any case, and then nothing else. */
-export const make = ({ beside, home, owner }: Options) => {
+export const make = ({ beside, home, owner, remove }: Options) => {
   const incoming = join(beside, "incoming")
   const reader = new Reader()
   const folders = new Set<string>()
@@ -41,10 +41,11 @@ export const make = ({ beside, home, owner }: Options) => {
   let replaced = 0
 
   /** Where a crash left something, it goes first. */
-  const clear = Effect.promise(async () => {
+  const clear = async () => {
     await file?.close()
     file = undefined
-  }).pipe(Effect.andThen(deleteTree(incoming)))
+    await remove(incoming)
+  }
 
   const give = async (path: string) => {
     if (owner !== null) await lchown(path, owner.uid, owner.gid)
@@ -130,13 +131,11 @@ export const make = ({ beside, home, owner }: Options) => {
   }
 
   return {
-    open: Effect.andThen(
-      clear,
-      Effect.promise(async () => {
-        for (const path of [incoming, join(incoming, "new"), join(incoming, "old")]) await mkdir(path, { mode: 0o700 })
-        folders.add(join(incoming, "new"))
-      })
-    ),
+    open: async (): Promise<void> => {
+      await clear()
+      for (const path of [incoming, join(incoming, "new"), join(incoming, "old")]) await mkdir(path, { mode: 0o700 })
+      folders.add(join(incoming, "new"))
+    },
     /** In order. Throws {@link Damaged}. */
     take: async (chunk: Uint8Array): Promise<void> => {
       for (const record of reader.take(chunk)) await handle(record)

@@ -24,12 +24,6 @@ const MARK = "SANDBOX_MARK"
 /** Of a killed process and of a folder its last members still write to. */
 const KILL_WITHIN = "5 seconds"
 
-interface Place {
-  readonly sandboxId: SandboxId
-  /** Host folder with the trees. */
-  readonly workspace: string
-}
-
 const isSandboxId = Schema.is(SandboxId)
 
 const kill = (matches: (mark: string) => boolean) => ProcessTable.killAll({ variable: MARK, matches, within: KILL_WITHIN })
@@ -37,6 +31,8 @@ const kill = (matches: (mark: string) => boolean) => ProcessTable.killAll({ vari
 export const layer = (options: {
   /** Holds the homes and temporary folders. Workers that share it see each other's leftovers. */
   readonly directory: string
+  /** Where the trees of each sandbox are on this machine (`box/TreesLayout`). */
+  readonly workspaceOf: (sandboxId: SandboxId) => string
   /** Absolute paths of folders as `Toolchains` has them. */
   readonly toolchains?: ReadonlyArray<string>
 }): Layer.Layer<SandboxHost, HostError> =>
@@ -63,7 +59,8 @@ export const layer = (options: {
       const homeOf = (sandboxId: SandboxId) => join(directory, sandboxId, "home")
 
       /** The folders that a process needs. */
-      const prepared = Effect.fnUntraced(function*(operation: HostError["operation"], { sandboxId, workspace }: Place) {
+      const prepared = Effect.fnUntraced(function*(operation: HostError["operation"], sandboxId: SandboxId) {
+        const workspace = options.workspaceOf(sandboxId)
         const folder = join(directory, sandboxId)
         const home = homeOf(sandboxId)
         const tmp = join(folder, "tmp")
@@ -115,10 +112,9 @@ export const layer = (options: {
         return box
       })
 
-      const provision = Effect.fn("SandboxHost.provision")(function*(place: Place) {
-        yield* end("provision", join(directory, place.sandboxId))
-        const { sandboxId } = place
-        const { spawn, ...prepare } = yield* prepared("provision", place)
+      const provision = Effect.fn("SandboxHost.provision")(function*({ sandboxId }: { readonly sandboxId: SandboxId }) {
+        yield* end("provision", join(directory, sandboxId))
+        const { spawn, ...prepare } = yield* prepared("provision", sandboxId)
         const box: Box = {
           ...prepare,
           spawn: (command) =>
@@ -133,8 +129,8 @@ export const layer = (options: {
       }, (self, { sandboxId }) => locked(sandboxId)(self))
 
       /** There is nothing that a box would take while nothing runs in it. */
-      const visit = Effect.fn("SandboxHost.visit")(function*(place: Place) {
-        return boxes.get(place.sandboxId) ?? (yield* prepared("visit", place))
+      const visit = Effect.fn("SandboxHost.visit")(function*({ sandboxId }: { readonly sandboxId: SandboxId }) {
+        return boxes.get(sandboxId) ?? (yield* prepared("visit", sandboxId))
       }, (self, { sandboxId }) => locked(sandboxId)(self))
 
       const writeHome = Effect.fn("SandboxHost.writeHome")(function*<E>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E>) {

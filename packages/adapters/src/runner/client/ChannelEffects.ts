@@ -4,7 +4,7 @@ import { type Channel, ChannelReset } from "../Channels.ts"
 import type { Json, Kind, Reason } from "../ChannelWire.ts"
 import type { Peer } from "../Peer.ts"
 import { Violation } from "../Wire.ts"
-import type { RunnerError } from "./RunnerErrors.ts"
+import { type RunnerError, RunnerViolation } from "./RunnerErrors.ts"
 
 export interface Link {
   readonly peer: Peer
@@ -53,6 +53,28 @@ export const bytesOf = <E>(link: Link, channel: Channel, otherwise: (reason: Rea
   })
   return Stream.unfold(undefined, () => next)
 }
+
+/** Waits until the other side may have it. */
+export const write = <E>(link: Link, channel: Channel, bytes: Uint8Array, otherwise: (reason: Reason) => E): Effect.Effect<
+  void,
+  E | RunnerError
+> =>
+  Effect.catch(
+    Effect.tryPromise({ try: () => channel.write(bytes), catch: reasonOf }),
+    (reason) => failing(link, reason, otherwise)
+  )
+
+/** What `check` makes of what came; a `Violation` that it throws ends the connection. */
+export const checked = <A>(link: Link, check: () => A): Effect.Effect<A, RunnerViolation> =>
+  Effect.suspend(() => {
+    try {
+      return Effect.succeed(check())
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error
+      link.peer.violated(error)
+      return Effect.fail(new RunnerViolation({ detail: error.message }))
+    }
+  })
 
 /** Fails with why the channel was reset. */
 export const reset = <E>(link: Link, channel: Channel, otherwise: (reason: Reason) => E): Effect.Effect<never, E | RunnerError> =>

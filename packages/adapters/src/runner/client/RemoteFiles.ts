@@ -4,7 +4,7 @@ import type { Reason } from "../ChannelWire.ts"
 import { type Entry, EntryReader } from "../Entries.ts"
 import { isCount, Violation } from "../Wire.ts"
 import * as ChannelEffects from "./ChannelEffects.ts"
-import { FileRefused, FileRefusalReason, type RunnerError, RunnerViolation } from "./RunnerErrors.ts"
+import { FileRefused, FileRefusalReason, type RunnerError } from "./RunnerErrors.ts"
 
 export interface RemoteFile {
   /** When it was opened. */
@@ -53,12 +53,10 @@ export const readFile = (link: ChannelEffects.Link) =>
       size,
       bytes: ChannelEffects.bytesOf(link, channel, refusedBy).pipe(
         Stream.mapEffect((bytes) =>
-          Effect.suspend(() => {
+          ChannelEffects.checked(link, () => {
             read += bytes.length
-            if (read <= size) return Effect.succeed(bytes)
-            const violation = new Violation("a file that is longer than it said")
-            link.peer.violated(violation)
-            return Effect.fail(new RunnerViolation({ detail: violation.message }))
+            if (read > size) throw new Violation("a file that is longer than it said")
+            return bytes
           })
         )
       )
@@ -76,24 +74,13 @@ export const list = (link: ChannelEffects.Link) =>
     const channel = yield* ChannelEffects.open(link, "file", { list: pathOf(path), most: options.most }, refusedBy)
     channel.end()
     const reader = new EntryReader(options.most)
-    /** What it makes of bytes that are no names. */
-    const reading = <A>(read: () => A): Effect.Effect<A, RunnerViolation> =>
-      Effect.suspend(() => {
-        try {
-          return Effect.succeed(read())
-        } catch (error) {
-          if (!(error instanceof Violation)) throw error
-          link.peer.violated(error)
-          return Effect.fail(new RunnerViolation({ detail: error.message }))
-        }
-      })
     const cut = ChannelEffects.oneNote(link, channel, ({ isCut }) => {
       if (typeof isCut !== "boolean") throw new Violation("a folder that is none")
       return isCut
     }, refusedBy)
     const names = ChannelEffects.bytesOf(link, channel, refusedBy).pipe(
-      Stream.runForEach((bytes) => reading(() => reader.add(bytes)))
+      Stream.runForEach((bytes) => ChannelEffects.checked(link, () => reader.add(bytes)))
     )
     const [isCut] = yield* Effect.all([cut, names], { concurrency: "unbounded" })
-    return { entries: yield* reading(() => reader.end()), isCut }
+    return { entries: yield* ChannelEffects.checked(link, () => reader.end()), isCut }
   }, Effect.scoped)

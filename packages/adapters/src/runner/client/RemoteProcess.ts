@@ -1,5 +1,5 @@
 /** A process in a runner's machine. */
-import { Deferred, Effect, type Scope, type Stream } from "effect"
+import { Deferred, Effect, type Scope, Stream } from "effect"
 import { HEADER_BYTES, isCount, Violation } from "../Wire.ts"
 import * as ChannelEffects from "./ChannelEffects.ts"
 import { ProcessRefused, type RunnerError, RunnerViolation } from "./RunnerErrors.ts"
@@ -44,6 +44,8 @@ export interface RemoteProcess {
   readonly stderrTail: Effect.Effect<string>
   /** To its whole group, past whatever waits for its standard input. Nothing where it has exited. */
   readonly signal: (signal: Signal) => Effect.Effect<void>
+  /** Kills it, throws away what nobody read of its output, and waits until it and all that it started have ended, as the runner says. */
+  readonly end: Effect.Effect<void>
   /** After all of its output has come: somebody has to read that. What was in its group has ended too. */
   readonly exited: Effect.Effect<Exit, RunnerError>
 }
@@ -102,11 +104,16 @@ export const spawn = (link: ChannelEffects.Link) =>
     const lost = ChannelEffects.reset(link, channel, ({ code }) => new RunnerViolation({ detail: `it gave up a process (${code})` }))
     const ended = Effect.raceFirst(Deferred.await(exit), lost)
     const pid = yield* Effect.raceFirst(Deferred.await(started), ChannelEffects.reset(link, channel, refusedBy))
+    const stdout = ChannelEffects.bytesOf(
+      link,
+      channel,
+      ({ code }) => new RunnerViolation({ detail: `it gave up a process (${code})` })
+    )
     return {
       pid,
       write: (bytes) => Effect.ignore(Effect.tryPromise(() => channel.write(bytes))),
       endInput: Effect.sync(() => channel.end()),
-      stdout: ChannelEffects.bytesOf(link, channel, ({ code }) => new RunnerViolation({ detail: `it gave up a process (${code})` })),
+      stdout,
       stderrTail: Effect.suspend(() => {
         if (Deferred.isDoneUnsafe(exit)) return Effect.map(Deferred.await(exit), ({ stderr }) => stderr)
         if (asked === undefined) {
@@ -116,6 +123,10 @@ export const spawn = (link: ChannelEffects.Link) =>
         return Effect.raceFirst(Deferred.await(asked), Effect.map(ended, ({ stderr }) => stderr))
       }).pipe(Effect.orElseSucceed(() => "")),
       signal: (signal) => Effect.sync(() => channel.note({ signal })),
+      end: Effect.suspend(() => {
+        channel.note({ end: true })
+        return Effect.ignore(Effect.raceFirst(ended, Effect.andThen(Stream.runDrain(stdout), ended)))
+      }),
       exited: Effect.map(ended, ({ exit }) => exit)
     }
   })

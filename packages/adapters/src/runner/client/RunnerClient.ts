@@ -8,17 +8,18 @@ import { connect as connectTls, type TLSSocket } from "node:tls"
 import { WebSocket } from "ws"
 import * as Carriers from "../Carriers.ts"
 import { type Identity, isPeer, secureContext } from "../Identity.ts"
+import type { Address } from "../Machines.ts"
 import { type Carrier, Peer } from "../Peer.ts"
 import { encode, type Hello, type Message, PROTOCOL } from "../Wire.ts"
 import type { Link } from "./ChannelEffects.ts"
 import * as RemoteFiles from "./RemoteFiles.ts"
+import * as RemoteHome from "./RemoteHome.ts"
 import * as RemoteProcess from "./RemoteProcess.ts"
 import { type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "./RunnerErrors.ts"
 import * as WaysOut from "./WaysOut.ts"
 
 export interface Options {
-  readonly host: string
-  readonly port: number
+  readonly address: Address
   readonly identity: Identity
   /** Of the lease that this worker holds. */
   readonly fence: number
@@ -36,6 +37,8 @@ export interface RunnerConnection {
   readonly spawn: ReturnType<typeof RemoteProcess.spawn>
   readonly readFile: ReturnType<typeof RemoteFiles.readFile>
   readonly list: ReturnType<typeof RemoteFiles.list>
+  readonly readHome: ReturnType<typeof RemoteHome.read>
+  readonly writeHome: ReturnType<typeof RemoteHome.write>
   /** Fails once the connection is lost for good. All that goes through it fails the same way. */
   readonly ended: Effect.Effect<never, RunnerError>
 }
@@ -54,7 +57,7 @@ type Greeting = Omit<Hello, "protocol">
 /** One connection, from its dial to its end; answers why it ended. */
 const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => void, onWelcome: () => void) =>
   Effect.callback<string, RunnerRefused | RunnerViolation>((resume) => {
-    const { host, identity, port } = options
+    const { address, identity } = options
     let why = "the connection was closed"
     let carrier: Carrier | undefined
     const over = () => {
@@ -62,8 +65,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
       resume(Effect.succeed(why))
     }
     const line = connectTls({
-      host,
-      port,
+      ...address,
       ...secureContext(identity),
       rejectUnauthorized: true,
       // Names mean nothing here: the certificate is the one that there may be.
@@ -206,6 +208,8 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     spawn: RemoteProcess.spawn(link),
     readFile: RemoteFiles.readFile(link),
     list: RemoteFiles.list(link),
+    readHome: RemoteHome.read(link),
+    writeHome: RemoteHome.write(link),
     ended: link.ended
   }
 })

@@ -51,5 +51,18 @@ export const FileRefusalReason = Schema.Literals([
   "unreadable"
 ])
 
+/**
+ * The home cannot be read or written. `damaged`: what was to be written is none, and nothing was written. `failed`: by its disk, say.
+ * `detail` is the runner's word.
+ */
+export class HomeRefused extends Schema.TaggedError<HomeRefused>()("HomeRefused", {
+  reason: Schema.Literals(["too_large", "too_slow", "damaged", "failed"]),
+  detail: Schema.String
+}) {
+  override get message() {
+    return `the home was refused (${this.reason}): ${this.detail}`
+  }
+}
+
 /** The file or folder cannot be had. */
 export class FileRefused extends Schema.TaggedError<FileRefused>()("FileRefused", { reason: FileRefusalReason }) {}

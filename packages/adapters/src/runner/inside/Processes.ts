@@ -8,19 +8,20 @@ import { StderrTail } from "../../node/StderrTail.ts"
 import type { Channel } from "../Channels.ts"
 import type { Json } from "../ChannelWire.ts"
 import type { ProcessRecords } from "./ProcessRecords.ts"
+import * as SandboxUser from "./SandboxUser.ts"
 import { writer } from "./Writing.ts"
 
 export interface Options {
   /** Where processes start that name no folder. */
   readonly tree: string
   /** Who they are; without it, who the runner is. */
-  readonly user?: { readonly uid: number; readonly gid: number } | undefined
+  readonly user?: SandboxUser.SandboxUser | undefined
   readonly records: ProcessRecords
 }
 
 export interface Processes {
   readonly accept: (channel: Channel, header: Json) => void
-  /** Resolves once none is there. */
+  /** Resolves once none is there. Rejects where some stay in spite of all. */
   readonly endAll: () => Promise<void>
 }
 
@@ -101,16 +102,31 @@ const passOn = (channel: Channel, child: Child) => {
 
 export const make = ({ records, tree, user }: Options): Processes => {
   const there = new Map<number, Promise<unknown>>()
+  const marks = new Set<number>()
+  let marked = 0
 
-  const run = (channel: Channel, child: Child, pid: number) => {
+  /** One that no process has; as many as there are channels are taken at most. */
+  const takeMark = (first: number): number => {
+    while (marks.has(first + marked)) marked = (marked + 1) % SandboxUser.MARKS
+    const mark = first + marked
+    marked = (marked + 1) % SandboxUser.MARKS
+    marks.add(mark)
+    return mark
+  }
+
+  const run = (channel: Channel, child: Child, pid: number, mark: number | undefined) => {
     let ended = false
     const stderr = readStderr(child.stderr)
     const output = passOn(channel, child)
-    const exited = once(child, "exit").then(([code, signal]: ReadonlyArray<unknown>) => {
+    const exited = once(child, "exit").then(async ([code, signal]: ReadonlyArray<unknown>) => {
       ended = true
-      // What it started ends with it, but for what left its group.
+      // What it started ends with it, but for what left its group without a mark.
       killGroup(pid)
       records.remove(pid)
+      if (mark !== undefined) {
+        await SandboxUser.endMarked(mark)
+        marks.delete(mark)
+      }
       there.delete(pid)
       return { code, signal }
     })
@@ -126,8 +142,13 @@ export const make = ({ records, tree, user }: Options): Processes => {
       channel.end()
       child.stderr.destroy()
     })
-    channel.onNote(({ ask, signal }) => {
+    channel.onNote(({ ask, end, signal }) => {
       if (ask === "stderr") channel.note({ stderr: told(stderr) })
+      if (end === true) {
+        if (!ended) killGroup(pid)
+        // What it still wrote is nobody's.
+        child.stdout.destroy()
+      }
       const known = SIGNALS.find((name) => name === signal)
       if (known === undefined || ended) return
       try {
@@ -151,9 +172,15 @@ export const make = ({ records, tree, user }: Options): Processes => {
     }
     try {
       const { args, command, cwd = tree, env } = wanted
-      const child = spawn(command, args, { cwd, env, ...user, detached: true, stdio: ["pipe", "pipe", "pipe"] })
+      const mark = user?.marks === undefined ? undefined : takeMark(user.marks)
+      const [program, ...rest] = user === undefined || mark === undefined
+        ? [command, ...args] as const
+        : SandboxUser.marked(user, mark, [command, ...args])
+      const who = user === undefined || mark !== undefined ? {} : { uid: user.uid, gid: user.gid }
+      const child = spawn(program, rest, { cwd, env, ...who, detached: true, stdio: ["pipe", "pipe", "pipe"] })
       const { pid } = child
       if (pid === undefined) {
+        if (mark !== undefined) marks.delete(mark)
         child.once("error", refuse)
         return
       }
@@ -165,7 +192,7 @@ export const make = ({ records, tree, user }: Options): Processes => {
         killGroup(pid)
         throw error
       }
-      run(channel, child, pid)
+      run(channel, child, pid, mark)
     } catch (error) {
       refuse(error)
     }
@@ -176,6 +203,7 @@ export const make = ({ records, tree, user }: Options): Processes => {
     endAll: async () => {
       for (const pid of there.keys()) killGroup(pid)
       await Promise.all(there.values())
+      if (user?.marks !== undefined) await SandboxUser.endAll(user)
     }
   }
 }

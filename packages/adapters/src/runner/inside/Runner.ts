@@ -3,8 +3,9 @@
  * what may run or be read; the machine that it is in is the box.
  */
 import { once } from "node:events"
-import { mkdirSync } from "node:fs"
+import { rmSync } from "node:fs"
 import { createServer } from "node:https"
+import type { Address } from "../Machines.ts"
 import type { Server } from "node:net"
 import { TLSSocket } from "node:tls"
 import { type WebSocket, WebSocketServer } from "ws"
@@ -14,8 +15,11 @@ import { type Carrier, Peer } from "../Peer.ts"
 import { encode, type Hello, type Message, PROTOCOL, type RefusalCode } from "../Wire.ts"
 import * as Fence from "./Fence.ts"
 import * as Files from "./Files.ts"
+import * as Folders from "./Folders.ts"
+import * as Homes from "./Homes.ts"
 import * as Processes from "./Processes.ts"
 import { ProcessRecords } from "./ProcessRecords.ts"
+import * as SandboxUser from "./SandboxUser.ts"
 import type { Settings } from "./Settings.ts"
 import * as Ways from "./Ways.ts"
 
@@ -36,28 +40,32 @@ interface Held {
 }
 
 export interface Runner {
-  readonly host: string
-  readonly port: number
+  readonly address: Address
   readonly ways: ReadonlyArray<Ways.Way>
   /** Ends all processes, then listens no more. */
   readonly close: () => Promise<void>
 }
 
 /** Of a server that listens on a port. */
-const addressOf = (server: Server) => {
+const portOf = (server: Server) => {
   const address = server.address()
   if (address === null || typeof address === "string") throw new Error("it does not listen on a port")
-  return address
+  return { host: address.address, port: address.port }
 }
 
 /** Resolves once it listens. Rejects where it cannot, or where its state cannot be read. */
 export const start = async (settings: Settings): Promise<Runner> => {
-  const { beatMillis, identity, listen, silenceMillis, state, tree, user, ways } = settings
-  mkdirSync(state, { recursive: true, mode: 0o700 })
+  const { beatMillis, home, identity, listen, silenceMillis, state, tree, user, ways } = settings
+  if (user !== undefined) SandboxUser.check(user)
+  Folders.make(settings)
   const records = new ProcessRecords(state)
   records.endOld()
+  if (user?.marks !== undefined) await SandboxUser.endAll(user)
   let highest = Fence.read(state)
   let held: Held | undefined
+
+  /** What an earlier session still writes is written before. */
+  const homes = Homes.accept(home === undefined ? undefined : { home, owner: user ?? null })
 
   /** One hello, and one end, after the other. */
   let turn: Promise<unknown> = Promise.resolve()
@@ -77,7 +85,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
     const processes = Processes.make({ tree, user, records })
     const peer = new Peer({
       side: "runner",
-      accept: { process: processes.accept, file: Files.accept(tree) },
+      accept: { process: processes.accept, file: Files.accept(tree), home: homes },
       onViolation: () => void inTurn(() => end(session, "violation"))
     })
     const session: Held = { hello, attempt: 0, heardAt: performance.now(), isLeaving: false, peer, processes }
@@ -194,6 +202,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
     else sockets.handleUpgrade(request, socket, head, meet)
   })
   server.on("tlsClientError", () => {})
+  if ("path" in listen) rmSync(listen.path, { force: true })
   server.listen(listen)
   await once(server, "listening")
 
@@ -211,11 +220,9 @@ export const start = async (settings: Settings): Promise<Runner> => {
     })
   }, Math.max(10, Math.min(1000, silenceMillis / 4)))
 
-  const { address, port } = addressOf(server)
   return {
-    host: address,
-    port,
-    ways: ways.map(({ name }, i) => ({ name, port: opened[i] === undefined ? 0 : addressOf(opened[i]).port })),
+    address: "path" in listen ? listen : portOf(server),
+    ways: ways.map(({ name }, i) => ({ name, port: opened[i] === undefined ? 0 : portOf(opened[i]).port })),
     close: async () => {
       clearInterval(beats)
       clearInterval(looks)

@@ -4,7 +4,7 @@
  *     node RunnerProgram.ts SETTINGS
  *
  * SETTINGS is a file of JSON (`Settings`) with the mode 0600, or `/dev/fd/N`. Says on standard output where it listens, in one line of
- * JSON: `{"host":"10.0.0.2","port":40123,"ways":[]}`. Ends all processes and itself at SIGTERM or SIGINT, with 0; where it cannot
+ * JSON: `{"host":"10.0.0.2","port":40123,"ways":[]}`, or with `"path"` where it listens on a socket. Ends all processes and itself at SIGTERM or SIGINT, with 0; where it cannot
  * begin, with 1 and a line on standard error.
  */
 import * as Runner from "./Runner.ts"
@@ -20,11 +20,11 @@ process.stdout.on("error", () => {})
 
 try {
   const runner = await Runner.start(Settings.read(process.argv[2] ?? ""))
-  const { host, port, ways } = runner
+  const { address, ways } = runner
   const leave = () => void runner.close().then(() => process.exit(0), fail)
   process.once("SIGTERM", leave)
   process.once("SIGINT", leave)
-  process.stdout.write(`${JSON.stringify({ host, port, ways })}\n`)
+  process.stdout.write(`${JSON.stringify({ ...address, ways })}\n`)
 } catch (error) {
   fail(error)
 }

@@ -2,19 +2,25 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import type { Identity } from "../Identity.ts"
+import type { Address } from "../Machines.ts"
 import { isCount } from "../Wire.ts"
+import { MARKS, type SandboxUser } from "./SandboxUser.ts"
 import type { Way } from "./Ways.ts"
 
 export interface Settings {
-  /** Port 0 takes any free one. */
-  readonly listen: { readonly host: string; readonly port: number }
+  /** Port 0 takes any free one. What is at the path of a socket is removed. */
+  readonly listen: Address
   /** An absolute path: where processes start, and below which files are read. */
   readonly tree: string
+  /** An absolute path: the sandbox's home, in a folder that no process of the box may write to. Without it there is none. */
+  readonly home?: string | undefined
+  /** Absolute paths of folders that the user has as well. */
+  readonly folders?: ReadonlyArray<string> | undefined
   /** An absolute path: a folder of the runner's own, that it keeps over restarts and that no process of the box may write to. */
   readonly state: string
   readonly identity: Identity
   /** Who processes are. Without it they are who the runner is, and can read what it can: its key too. */
-  readonly user?: { readonly uid: number; readonly gid: number } | undefined
+  readonly user?: SandboxUser | undefined
   readonly ways: ReadonlyArray<Way>
   /** After so long without a word of the worker its processes end. 30 seconds, as long as a lease. */
   readonly silenceMillis: number
@@ -50,6 +56,12 @@ const pathOf = (fields: Fields, name: string): string => {
   return path
 }
 
+const pathsOf = (value: unknown): ReadonlyArray<string> => {
+  const isPath = (path: unknown): path is string => typeof path === "string" && isAbsolute(path)
+  if (!Array.isArray(value) || value.length > 16 || !value.every(isPath)) throw new Error("folders is no list of at most 16 absolute paths")
+  return value
+}
+
 const PORTS = 65_535
 const IDS = 2 ** 32 - 2
 const DAY_MILLIS = 86_400_000
@@ -61,6 +73,15 @@ const decodeWay = (value: unknown): Way => {
   return { name, port: countOf(fields, "port", PORTS) }
 }
 
+const listenOf = (fields: Fields): Address =>
+  fields["path"] === undefined ? { host: textOf(fields, "host"), port: countOf(fields, "port", PORTS) } : { path: pathOf(fields, "path") }
+
+const userOf = (fields: Fields): SandboxUser => ({
+  uid: countOf(fields, "uid", IDS),
+  gid: countOf(fields, "gid", IDS),
+  marks: fields["marks"] === undefined ? undefined : countOf(fields, "marks", IDS - MARKS)
+})
+
 /** Throws with what is wrong, which never quotes the key. */
 export const decode = (value: unknown): Settings => {
   const fields = fieldsOf(value, "the settings")
@@ -70,15 +91,17 @@ export const decode = (value: unknown): Settings => {
   const ways = fields["ways"] ?? []
   if (!Array.isArray(ways) || ways.length > 16) throw new Error("ways is no list of at most 16")
   return {
-    listen: { host: textOf(listen, "host"), port: countOf(listen, "port", PORTS) },
+    listen: listenOf(listen),
     tree: pathOf(fields, "tree"),
+    home: fields["home"] === undefined ? undefined : pathOf(fields, "home"),
+    folders: pathsOf(fields["folders"] ?? []),
     state: pathOf(fields, "state"),
     identity: {
       privateKey: textOf(identity, "privateKey"),
       certificate: textOf(identity, "certificate"),
       peer: textOf(identity, "peer")
     },
-    user: user && { uid: countOf(user, "uid", IDS), gid: countOf(user, "gid", IDS) },
+    user: user && userOf(user),
     ways: ways.map(decodeWay),
     silenceMillis: countOf(fields, "silenceMillis", DAY_MILLIS, DEFAULT_SILENCE_MILLIS),
     beatMillis: countOf(fields, "beatMillis", DAY_MILLIS, DEFAULT_BEAT_MILLIS)

@@ -2,6 +2,7 @@
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
@@ -26,6 +27,8 @@ export const agentsFolder = Installed.folderIn(path.resolve(process.env.SLIPWAY_
 export class Premises extends Context.Service<Premises, {
   /** Folder of this machine with all that the host keeps of a sandbox, its home with it. */
   folderOf(sandboxId: SandboxId): string
+  /** Folder of this machine with the trees of a sandbox. */
+  workspaceOf(sandboxId: SandboxId): string
   /** Address at which a box finds the server that is at `url` on this machine, until the scope closes. */
   reach(sandboxId: SandboxId, url: string): Effect.Effect<string, never, Scope.Scope>
 }>()("@slipway/adapters/test/Premises") {}
@@ -35,9 +38,10 @@ const agents = AgentRuntimeProfiles.layer({ agentsFolder })
 const none = Layer.unwrap(Effect.map(temporaryFolder, (directory) =>
   Layer.mergeAll(
     agents,
-    SandboxHostNone.layer({ directory }),
+    SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) }),
     Layer.succeed(Premises, {
       folderOf: (sandboxId) => path.join(directory, sandboxId),
+      workspaceOf: workspacesIn(directory),
       reach: (_, url) => Effect.succeed(url)
     })
   )))
@@ -47,11 +51,12 @@ const offlineAgent = fileURLToPath(new URL("../../../src/agents/offline", import
 const bubblewrap = Layer.unwrap(Effect.map(openFolder, (directory) =>
   Layer.mergeAll(
     agents,
-    SandboxHostBubblewrap.layer({ directory, readOnly: [offlineAgent, agentsFolder] }),
+    SandboxHostBubblewrap.layer({ directory, workspaceOf: workspacesIn(directory), readOnly: [offlineAgent, agentsFolder] }),
     Layer.effect(
       Premises,
       Effect.map(Egress.Egress, ({ route }) => ({
         folderOf: (sandboxId: SandboxId) => path.join(directory, sandboxId),
+        workspaceOf: workspacesIn(directory),
         reach: (sandboxId: SandboxId, url: string) => Effect.as(route(sandboxId, new URL(url)), Egress.BASE_URL)
       }))
     )
@@ -93,13 +98,13 @@ export const sandbox = (profile: string, named?: SandboxId) =>
     const sandboxId = named ?? freshId()
     const host = yield* SandboxHost
     const premises = yield* Premises
-    const workspace = yield* temporaryFolder
+    const workspace = premises.workspaceOf(sandboxId)
     for (const { folder } of repositories) {
       const repository = path.join(workspace, folder)
-      yield* Effect.promise(() => mkdir(repository))
+      yield* Effect.promise(() => mkdir(repository, { recursive: true }))
       execFileSync("git", ["init", "--quiet", repository])
     }
-    const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId, workspace }), ({ sandboxId }) =>
+    const provisioned = yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), ({ sandboxId }) =>
       Effect.orDie(host.stop(sandboxId)))
     const started: Array<number> = []
     const box: Box = {

@@ -1,0 +1,101 @@
+/** Machines with runners for tests, as the worked example makes them on this machine. */
+import * as Egress from "@slipway/adapters/egress/Egress"
+import type * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Context, Effect, Layer } from "effect"
+import { mkdir, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { filterFor } from "../../../src/hosts/bubblewrap/SeccompFilter.ts"
+import * as SandboxHostRunner from "../../../src/hosts/runner/SandboxHostRunner.ts"
+import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
+import { Machines } from "../../../src/runner/Machines.ts"
+import * as Cable from "../../runner/Cable.ts"
+import * as Bubblewrap from "../bubblewrap.fixture.ts"
+import * as Docker from "../docker.fixture.ts"
+import * as Gvisor from "../gvisor.fixture.ts"
+import * as Machine from "../Machine.ts"
+
+const root = fileURLToPath(new URL("../../../../..", import.meta.url))
+const example = join(root, "deploy/machines/local.mjs")
+const runner = join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts")
+
+export const INSTALLATION = "test"
+
+/** A program as an operator has one: a script that says of what the example makes machines. */
+export const program = Effect.fnUntraced(function*(folder: string, kind: "bubblewrap" | "gvisor" | "docker", more: Readonly<Record<string, string>> = {}) {
+  const seccomp = join(folder, "filter.bpf")
+  const variables = {
+    MACHINES_KIND: kind,
+    MACHINES_FOLDER: join(folder, "m"),
+    MACHINES_RUNNER: runner,
+    MACHINES_SEES: [...new Set([root, dirname(process.execPath)])].join(":"),
+    MACHINES_SECCOMP: seccomp,
+    ...more
+  }
+  const file = join(folder, "machines")
+  yield* Effect.promise(async () => {
+    await mkdir(join(folder, "m"), { recursive: true, mode: 0o700 })
+    await writeFile(seccomp, filterFor(process.arch) ?? "")
+    const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'`)
+    await writeFile(file, `#!/bin/sh\n${lines.join("\n")}\nexec '${process.execPath}' '${example}' "$@"\n`, { mode: 0o755 })
+  })
+  return file
+})
+
+/** Where a machine of the example has its trees, on this machine. */
+export const workspaceIn = (folder: string, sandboxId: string) => join(folder, "m", INSTALLATION, sandboxId, "workspace")
+
+export const hostIn = (folder: string, options: Partial<SandboxHostRunner.Options> = {}) =>
+  SandboxHostRunner.layer({ directory: join(folder, "known"), ...options })
+
+export type Kind = "bubblewrap" | "gvisor" | "docker"
+
+const absences: Readonly<Record<Kind, () => string | undefined>> = {
+  bubblewrap: () => Bubblewrap.absent ?? (Bubblewrap.isRoot ? undefined : "machines of bubblewrap take root"),
+  gvisor: () => Gvisor.absent,
+  docker: () => Docker.absent
+}
+
+/** Why there are no such machines here; `undefined`: there are. */
+export const absent = (kind: Kind): string | undefined => absences[kind]()
+
+/** Where the example keeps machines. */
+class Folder extends Context.Service<Folder, string>()("test/MachinesFolder") {}
+
+export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
+  hasTreesInBox: true,
+  workspace: (sandboxId) => Folder.useSync((folder) => workspaceIn(folder, sandboxId)),
+  running: kind === "gvisor" ? Gvisor.running : Machine.running
+})
+
+/** `change` of the machines' addresses, say. */
+export const layerIn = (
+  folder: string,
+  kind: Kind,
+  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines,
+  more: Readonly<Record<string, string>> = {}
+) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const machines = MachinesProgram.make({ program: yield* program(folder, kind, more), installation: INSTALLATION })
+    // What a rule that broke has left.
+    yield* Effect.addFinalizer(() =>
+      Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
+    )
+    return hostIn(folder).pipe(
+      Layer.provideMerge(Layer.succeed(Machines, change(machines))),
+      Layer.provideMerge(Egress.layer({ allow: new Set() })),
+      Layer.provideMerge(Layer.succeed(Folder, folder))
+    )
+  }))
+
+export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Machines["Service"]) =>
+  Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, change)))
+
+/** Machines in another network namespace, which are dialled over a cable. */
+export const overCable = Layer.unwrap(Effect.gen(function*() {
+  const folder = yield* Machine.temporaryFolder
+  // As many as a rule has at once, and those that the rule before has not let go of yet.
+  const cables = yield* Effect.forEach([1, 2, 3, 4, 5, 6], Cable.cableOf)
+  const networks = cables.map(({ address, name }) => `${name}:${address}`).join(",")
+  return layerIn(folder, "bubblewrap", undefined, { MACHINES_NETWORKS: networks })
+}))
