@@ -98,7 +98,8 @@ const foldersOf = (machine, { settings }) => ({
 /** What it has of this machine's system: links into /usr, or folders of their own, and what is public in /etc. */
 const SYSTEM = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].filter((path) => existsSync(path))
 const isLink = (path) => lstatSync(path).isSymbolicLink()
-const ETC = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "protocols", "services", "ssl/certs"]
+const ETC = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "protocols", "services",
+  "ssl/certs"]
   .map((name) => `/etc/${name}`)
   .filter((path) => existsSync(path))
 

@@ -177,7 +177,8 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
         const why = finalizers === "" ? "" : `: its finalizers are ${finalizers}`
         return yield* new HostError({
           operation,
-          detail: `Kubernetes keeps the machine ${name}, which was to end${why}. See: kubectl --namespace ${namespace} describe pod ${name}`,
+          detail:
+            `Kubernetes keeps the machine ${name}, which was to end${why}. See: kubectl --namespace ${namespace} describe pod ${name}`,
           retryable: true
         })
       }

@@ -3,16 +3,12 @@
  * and processes of the sandbox as another user, who has no capability. It reaches nothing, and sees no file of the node.
  */
 import type { Limits } from "../hosts/box/Limits.ts"
-import type { Settings as RunnerSettings } from "../runner/inside/Settings.ts"
-import { type Order, PLACES } from "../runner/Machines.ts"
+import { type Order, PLACES, settingsOf } from "../runner/Machines.ts"
 import * as Labels from "./Labels.ts"
 import { type Kind, PODS, SANDBOXES } from "./Objects.ts"
 
 /** Of the runner, in every pod: the network policy names it. */
 export const PORT = 4003
-
-/** Whose processes those of a sandbox are. In the service's image nobody else has the number. */
-export const USER = { uid: 10_002, gid: 10_002 }
 
 /** Where the service's own image has it. */
 export const RUNNER = "/opt/slipway/node_modules/slipway/dist/runner/RunnerProgram.js"
@@ -32,7 +28,7 @@ export interface Template {
   readonly namespace: string
   /** Of the installation: who shares a database has the same. */
   readonly installation: string
-  /** Of the worker. */
+  /** Of the worker's data folder, and no other's. */
   readonly machine: string
   /** With Node, git and the runner. */
   readonly image: string
@@ -61,26 +57,20 @@ export interface Owner {
 }
 
 /**
- * What a container is left with. The runner starts processes as another user (SETUID, SETGID), ends them (KILL), reads their files
- * (DAC_OVERRIDE, which the baseline of pods allows where DAC_READ_SEARCH it does not), and gives them their folders (CHOWN). What it
+ * What a container is left with, all of it within the level baseline of Pod Security. The runner starts processes as another user
+ * (SETUID, SETGID), ends them (KILL), reads and writes that user's files (DAC_OVERRIDE) and gives them to it (CHOWN, FOWNER). What it
  * starts has none of them, and nothing to get them by.
  */
-const CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"]
+const CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 
 /**
- * Folders of a pod belong to root, and everybody may write to them. Arguments: the runner's state, the folder for temporary files, the
- * user, its folders, `--`, limits, `--`, the command. A container that starts again finds folders that are no longer root's.
+ * Everybody may write to the folders that a pod begins with. Arguments: the runner's state, the folder for temporary files, limits, `--`,
+ * the command.
  */
 const SCRIPT = `set -e
 chmod 0700 "$1"
 chmod 1777 "$2"
-user=$3
-shift 3
-while [ "$1" != -- ]; do
-  if [ -O "$1" ]; then chmod 0755 "$1"; chown "$user" "$1"; fi
-  shift
-done
-shift
+shift 2
 while [ "$1" != -- ]; do
   prlimit --pid $$ "$1" || echo "runner: the limit $1 is not in force" >&2
   shift
@@ -132,11 +122,6 @@ const specOf = (template: Template, secretName: string) => {
         CONTAINER,
         PLACES.state,
         "/tmp",
-        `${USER.uid}:${USER.gid}`,
-        PLACES.workspace,
-        PLACES.home,
-        PLACES.repositories,
-        "--",
         ...limitsOf(template),
         "--",
         "node",
@@ -199,21 +184,11 @@ export const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "f
   [Labels.FENCE]: String(order.fence)
 })
 
-const settingsOf = ({ identity, ways }: Order): string => {
-  const settings: Omit<RunnerSettings, "silenceMillis" | "beatMillis"> = {
-    listen: { host: "0.0.0.0", port: PORT },
-    tree: PLACES.workspace,
-    state: PLACES.state,
-    identity,
-    user: USER,
-    ways
-  }
-  return JSON.stringify(settings)
-}
+const settingsText = (order: Order): string => JSON.stringify({ ...settingsOf(order), listen: { host: "0.0.0.0", port: PORT } })
 
 /** Of what is in it: a pod must not find what an earlier one was told, which stays until Kubernetes comes to deleting it. */
 export const secretNameOf = ({ installation }: Pick<Template, "installation">, order: Order): string =>
-  `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsOf(order)).slice(0, 16)}`
+  `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsText(order)).slice(0, 16)}`
 
 /** What is asked for: the pod itself, or a `Sandbox` whose controller makes the pod. */
 export const holder = (kind: Kind, template: Template, order: Order, owner: Owner | null) => {
@@ -245,5 +220,5 @@ export const secret = (template: Template, order: Order, owner: Owner) => ({
     labels: labelsOf(template, order),
     ownerReferences: [owner]
   },
-  stringData: { [SETTINGS_FILE]: settingsOf(order) }
+  stringData: { [SETTINGS_FILE]: settingsText(order) }
 })

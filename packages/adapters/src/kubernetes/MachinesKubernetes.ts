@@ -35,24 +35,27 @@ export interface Loss {
   readonly ofSandbox: boolean
 }
 
-/** Who works for a sandbox by now: the lease that was given last. */
-export interface Current {
-  readonly machine: string
-  readonly fence: number
-}
+/**
+ * Why a sandbox no longer needs a machine that another worker made: it is `over`, or it came here, under a lease with this fence. Where
+ * nothing is said, somebody else may have it.
+ */
+export type Standing = "over" | number
 
 export interface MachinesKubernetes {
   readonly machines: Machines["Service"]
   /** Once for each, from now on, and early: the runner is silent soon, if it is not already. None is a promise that nothing was lost. */
   readonly losses: Stream.Stream<Loss>
   /**
-   * Ends machines that workers of other machines made for sandboxes which another machine works for since, under a higher fence: of
-   * workers that never came back. `current` tells of those that it knows; others stay. Answers whose were ended.
+   * Ends machines that other workers made and none needs any more: of workers that never came back. `standing` is asked about those of
+   * ten minutes and more. Answers whose were ended.
    */
   readonly removeAbandoned: <E>(
-    current: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyMap<SandboxId, Current>, E>
+    standing: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyMap<SandboxId, Standing>, E>
   ) => Effect.Effect<ReadonlyArray<SandboxId>, E | HostError>
 }
+
+/** A younger one may be of a sandbox that nobody knows yet, or of none: a worker that starts looks at a machine of its own. */
+const YOUNG_MILLIS = 600_000
 
 /** How often an order begins anew because what it found went away under it. */
 const MOST_TRIES = 8
@@ -199,6 +202,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
 
   const machines = Machines.of({
     isolation: "kubernetes",
+    programs: Effect.succeed(options.image),
     ensure: Effect.fn("Machines.ensure")(function*(order) {
       const name = nameOf(order.sandboxId)
       for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -246,21 +250,23 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     }).pipe(Effect.withSpan("Machines.list"))
   })
 
-  const removeAbandoned: MachinesKubernetes["removeAbandoned"] = Effect.fn("MachinesKubernetes.removeAbandoned")(function*(current) {
+  const removeAbandoned: MachinesKubernetes["removeAbandoned"] = Effect.fn("MachinesKubernetes.removeAbandoned")(function*(standing) {
+    const young = (yield* Clock.currentTimeMillis) - YOUNG_MILLIS
+    const isYoung = ({ metadata: { creationTimestamp = "" } }: Held) => !(Date.parse(creationTimestamp) < young)
     const candidates: Array<Holders.Holder & { readonly marks: Labels.Marks }> = []
     for (const kind of yield* holders.kinds("list")) {
       const selector = `${ours},${Labels.MACHINE}!=${machine}`
       const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
       for (const held of items) {
         const marks = Labels.marksOf(held)
-        if (marks !== null && !(kind === PODS && Holders.isControlled(held))) candidates.push({ kind, held, marks })
+        if (marks !== null && !isYoung(held) && !(kind === PODS && Holders.isControlled(held))) candidates.push({ kind, held, marks })
       }
     }
-    const now = yield* current([...new Set(candidates.map(({ marks }) => marks.sandboxId))])
+    const now = yield* standing([...new Set(candidates.map(({ marks }) => marks.sandboxId))])
     const removed: Array<SandboxId> = []
     for (const { held, kind, marks } of candidates) {
-      const lease = now.get(marks.sandboxId)
-      if (lease === undefined || lease.machine === marks.machine || lease.fence <= marks.fence) continue
+      const here = now.get(marks.sandboxId)
+      if (here === undefined || here !== "over" && here <= marks.fence) continue
       yield* holders.dismiss("stop", { kind, held })
       removed.push(marks.sandboxId)
     }

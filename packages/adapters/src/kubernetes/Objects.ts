@@ -18,6 +18,7 @@ const Metadata = Schema.Struct({
   labels: Schema.optionalKey(Texts),
   annotations: Schema.optionalKey(Texts),
   ownerReferences: Schema.optionalKey(Schema.Array(OwnerReference)),
+  creationTimestamp: Schema.optionalKey(Schema.String),
   finalizers: Schema.optionalKey(Schema.Array(Schema.String)),
   /** Set: it is being deleted. */
   deletionTimestamp: Schema.optionalKey(Schema.String)

@@ -5,7 +5,19 @@ import type { Cluster } from "./Cluster.ts"
 import type { Mode } from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
 import * as MachinePod from "./MachinePod.ts"
-import { CONFIG_MAPS, EVENTS, type Kind, listPath, NETWORK_POLICIES, Page, pathOf, PODS, SANDBOXES, SECRETS, versionPath } from "./Objects.ts"
+import {
+  CONFIG_MAPS,
+  EVENTS,
+  type Kind,
+  listPath,
+  NETWORK_POLICIES,
+  Page,
+  pathOf,
+  PODS,
+  SANDBOXES,
+  SECRETS,
+  versionPath
+} from "./Objects.ts"
 
 export interface Finding {
   readonly what: string
@@ -175,7 +187,10 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
             : `The cluster has no runtime class that looks as if it gave each its own (${offered.join(", ") || "it has none"}).`)
       }
       : Option.isSome(classes) && !offered.includes(runtimeClass)
-      ? { state: "missing" as const, detail: `There is no runtime class ${runtimeClass}. Those there are: ${offered.join(", ") || "none"}.` }
+      ? {
+        state: "missing" as const,
+        detail: `There is no runtime class ${runtimeClass}. Those there are: ${offered.join(", ") || "none"}.`
+      }
       : { state: "ok" as const, detail: `runtime class ${runtimeClass}${userNamespaces ? ", in a user namespace" : ""}` })
   }
 
@@ -187,7 +202,8 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
     Effect.orElseSucceed((): Finding => ({
       what: "Kubernetes: network",
       state: "note",
-      detail: `The network policies of ${namespace} cannot be read. Sandboxes must reach nothing: kubectl --namespace ${namespace} get networkpolicies`
+      detail:
+        `The network policies of ${namespace} cannot be read. Sandboxes must reach nothing: kubectl --namespace ${namespace} get networkpolicies`
     }))
   )
 

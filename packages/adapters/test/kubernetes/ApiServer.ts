@@ -16,6 +16,7 @@ export interface Metadata {
   labels?: Record<string, string>
   annotations?: Record<string, string>
   ownerReferences?: Array<{ apiVersion: string; kind: string; name: string; uid: string; controller?: boolean }>
+  creationTimestamp?: string
   finalizers?: Array<string>
   deletionTimestamp?: string
   deletionGracePeriodSeconds?: number
@@ -169,6 +170,8 @@ export class ApiServer {
   readonly runtimeClasses: Array<string> = []
   /** Whether the CRD of agent-sandbox is there. */
   hasSandboxes = false
+  /** How old objects are when they are made, milliseconds. */
+  age = 0
   /** Of pods in the namespace; one more is refused. */
   quota = Number.POSITIVE_INFINITY
   /** Of objects in a page, whatever is asked for. */
@@ -260,7 +263,13 @@ export class ApiServer {
   put(plural: string, object: Omit<Stored, "metadata"> & { metadata: Partial<Metadata> & { name: string } }): Stored {
     const stored: Stored = structuredClone({
       ...object,
-      metadata: { namespace: "sandboxes", uid: randomUUID(), resourceVersion: "0", ...object.metadata }
+      metadata: {
+        namespace: "sandboxes",
+        uid: randomUUID(),
+        resourceVersion: "0",
+        creationTimestamp: new Date(Date.now() - this.age).toISOString(),
+        ...object.metadata
+      }
     }) as Stored
     this.#store(plural, this.#objects.has(`${plural}/${stored.metadata.name}`) ? "MODIFIED" : "ADDED", stored)
     return stored
@@ -408,8 +417,14 @@ export class ApiServer {
     if (verb === "patch") {
       const patched = merge(object, body) as Stored
       const { status: _status, ...sent } = patched
-      const { deletionGracePeriodSeconds: _grace, deletionTimestamp: _deleted, resourceVersion: _version, uid: _uid, ...metadata } =
-        sent.metadata
+      const {
+        deletionGracePeriodSeconds: _grace,
+        deletionTimestamp: _deleted,
+        creationTimestamp: _created,
+        resourceVersion: _version,
+        uid: _uid,
+        ...metadata
+      } = sent.metadata
       const wrong = complaints({ ...sent, metadata })
       if (wrong.length > 0) throw new Refused(422, "Invalid", wrong.join("; "))
       check(patched, this.runtimeClasses)

@@ -110,7 +110,7 @@ export const orderOf = (letter: string, fence = 1): Ordered => {
 /** What a shell says in the machine, under the order's fence. */
 export const say = (address: Address, { fence, worker }: Ordered, script: string) =>
   Effect.scoped(Effect.gen(function*() {
-    const connection = yield* RunnerClient.connect({ ...address, identity: worker, fence })
+    const connection = yield* RunnerClient.connect({ address, identity: worker, fence })
     const process = yield* connection.spawn(shell(script))
     yield* process.endInput
     const text = yield* textOf(process.stdout)

@@ -202,12 +202,18 @@ export class Kubelet {
   /** Settings as they are here, where a container has no file system of its own. */
   #here({ ip, places }: Running, text: string): string {
     const settings = JSON.parse(text)
-    const place = (of: string) => places.find(([mountPath]) => mountPath === of)?.[1] ?? of
+    const here = (inContainer: string) => {
+      const found = places.find(([mountPath]) => inContainer === mountPath || inContainer.startsWith(`${mountPath}/`))
+      if (found === undefined) throw new Error(`nothing is mounted at ${inContainer}`)
+      return found[1] + inContainer.slice(found[0].length)
+    }
     return JSON.stringify({
       ...settings,
       listen: { ...settings.listen, host: ip },
-      tree: place(settings.tree),
-      state: place(settings.state),
+      tree: here(settings.tree),
+      home: here(settings.home),
+      folders: settings.folders.map(here),
+      state: here(settings.state),
       user: isRoot ? settings.user : undefined
     })
   }
@@ -215,11 +221,9 @@ export class Kubelet {
   #run(pod: Stored, running: Running, tell: (status: unknown) => unknown) {
     const { ip, places } = running
     const [container] = pod.spec.containers
-    const own = `${process.getuid?.()}:${process.getgid?.()}`
     const here = (argument: string) => {
       const place = places.find(([mountPath]) => argument === mountPath || argument.startsWith(`${mountPath}/`))
-      if (place !== undefined) return place[1] + argument.slice(place[0].length)
-      return !isRoot && /^\d+:\d+$/u.test(argument) ? own : argument
+      return place === undefined ? argument : place[1] + argument.slice(place[0].length)
     }
     const { allowPrivilegeEscalation, capabilities } = container.securityContext
     const kept = capabilities.add.map((name: string) => `+${name.toLowerCase()}`).join(",")

@@ -1,6 +1,13 @@
 /** What went wrong between a worker and a runner, in words of the port. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import { HomeRefused, ProcessRefused, type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "../../runner/client/RunnerErrors.ts"
+import {
+  HomeRefused,
+  ProcessRefused,
+  type RunnerError,
+  RunnerRefused,
+  RunnerUnreachable,
+  RunnerViolation
+} from "../../runner/client/RunnerErrors.ts"
 
 export type Operation = HostError["operation"]
 

@@ -18,8 +18,8 @@ import { Context, Effect, Exit, Layer, Option, Scope, Stream } from "effect"
 import { dirname } from "node:path"
 import * as Egress from "../../egress/Egress.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
-import { HomeRefused } from "../../runner/client/RunnerErrors.ts"
 import type * as RemoteProcess from "../../runner/client/RemoteProcess.ts"
+import { HomeRefused } from "../../runner/client/RunnerErrors.ts"
 import { homeOf, Machines, PLACES } from "../../runner/Machines.ts"
 import { Runners } from "../../runner/Runners.ts"
 import { attempt } from "../HostAttempt.ts"
@@ -90,7 +90,11 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
   const ensure = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, fence: number) {
     const before = (yield* read(operation, sandboxId)) ?? KnownMachines.fresh(fence)
     if (fence < before.fence) {
-      return yield* new HostError({ operation, detail: `The sandbox's machine has seen a newer lease (${before.fence}).`, retryable: false })
+      return yield* new HostError({
+        operation,
+        detail: `The sandbox's machine has seen a newer lease (${before.fence}).`,
+        retryable: false
+      })
     }
     const save = (machine: KnownMachines.Machine) =>
       attempt(operation, `${directory} cannot be written to.`, async () => known.set(sandboxId, machine))
@@ -238,7 +242,8 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
   })
   const runners = Runners.of({
     connection: (sandboxId) => connections.borrow("visit", sandboxId),
-    has: (sandboxId) => Effect.map(Effect.result(read("visit", sandboxId)), (found) => found._tag === "Success" && found.success !== undefined)
+    has: (sandboxId) =>
+      Effect.map(Effect.result(read("visit", sandboxId)), (found) => found._tag === "Success" && found.success !== undefined)
   })
   return { host, runners }
 })

@@ -72,8 +72,10 @@ export const write = (link: ChannelEffects.Link) =>
           return new HomeRefused({ reason: "damaged", detail: error.message })
         }
       })
-    yield* Stream.runForEach(content, (bytes) =>
-      Effect.andThen(watched(() => seen.take(bytes)), ChannelEffects.write(link, channel, bytes, refusedBy)))
+    yield* Stream.runForEach(
+      content,
+      (bytes) => Effect.andThen(watched(() => seen.take(bytes)), ChannelEffects.write(link, channel, bytes, refusedBy))
+    )
     yield* watched(() => void seen.finish())
     channel.end()
     yield* written

@@ -51,20 +51,19 @@ interface Failed {
 }
 
 /** Its last words, without what may be a key. */
-const lastOf = (stderr: StderrTail): string =>
-  (stderr.text.trim().split("\n").at(-1) ?? "").slice(-300).replaceAll(/[\w+/=]{40,}/gu, "…")
+const lastOf = (stderr: StderrTail): string => (stderr.text.trim().split("\n").at(-1) ?? "").slice(-300).replaceAll(/[\w+/=]{40,}/gu, "…")
 
 export const make = ({ installation, program, within = {} }: Options) => {
   const call = Effect.fnUntraced(function*(name: Call, input: object) {
     const operation = operations[name]
-    const failed = (detail: string, retryable = true) =>
-      new HostError({ operation, detail: `${program} ${name} ${detail}`, retryable })
+    const failed = (detail: string, retryable = true) => new HostError({ operation, detail: `${program} ${name} ${detail}`, retryable })
     const spawn = yield* Spawn
     const env = Object.fromEntries(ENVIRONMENT.flatMap((key) => process.env[key] === undefined ? [] : [[key, process.env[key]]]))
     const child = yield* Effect.acquireRelease(
       Effect.tryPromise({
         try: () => spawn(program, [name], { cwd: "/", env }),
-        catch: (error) => failed(`could not be started (${String(codeOf(error))}).`, codeOf(error) === "EAGAIN" || codeOf(error) === "ENOMEM")
+        catch: (error) =>
+          failed(`could not be started (${String(codeOf(error))}).`, codeOf(error) === "EAGAIN" || codeOf(error) === "ENOMEM")
       }),
       (child: Child) =>
         Effect.sync(() => {
@@ -105,7 +104,11 @@ export const make = ({ installation, program, within = {} }: Options) => {
   }, Effect.scoped)
 
   const odd = (name: "ensure" | "list") => () =>
-    new HostError({ operation: operations[name], detail: `${program} ${name} answered what docs/runner.md does not say.`, retryable: false })
+    new HostError({
+      operation: operations[name],
+      detail: `${program} ${name} answered what docs/runner.md does not say.`,
+      retryable: false
+    })
 
   return Machines.of({
     isolation: "runner",
@@ -118,8 +121,10 @@ export const make = ({ installation, program, within = {} }: Options) => {
       return address
     }),
     remove: Effect.fn("Machines.remove")((sandboxId) => Effect.asVoid(call("remove", { installation, sandbox: sandboxId }))),
-    list: Effect.mapError(Effect.flatMap(call("list", { installation }), decodeList), (error) =>
-      error instanceof HostError ? error : odd("list")()).pipe(Effect.withSpan("Machines.list"))
+    list: Effect.mapError(
+      Effect.flatMap(call("list", { installation }), decodeList),
+      (error) => error instanceof HostError ? error : odd("list")()
+    ).pipe(Effect.withSpan("Machines.list"))
   })
 }
 

@@ -43,7 +43,8 @@ const use = Effect.fnUntraced(function*(sandboxId: ReturnType<typeof freshId>, r
   assert.deepStrictEqual(Buffer.concat(yield* Stream.runCollect(home)), Buffer.concat(read))
 }, Effect.scoped)
 
-const files = (folder: string, sandboxId: string, round: number) => readFileSync(join(workspaceIn(folder, sandboxId), `kept-${round}`), "utf8")
+const files = (folder: string, sandboxId: string, round: number) =>
+  readFileSync(join(workspaceIn(folder, sandboxId), `kept-${round}`), "utf8")
 
 describe("a sandbox in a machine whose link breaks", () => {
   for (const direction of ["to the runner", "to the worker"] satisfies ReadonlyArray<Direction>) {

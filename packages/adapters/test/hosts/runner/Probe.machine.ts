@@ -1,7 +1,7 @@
 /** What the service learns of machines before it runs an agent in one. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer } from "effect"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -17,7 +17,8 @@ const look = Effect.fnUntraced(function*(kind: Kind, change = "", more: Readonly
   const folder = yield* temporaryFolder
   const honest = yield* program(folder, kind, more)
   const file = join(folder, "changed")
-  const script = `const order = JSON.parse(require("fs").readFileSync(0, "utf8")); if (order.settings) { ${change} } console.log(JSON.stringify(order))`
+  const script =
+    `const order = JSON.parse(require("fs").readFileSync(0, "utf8")); if (order.settings) { ${change} } console.log(JSON.stringify(order))`
   yield* Effect.promise(() => writeFile(file, `#!/bin/sh\n'${process.execPath}' -e '${script}' | '${honest}' "$@"\n`, { mode: 0o755 }))
   const machines = MachinesProgram.layer({ program: file, installation: INSTALLATION })
   return yield* SandboxHost.use((host) => Probe.run({ host, hidden: [join(folder, "known")] })).pipe(
@@ -33,19 +34,22 @@ const missing = (kind: Kind) => {
 describe("a machine that is looked at", () => {
   for (const kind of ["bubblewrap", "gvisor", "docker"] satisfies ReadonlyArray<Kind>) {
     const { because, skip } = missing(kind)
-    it.live.skipIf(skip)(`of ${kind} keeps its sandbox from its runner, from the worker and from all networks${because}`, () =>
-      Effect.gen(function*() {
-        const states = Object.fromEntries((yield* look(kind)).map(({ name, state }) => [name, state]))
-        assert.deepStrictEqual(states, {
-          "own user": "in force",
-          files: "in force",
-          kernel: kind === "gvisor" ? "in force" : "off",
-          "system calls": "in force",
-          network: "in force",
-          ends: "in force",
-          limits: "off"
+    it.live.skipIf(skip)(
+      `of ${kind} keeps its sandbox from its runner, from the worker and from all networks${because}`,
+      () =>
+        Effect.gen(function*() {
+          const states = Object.fromEntries((yield* look(kind)).map(({ name, state }) => [name, state]))
+          assert.deepStrictEqual(states, {
+            "own user": "in force",
+            files: "in force",
+            kernel: kind === "gvisor" ? "in force" : "off",
+            "system calls": "in force",
+            network: "in force",
+            ends: "in force",
+            limits: "off"
+          })
         })
-      }))
+    )
   }
 
   const { because, skip } = missing("bubblewrap")
@@ -62,10 +66,13 @@ describe("a machine that is looked at", () => {
       assert.include((yield* Effect.flip(look("bubblewrap", change))).message, "the runner's own")
     }))
 
-  it.live.skipIf(skip || noNamespaces !== undefined)(`is refused that reaches the worker's network${because}`, () =>
-    Effect.gen(function*() {
-      const { address, name, near } = yield* Cable.cableOf(9)
-      const error = yield* Effect.flip(look("bubblewrap", "", { MACHINES_NETWORKS: `${name}:${address}` }))
-      assert.include(error.message, `reaches the worker's own network: ${near}`)
-    }))
+  it.live.skipIf(skip || noNamespaces !== undefined)(
+    `is refused that reaches the worker's network${because}`,
+    () =>
+      Effect.gen(function*() {
+        const { address, name, near } = yield* Cable.cableOf(9)
+        const error = yield* Effect.flip(look("bubblewrap", "", { MACHINES_NETWORKS: `${name}:${address}` }))
+        assert.include(error.message, `reaches the worker's own network: ${near}`)
+      })
+  )
 })
