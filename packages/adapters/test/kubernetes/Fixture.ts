@@ -1,6 +1,6 @@
 /** A cluster of one node, and workers' machines that order pods of it. */
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Duration, Effect, Redacted, type Scope, Stream } from "effect"
+import { Duration, Effect, Redacted, type Scope } from "effect"
 import { execFile } from "node:child_process"
 import { readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
@@ -21,7 +21,7 @@ export const NAMESPACE = "sandboxes"
 export const OWNER = "slipway"
 
 /** For 127.0.0.1 alone. */
-const certificate = Effect.gen(function*() {
+export const certificate = Effect.gen(function*() {
   const folder = yield* temporaryFolder
   const [key, cert] = [path.join(folder, "key.pem"), path.join(folder, "cert.pem")]
   return yield* Effect.promise(async () => {
@@ -44,6 +44,15 @@ export interface TestCluster {
 
 export const TOKEN = "token-of-the-worker"
 
+export const clusterAt = (port: number, ca: string): Cluster => ({
+  server: new URL(`https://127.0.0.1:${port}`),
+  ca,
+  servername: null,
+  certificate: null,
+  token: () => Effect.succeed(Redacted.make(TOKEN)),
+  namespace: NAMESPACE
+})
+
 export const cluster: Effect.Effect<TestCluster, never, Scope.Scope> = Effect.gen(function*() {
   const { cert, folder, key } = yield* certificate
   const server = yield* Effect.acquireRelease(
@@ -54,21 +63,7 @@ export const cluster: Effect.Effect<TestCluster, never, Scope.Scope> = Effect.ge
   const port = yield* Effect.promise(() => server.listen())
   server.tokens.add(TOKEN)
   server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
-  return {
-    server,
-    kubelet,
-    port,
-    ca: cert,
-    folder,
-    cluster: {
-      server: new URL(`https://127.0.0.1:${port}`),
-      ca: cert,
-      servername: null,
-      certificate: null,
-      token: () => Effect.succeed(Redacted.make(TOKEN)),
-      namespace: NAMESPACE
-    }
-  }
+  return { server, kubelet, port, ca: cert, folder, cluster: clusterAt(port, cert) }
 })
 
 export const options = ({ cluster }: TestCluster): MachinesKubernetes.Options => ({
@@ -124,6 +119,3 @@ export const writeText = (folder: string, name: string, text: string) =>
     await writeFile(file, text)
     return file
   })
-
-/** The first of them. */
-export const first = <A, E>(stream: Stream.Stream<A, E>) => Stream.runHead(stream)
