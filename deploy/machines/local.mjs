@@ -27,6 +27,7 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
@@ -61,20 +62,33 @@ const readJson = (file) => {
   }
 }
 
-/** Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. */
+/**
+ * Processes that make a machine have its folder in their arguments: also those that a killed call of this program left. What a sandbox
+ * writes into its own arguments says nothing: those of gVisor's programs are not this machine's, others are not root's.
+ */
 const processesOf = (machine) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).map(Number).filter((pid) => {
     try {
-      return pid !== process.pid && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
+      return pid !== process.pid && (kind === "gvisor" || statSync(`/proc/${pid}`).uid === 0) &&
+        readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${machine}/`)
     } catch {
       return false // ended meanwhile
     }
   })
 
+/** Whether none is seen, however often one looks: one that becomes another program has no arguments for a moment. */
+const isEmpty = async (machine) => {
+  for (let looks = 0; looks < 10; looks++) {
+    if (processesOf(machine).length > 0) return false
+    await sleep(5)
+  }
+  return true
+}
+
 const endProcesses = async (machine) => {
   for (const until = Date.now() + 10_000;; await sleep(5)) {
     const left = processesOf(machine)
-    if (left.length === 0) return
+    if (left.length === 0 && await isEmpty(machine)) return
     if (Date.now() > until) throw new Error(`processes ${left.join(", ")} survive SIGKILL`)
     for (const pid of left) {
       try {
@@ -140,7 +154,7 @@ const untilReady = async (machine) => {
   for (const until = Date.now() + READY_MILLIS;; await sleep(10)) {
     const line = readFileSync(path.join(machine, "said"), "utf8").split("\n")
     if (line.length > 1) return JSON.parse(line[0])
-    if (processesOf(machine).length === 0 || Date.now() > until) {
+    if (Date.now() > until || await isEmpty(machine)) {
       throw new Error(`the runner did not start: ${readFileSync(path.join(machine, "complaints"), "utf8").trim().slice(-200)}`)
     }
   }
@@ -165,7 +179,7 @@ const bubblewrap = {
     ], more)
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   end: endProcesses
 }
 
@@ -216,7 +230,7 @@ const gvisor = {
     ])
     return untilReady(machine)
   },
-  isThere: (machine) => processesOf(machine).length > 0,
+  isThere: async (machine) => !(await isEmpty(machine)),
   async end(machine) {
     await endProcesses(machine)
     rmSync(path.join(machine, "gvisor"), { recursive: true, force: true })
@@ -274,7 +288,7 @@ const ensure = async (machine, order) => {
   const note = readJson(noteOf(machine))
   const certificate = certificateOf(order)
   if (note?.certificate !== certificate) await remove(machine, order)
-  else if (note.address !== undefined && how.isThere(machine, order)) return note.address
+  else if (note.address !== undefined && await how.isThere(machine, order)) return note.address
   else await how.end(machine, order)
   const folders = foldersOf(machine, order)
   for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })

@@ -10,6 +10,11 @@ export class Runners extends Context.Service<Runners, {
    * long as somebody needs it. Fails where the sandbox has no machine (`retryable: false`), or it cannot be reached.
    */
   connection(sandboxId: SandboxId): Effect.Effect<RunnerConnection, HostError, Scope.Scope>
+  /**
+   * The same for who makes trees there, before the sandbox has a box or beside that: the machine is made when there is none, and whoever
+   * provisions the sandbox, which ends a connection, waits until the scope is closed.
+   */
+  making(sandboxId: SandboxId): Effect.Effect<RunnerConnection, HostError, Scope.Scope>
   /** Whether this worker knows a machine of the sandbox. It may be gone. */
   has(sandboxId: SandboxId): Effect.Effect<boolean>
 }>()("@slipway/adapters/Runners") {}

@@ -1,7 +1,7 @@
 /** One connection for each machine, which all share who need it: opened by the first, closed after the last. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { type Duration, Effect, Exit, Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, Scope } from "effect"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import * as RunnerClient from "../../runner/client/RunnerClient.ts"
 import type { Dial } from "../../runner/client/WaysOut.ts"
@@ -24,6 +24,9 @@ export interface Options {
   readonly timing?: Pick<RunnerClient.Options, "patience" | "silence" | "beat">
 }
 
+/** Longer than anything takes that is made before a box: it has ten minutes to boot. */
+const MAKING_WITHIN: Duration.Input = "10 minutes"
+
 /** Whoever puts a sandbox to rest does not wait as long as a lease. */
 const REST_PATIENCE: Duration.Input = "10 seconds"
 
@@ -33,6 +36,8 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
   const entries = new Map<SandboxId, Entry>()
   /** Whose connection stays without anybody who uses it. */
   const kept = new Set<SandboxId>()
+  /** Who makes something through a connection, which is not to be renewed meanwhile. */
+  const making = new Map<SandboxId, Set<Deferred.Deferred<void>>>()
 
   const connect = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, change: typeof timing = {}) {
     const machine = yield* attempt(operation, "What is known of the sandbox's machine cannot be read.", async () => known.get(sandboxId))
@@ -72,12 +77,46 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
       return isLast ? drop(sandboxId) : Effect.void
     }))
 
+  /** Counts as making until `made`. */
+  const begin = (sandboxId: SandboxId): Deferred.Deferred<void> => {
+    const done = Deferred.makeUnsafe<void>()
+    const all = making.get(sandboxId) ?? new Set()
+    making.set(sandboxId, all.add(done))
+    return done
+  }
+
+  const made = (sandboxId: SandboxId, done: Deferred.Deferred<void>) => {
+    const all = making.get(sandboxId)
+    all?.delete(done)
+    if (all?.size === 0) making.delete(sandboxId)
+    Deferred.doneUnsafe(done, Exit.void)
+  }
+
+  const renewOnce = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId) {
+    yield* drop(sandboxId)
+    kept.add(sandboxId)
+    yield* Effect.onError(open(operation, sandboxId), () => Effect.sync(() => kept.delete(sandboxId)))
+  })
+
+  /** Once nobody makes anything; none begins in between. */
+  const renewIdle = (operation: Operation, sandboxId: SandboxId): Effect.Effect<void, HostError> =>
+    Effect.suspend(() => Effect.forEach([...making.get(sandboxId) ?? []], (done) => Deferred.await(done), { discard: true })).pipe(
+      Effect.andThen(locked(sandboxId)(Effect.suspend(() =>
+        making.has(sandboxId) ? Effect.succeed(false) : Effect.as(renewOnce(operation, sandboxId), true)
+      ))),
+      Effect.flatMap((isRenewed) => isRenewed ? Effect.void : renewIdle(operation, sandboxId))
+    )
+
   return {
-    /** The one that is there, or a new one. */
-    borrow: Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId) {
+    /** The one that is there, or a new one. `isMaking`: it is renewed only when the scope is closed. */
+    borrow: Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, { isMaking = false } = {}) {
       const held = yield* Effect.acquireRelease(
-        Effect.sync((): { entry?: Entry } => ({})),
-        ({ entry }) => entry === undefined ? Effect.void : give(sandboxId, entry)
+        Effect.sync((): { entry?: Entry; done?: Deferred.Deferred<void> } => ({})),
+        ({ done, entry }) =>
+          Effect.suspend(() => {
+            if (done !== undefined) made(sandboxId, done)
+            return entry === undefined ? Effect.void : give(sandboxId, entry)
+          })
       )
       return yield* locked(sandboxId)(Effect.gen(function*() {
         let entry = entries.get(sandboxId)
@@ -87,23 +126,23 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
         }
         entry.users++
         held.entry = entry
+        if (isMaking) held.done = begin(sandboxId)
         return entry.connection
       }))
     }),
-    /** Ends what goes through the one that is there, and opens one that stays until `end`. */
+    /** Ends what goes through the one that is there, and opens one that stays until `end`. Waits for those who make something. */
     renew: (operation: Operation, sandboxId: SandboxId) =>
-      locked(sandboxId)(Effect.gen(function*() {
-        yield* drop(sandboxId)
-        kept.add(sandboxId)
-        yield* Effect.onError(open(operation, sandboxId), () => Effect.sync(() => kept.delete(sandboxId)))
-      })),
+      Effect.timeoutOrElse(renewIdle(operation, sandboxId), {
+        duration: MAKING_WITHIN,
+        orElse: () => locked(sandboxId)(renewOnce(operation, sandboxId))
+      }),
     /** Closes the one that is there, which ends all processes if the machine hears of it. */
     end: (sandboxId: SandboxId) =>
       locked(sandboxId)(Effect.suspend(() => {
         kept.delete(sandboxId)
         return drop(sandboxId)
       })),
-    /** Succeeds once the machine has said that no process of the sandbox is left: a new session is welcomed after the end of the one before. */
+    /** Succeeds once the machine has said that no process is left: a new session is welcomed after the end of the one before. */
     endAll: (operation: Operation, sandboxId: SandboxId) =>
       locked(sandboxId)(Effect.andThen(
         drop(sandboxId),

@@ -105,6 +105,18 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
     yield* save({ ...machine, address })
   })
 
+  /** Has a machine made for what comes before the first lease is known here; not beside others who have one made. */
+  const ensureAny = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId) {
+    const machine = yield* read(operation, sandboxId)
+    if (machine === undefined || machine.address === null) yield* ensure(operation, sandboxId, machine?.fence ?? 0)
+  })
+
+  /** The same, beside others: it waits for nobody where there is one. */
+  const ensureSome = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId) {
+    const machine = yield* read(operation, sandboxId)
+    if (machine === undefined || machine.address === null) yield* locked(sandboxId)(ensureAny(operation, sandboxId))
+  })
+
   const spawnIn = Effect.fnUntraced(function*(
     sandboxId: SandboxId,
     hasWayOut: boolean,
@@ -208,8 +220,7 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
         )
       ),
     writeHome: Effect.fn("SandboxHost.writeHome")(function*<E>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E>) {
-      const machine = yield* read("write", sandboxId)
-      if (machine === undefined || machine.address === null) yield* ensure("write", sandboxId, machine?.fence ?? 0)
+      yield* ensureAny("write", sandboxId)
       const connection = yield* connections.borrow("write", sandboxId)
       yield* Effect.mapError(connection.writeHome(content), (error) => {
         if (error instanceof HomeRefused && error.reason === "damaged") return new HomeDamaged({ detail: error.detail })
@@ -242,6 +253,10 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
   })
   const runners = Runners.of({
     connection: (sandboxId) => connections.borrow("visit", sandboxId),
+    making: Effect.fn("Runners.making")(function*(sandboxId) {
+      yield* ensureSome("provision", sandboxId)
+      return yield* connections.borrow("provision", sandboxId, { isMaking: true })
+    }),
     has: (sandboxId) =>
       Effect.map(Effect.result(read("visit", sandboxId)), (found) => found._tag === "Success" && found.success !== undefined)
   })

@@ -4,8 +4,8 @@
  *     node RunnerProgram.ts SETTINGS
  *
  * SETTINGS is a file of JSON (`Settings`) with the mode 0600, or `/dev/fd/N`. Says on standard output where it listens, in one line of
- * JSON: `{"host":"10.0.0.2","port":40123,"ways":[]}`, or with `"path"` where it listens on a socket. Ends all processes and itself at SIGTERM or SIGINT, with 0; where it cannot
- * begin, with 1 and a line on standard error.
+ * JSON: `{"host":"10.0.0.2","port":40123,"ways":[]}`, or with `"path"` where that is a socket. Ends all processes and itself at SIGTERM
+ * or SIGINT, with 0; where it cannot begin, with 1 and a line on standard error.
  */
 import * as Runner from "./Runner.ts"
 import * as Settings from "./Settings.ts"

@@ -29,8 +29,9 @@ export const program = Effect.fnUntraced(
       MACHINES_KIND: kind,
       MACHINES_FOLDER: join(folder, "m"),
       MACHINES_RUNNER: runner,
-      MACHINES_SEES: [...new Set([root, dirname(process.execPath)])].join(":"),
+      MACHINES_SEES: [...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])].join(":"),
       MACHINES_SECCOMP: seccomp,
+    ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
       ...more
     }
     const file = join(folder, "machines")
@@ -97,7 +98,7 @@ export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Ma
 export const overCable = Layer.unwrap(Effect.gen(function*() {
   const folder = yield* Machine.temporaryFolder
   // As many as a rule has at once, and those that the rule before has not let go of yet.
-  const cables = yield* Effect.forEach([1, 2, 3, 4, 5, 6], Cable.cableOf)
+  const cables = yield* Effect.forEach(Array.from({ length: 10 }, (_, i) => i + 1), Cable.cableOf)
   const networks = cables.map(({ address, name }) => `${name}:${address}`).join(",")
   return layerIn(folder, "bubblewrap", undefined, { MACHINES_NETWORKS: networks })
 }))

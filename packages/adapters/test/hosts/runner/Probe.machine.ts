@@ -70,7 +70,7 @@ describe("a machine that is looked at", () => {
     `is refused that reaches the worker's network${because}`,
     () =>
       Effect.gen(function*() {
-        const { address, name, near } = yield* Cable.cableOf(9)
+        const { address, name, near } = yield* Cable.cableOf(11)
         const error = yield* Effect.flip(look("bubblewrap", "", { MACHINES_NETWORKS: `${name}:${address}` }))
         assert.include(error.message, `reaches the worker's own network: ${near}`)
       })
