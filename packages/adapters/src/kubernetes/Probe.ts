@@ -202,8 +202,8 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
     Effect.orElseSucceed((): Finding => ({
       what: "Kubernetes: network",
       state: "note",
-      detail:
-        `The network policies of ${namespace} cannot be read. Sandboxes must reach nothing: kubectl --namespace ${namespace} get networkpolicies`
+      detail: `The network policies of ${namespace} cannot be read, and sandboxes must reach nothing. ` +
+        `See: kubectl --namespace ${namespace} get networkpolicies`
     }))
   )
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { once } from "node:events"
-import { type IncomingMessage, type ServerResponse } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
 import { createServer } from "node:https"
 import * as KubernetesApi from "../../src/kubernetes/KubernetesApi.ts"
 import { certificate, clusterAt } from "./Fixture.ts"
@@ -48,10 +48,11 @@ describe("an API server", () => {
         more()
       }, "answered with more than may be", false],
       ["speaks another language", (response) => response.end("<html>"), "is no API server of Kubernetes", false],
-      ["sends elsewhere", (response) => response.writeHead(302, { location: "https://elsewhere/" }).end(), "answered with status 302", false],
+      ["sends elsewhere", (response) => response.writeHead(302, { location: "https://b/" }).end(), "answered with status 302", false],
       ["is out of order", (response) => response.writeHead(503).end("no"), "answered with status 503", true],
-      ["says why", (response) =>
-        response.writeHead(429).end(JSON.stringify({ kind: "Status", message: "too\n many", reason: "TooManyRequests" })), "too many", true]
+      ["says why",
+        (response) => response.writeHead(429).end(JSON.stringify({ kind: "Status", message: "too\n many", reason: "TooManyRequests" })),
+        "too many", true]
     ] as ReadonlyArray<readonly [string, (response: ServerResponse) => void, string, boolean]>
   ) {
     it.live(`that ${title} fails a call`, () =>

@@ -49,7 +49,11 @@ describe("the pod of a sandbox", () => {
       assert.deepStrictEqual(spec.securityContext.seccompProfile, { type: "RuntimeDefault" })
       const [container, ...others] = spec.containers
       assert.deepStrictEqual([others, spec.initContainers], [[], undefined])
-      assert.deepInclude(container.securityContext, { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, privileged: false })
+      assert.deepInclude(container.securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        privileged: false
+      })
       assert.deepStrictEqual(container.securityContext.capabilities.drop, ["ALL"])
       assert.deepStrictEqual([container.env, container.envFrom], [undefined, undefined])
       for (const { emptyDir, name, secret } of spec.volumes) {
@@ -58,7 +62,8 @@ describe("the pod of a sandbox", () => {
       }
       const { limits, requests } = container.resources
       assert.deepStrictEqual(Object.keys(limits), Object.keys(requests))
-      assert.deepStrictEqual([limits.cpu, requests.cpu, limits.memory, requests.memory], ["2000m", "500m", String(2 ** 30), String(2 ** 28)])
+      assert.deepStrictEqual([limits.cpu, requests.cpu, limits.memory, requests.memory], ["2000m", "500m", String(2 ** 30),
+        String(2 ** 28)])
       assert.isAbove(Number(limits["ephemeral-storage"]), template.limits.diskBytes)
     }))
 

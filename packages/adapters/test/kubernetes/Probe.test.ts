@@ -8,7 +8,10 @@ import { cluster, options, OWNER, type TestCluster } from "./Fixture.ts"
 const POLICY = {
   podSelector: {},
   policyTypes: ["Ingress", "Egress"],
-  ingress: [{ ports: [{ port: 4003, protocol: "TCP" }], from: [{ podSelector: { matchLabels: { "app.kubernetes.io/component": "worker" } } }] }]
+  ingress: [{
+    ports: [{ port: 4003, protocol: "TCP" }],
+    from: [{ podSelector: { matchLabels: { "app.kubernetes.io/component": "worker" } } }]
+  }]
 }
 
 const policy = ({ server }: TestCluster, name: string, spec: unknown) =>
@@ -84,12 +87,13 @@ describe("what a cluster gives machines", () => {
       ["nothing but what the chart makes", [POLICY], "ok", "nothing out, workers alone in"],
       ["no policy", [], "missing", "No network policy keeps sandboxes from the network"],
       ["one for others alone", [{ ...POLICY, podSelector: { matchLabels: { app: "other" } } }], "missing", "No network policy keeps"],
-      ["one that says nothing of what goes out", [{ ...POLICY, policyTypes: ["Ingress"] }], "missing", "keeps sandboxes from the network"],
-      ["one more that lets something out", [POLICY, { podSelector: {}, egress: [{}], policyTypes: ["Egress"] }], "missing", "policy-1 allows"],
+      ["one that says nothing of what goes out", [{ ...POLICY, policyTypes: ["Ingress"] }], "missing", "keeps sandboxes from"],
+      ["one that lets something out", [POLICY, { podSelector: {}, egress: [{}], policyTypes: ["Egress"] }], "missing", "policy-1 allows"],
       ["one that lets everybody in", [{ ...POLICY, ingress: [{ ports: [{ port: 4003 }] }] }], "note", "policy-0 lets more"],
-      ["one that lets to other ports", [{ ...POLICY, ingress: [{ from: [{}], ports: [{ port: 1, endPort: 9000 }] }] }], "note", "lets more"],
+      ["one that lets to other ports", [{ ...POLICY, ingress: [{ from: [{}], ports: [{ port: 1, endPort: 9000 }] }] }], "note",
+        "lets more"],
       ["one that lets nobody in", [{ ...POLICY, ingress: [] }], "missing", "No network policy lets workers"],
-      ["nothing of what comes in", [{ podSelector: {}, policyTypes: ["Egress"] }], "note", "Everybody in the cluster reaches the runners"]
+      ["nothing of what comes in", [{ podSelector: {}, policyTypes: ["Egress"] }], "note", "Everybody in the cluster"]
     ] as ReadonlyArray<readonly [string, ReadonlyArray<unknown>, string, string]>
   ) {
     it.live(`says of its network what the policies say: ${title}`, () =>
