@@ -96,7 +96,7 @@ const judge = (policies: ReadonlyArray<Policy>): Omit<Finding, "what"> => {
   }
   return {
     state: "ok",
-    detail: `${named(policies)}: nothing out, workers alone in. Whether the cluster's network keeps to policies it does not tell.`
+    detail: `${named(policies)}: nothing out, workers alone in, where the cluster's network keeps to policies`
   }
 }
 

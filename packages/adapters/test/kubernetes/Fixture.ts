@@ -2,7 +2,7 @@
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Duration, Effect, Redacted, type Scope } from "effect"
 import { execFile } from "node:child_process"
-import { readFile, writeFile } from "node:fs/promises"
+import { chmod, readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
 import { defaults } from "../../src/hosts/box/Limits.ts"
@@ -15,7 +15,7 @@ import type { Address, Order } from "../../src/runner/Machines.ts"
 import { temporaryFolder } from "../hosts/Machine.ts"
 import { program, shell, textOf } from "../runner/Fixture.ts"
 import { ApiServer } from "./ApiServer.ts"
-import { Kubelet } from "./Kubelet.ts"
+import { Kubelet, type Options as KubeletOptions } from "./Kubelet.ts"
 
 export const NAMESPACE = "sandboxes"
 export const OWNER = "slipway"
@@ -53,18 +53,29 @@ export const clusterAt = (port: number, ca: string): Cluster => ({
   namespace: NAMESPACE
 })
 
-export const cluster: Effect.Effect<TestCluster, never, Scope.Scope> = Effect.gen(function*() {
+/** `node`: with network namespaces, pods are containers. */
+export const clusterOf = Effect.fnUntraced(function*(
+  node: Omit<KubeletOptions, "folder"> = {}
+): Effect.fn.Return<TestCluster, never, Scope.Scope> {
   const { cert, folder, key } = yield* certificate
   const server = yield* Effect.acquireRelease(
     Effect.sync(() => new ApiServer({ cert, key })),
     (server) => Effect.sync(() => server.close())
   )
-  const kubelet = yield* Effect.acquireRelease(Effect.sync(() => new Kubelet(server)), (kubelet) => Effect.sync(() => kubelet.close()))
+  const pods = yield* temporaryFolder
+  // Whoever the processes of a container are, they pass through here.
+  yield* Effect.promise(() => chmod(pods, 0o755))
+  const kubelet = yield* Effect.acquireRelease(
+    Effect.sync(() => new Kubelet(server, { folder: pods, ...node })),
+    (kubelet) => Effect.sync(() => kubelet.close())
+  )
   const port = yield* Effect.promise(() => server.listen())
   server.tokens.add(TOKEN)
   server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
   return { server, kubelet, port, ca: cert, folder, cluster: clusterAt(port, cert) }
 })
+
+export const cluster = Effect.suspend(() => clusterOf())
 
 export const options = ({ cluster }: TestCluster): MachinesKubernetes.Options => ({
   cluster,

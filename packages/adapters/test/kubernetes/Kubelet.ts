@@ -1,12 +1,12 @@
 /**
  * A node of one machine, this one: it starts what pods say as processes, gives them their volumes as folders and their addresses on
  * the loopback interface, and tells the API server what becomes of them. As root, containers have the capabilities that they ask for
- * and no other.
+ * and no other. With network namespaces they are containers: of bubblewrap, with a root of their own that nobody writes to, each in one
+ * of those.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import type { ApiServer, Stored } from "./ApiServer.ts"
 
@@ -15,7 +15,23 @@ const isRoot = process.getuid?.() === 0
 /** How a pod is treated, before it is there. */
 export type Treatment = "run" | "no node" | "no image" | "crash" | "stuck"
 
+/** A namespace that `ip netns` knows, and its address. */
+export interface Network {
+  readonly name: string
+  readonly address: string
+}
+
+export interface Options {
+  /** Where volumes are, a folder for each pod. */
+  readonly folder: string
+  /** Of containers; each is used by one at a time. */
+  readonly networks?: ReadonlyArray<Network>
+  /** What containers see of this machine beside its system. */
+  readonly sees?: ReadonlyArray<string>
+}
+
 interface Running {
+  readonly network: Network | undefined
   readonly folder: string
   /** Of a mount: where its volume is on this machine. */
   readonly places: ReadonlyArray<readonly [mountPath: string, folder: string]>
@@ -49,6 +65,48 @@ const end = (child: ChildProcess | undefined) => {
   }
 }
 
+// As it was sent: what Kubernetes checks by its schemas.
+// oxlint-disable-next-line typescript/no-explicit-any
+type Container = any
+
+/** The rights of a container for what runs without a root of its own, in a process namespace: with its first process all end. */
+const confined = ({ securityContext: { allowPrivilegeEscalation, capabilities } }: Container): ReadonlyArray<string> => [
+  ...["unshare", "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL", "--"],
+  ...["setpriv", ...(allowPrivilegeEscalation === false ? ["--no-new-privs"] : []), "--inh-caps=-all"],
+  `--bounding-set=-all,${capabilities.add.map((name: string) => `+${name.toLowerCase()}`).join(",")}`,
+  "--"
+]
+
+/** This machine's system, as an image: links into /usr, or folders of their own, and what is public in /etc. */
+const SYSTEM = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].filter((at) => existsSync(at))
+const ETC = ["alternatives", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "passwd", "group", "ssl/certs"].map((name) =>
+  `/etc/${name}`
+)
+  .filter((at) => existsSync(at))
+
+const isLink = (at: string) => lstatSync(at).isSymbolicLink()
+
+/** A container of bubblewrap, with what it was asked for. bubblewrap always refuses new privileges. */
+const contained = ({ name }: Network, { places }: Running, { command, securityContext }: Container, sees: ReadonlyArray<string>) => {
+  const ways = [...ETC, ...sees, ...places.map(([mountPath]) => mountPath)].flatMap((at) =>
+    at.split("/").slice(1, -1).map((_, i, names) => `/${names.slice(0, i + 1).join("/")}`)
+  )
+  const isReadOnly = securityContext.readOnlyRootFilesystem === true
+  return [
+    ...["ip", "netns", "exec", name, "bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--die-with-parent"],
+    ...["--new-session", "--hostname", "sandbox", "--clearenv", "--setenv", "PATH", `${path.dirname(process.execPath)}:/usr/bin:/bin`],
+    ...["--cap-drop", "ALL", ...securityContext.capabilities.add.flatMap((right: string) => ["--cap-add", `CAP_${right}`])],
+    ...[...new Set(ways)].sort().flatMap((at) => ["--perms", "0755", "--dir", at]),
+    ...["--ro-bind", "/usr", "/usr", ...SYSTEM.flatMap((at) => isLink(at) ? ["--symlink", readlinkSync(at), at] : ["--ro-bind", at, at])],
+    ...[...ETC, ...sees].flatMap((at) => ["--ro-bind", at, at]),
+    ...["--proc", "/proc", "--dev", "/dev"],
+    ...places.flatMap(([mountPath, folder]) => ["--bind", folder, mountPath]),
+    ...(isReadOnly ? ["--remount-ro", "/dev", "--remount-ro", "/"] : []),
+    "--",
+    ...command
+  ]
+}
+
 let nextAddress = (process.pid % 200) * 65_536
 
 export class Kubelet {
@@ -57,9 +115,11 @@ export class Kubelet {
   isLost = false
   readonly #server: ApiServer
   readonly #running = new Map<string, Running>()
+  readonly #options: Options
 
-  constructor(server: ApiServer) {
+  constructor(server: ApiServer, options: Options) {
     this.#server = server
+    this.#options = options
     server.listeners.push((plural, type, object) => {
       if (plural === "sandboxes") this.#reconcile(object, type === "DELETED")
       if (plural !== "pods") return
@@ -75,6 +135,10 @@ export class Kubelet {
       end(running.child)
       rmSync(running.folder, { recursive: true, force: true })
     }
+  }
+
+  folderOf(pod: string): string {
+    return path.join(this.#options.folder, pod)
   }
 
   /** Of the pod, where what is at the path in its container is here. */
@@ -135,15 +199,18 @@ export class Kubelet {
 
   async #start(pod: Stored) {
     const { name, uid } = pod.metadata
-    const folder = mkdtempSync(path.join(tmpdir(), "slipway-pod-"))
-    // Whoever the container's processes are, they pass through here.
-    chmodSync(folder, 0o755)
+    const folder = this.folderOf(name)
+    mkdirSync(folder)
     const [container] = pod.spec.containers
     const number = nextAddress++
+    const taken = [...this.#running.values()].map(({ network }) => network)
+    const network = this.#options.networks?.find((one) => !taken.includes(one))
+    if (network === undefined && this.#options.networks !== undefined) throw new Error("all networks are taken")
     const running: Running = {
+      network,
       folder,
       places: container.volumeMounts.map((mount: { name: string; mountPath: string }) => [mount.mountPath, path.join(folder, mount.name)]),
-      ip: `127.${1 + (number >> 16) % 254}.${(number >> 8) & 255}.${1 + number % 254}`,
+      ip: network?.address ?? `127.${1 + (number >> 16) % 254}.${(number >> 8) & 255}.${1 + number % 254}`,
       child: undefined,
       restarts: 0,
       isOver: false,
@@ -200,7 +267,8 @@ export class Kubelet {
   }
 
   /** Settings as they are here, where a container has no file system of its own. */
-  #here({ ip, places }: Running, text: string): string {
+  #here({ ip, network, places }: Running, text: string): string {
+    if (network !== undefined) return text
     const settings = JSON.parse(text)
     const here = (inContainer: string) => {
       const found = places.find(([mountPath]) => inContainer === mountPath || inContainer.startsWith(`${mountPath}/`))
@@ -225,20 +293,10 @@ export class Kubelet {
       const place = places.find(([mountPath]) => argument === mountPath || argument.startsWith(`${mountPath}/`))
       return place === undefined ? argument : place[1] + argument.slice(place[0].length)
     }
-    const { allowPrivilegeEscalation, capabilities } = container.securityContext
-    const kept = capabilities.add.map((name: string) => `+${name.toLowerCase()}`).join(",")
-    const confined = isRoot
-      ? [
-        // A process namespace of its own: with its first process all end.
-        ...["unshare", "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL", "--"],
-        "setpriv",
-        ...(allowPrivilegeEscalation === false ? ["--no-new-privs"] : []),
-        "--inh-caps=-all",
-        `--bounding-set=-all,${kept}`,
-        "--"
-      ]
-      : []
-    const [command = "", ...args] = [...confined, ...container.command.map(here)]
+    const { network } = running
+    const [command = "", ...args] = network === undefined
+      ? [...(isRoot ? confined(container) : []), ...container.command.map(here)]
+      : contained(network, running, container, this.#options.sees ?? [])
     const child = spawn(command, args, {
       cwd: "/",
       stdio: ["ignore", "pipe", "pipe"],
@@ -276,7 +334,7 @@ export class Kubelet {
     const { child } = running
     if (child !== undefined && child.exitCode === null && child.signalCode === null) {
       const timer = setTimeout(() => end(child), deletionGracePeriodSeconds * 1000)
-      // `unshare` hands no signal on.
+      // What is around a container hands no signal on.
       const first = isRoot ? childrenOf(child.pid ?? -1)[0] : child.pid
       if (first !== undefined) process.kill(first, "SIGTERM")
       await once(child, "exit")

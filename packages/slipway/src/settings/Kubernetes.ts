@@ -47,23 +47,23 @@ export const settings = {
     name: "SLIPWAY_KUBERNETES_USER_NAMESPACES",
     type: Type.flag,
     default: "true",
-    about:
-      "Whether the root of a machine is nobody on its node (hostUsers: false). It may be off only where a runtime class keeps the two apart.",
+    about: "Whether the root of a machine is nobody on its node (hostUsers: false). " +
+      "It may be off only where a runtime class keeps the two apart.",
     role: "worker"
   }),
   mode: Setting.withDefault({
     name: "SLIPWAY_KUBERNETES_MACHINES",
     type: Type.oneOf(["auto", "pods", "agent-sandbox"]),
     default: "auto",
-    about:
-      "What machines are made as: pods, or Sandbox objects of kubernetes-sigs/agent-sandbox. auto: agent-sandbox where the cluster has it.",
+    about: "What machines are made as: pods, or Sandbox objects of kubernetes-sigs/agent-sandbox. " +
+      "auto: agent-sandbox where the cluster has it.",
     role: "worker"
   }),
   owner: Setting.optional({
     name: "SLIPWAY_KUBERNETES_OWNER",
     type: Type.pattern("the name of a ConfigMap", SUBDOMAIN),
-    about:
-      "A ConfigMap in the namespace that stands for this service: when it is deleted, Kubernetes deletes all machines. Without it they stay.",
+    about: "A ConfigMap in the namespace that stands for this service: when it is deleted, Kubernetes deletes all machines. " +
+      "Without it they stay.",
     role: "worker"
   }),
   kubeconfig: Setting.optional({
