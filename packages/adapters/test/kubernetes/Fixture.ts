@@ -124,6 +124,14 @@ export const say = (address: Address, { fence, worker }: Ordered, script: string
     return { text, code }
   }))
 
+/** What its runner reads of a file in the tree. */
+export const read = (address: Address, { fence, worker }: Ordered, file: string) =>
+  Effect.scoped(Effect.gen(function*() {
+    const connection = yield* RunnerClient.connect({ address, identity: worker, fence })
+    const { bytes } = yield* connection.readFile(Buffer.from(file), { maximumBytes: 1000 })
+    return yield* textOf(bytes)
+  }))
+
 export const writeText = (folder: string, name: string, text: string) =>
   Effect.promise(async () => {
     const file = path.join(folder, name)

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs"
 import * as Labels from "../../src/kubernetes/Labels.ts"
 import type * as MachinesKubernetes from "../../src/kubernetes/MachinesKubernetes.ts"
 import type { Stored } from "./ApiServer.ts"
-import { cluster, nameOf, options, type Ordered, orderOf, OWNER, sandbox, say, type TestCluster, worker } from "./Fixture.ts"
+import { cluster, nameOf, options, type Ordered, orderOf, OWNER, read, sandbox, say, type TestCluster, worker } from "./Fixture.ts"
 
 const isRoot = process.getuid?.() === 0
 
@@ -119,7 +119,8 @@ for (const mode of ["pods", "agent-sandbox"] as const) {
         const { machines } = yield* worker(made)
         const order = orderOf("a", 7)
         const address = yield* machines.ensure(order)
-        yield* say(address, order, "mkdir -m 0700 private && echo kept > private/file")
+        yield* say(address, order, "umask 077 && mkdir private && echo kept > private/file")
+        assert.strictEqual(yield* read(address, order, "private/file"), "kept\n")
         const { uid } = podOf(made, order).metadata
         const restarts = () => podOf(made, order).status.containerStatuses[0]
         made.kubelet.kill(nameOf(order))
@@ -225,7 +226,8 @@ describe("machines of Kubernetes", () => {
       pod("other-machine", labels("h", { [Labels.MACHINE]: OTHER_MACHINE }))
       pod("no-sandbox", labels("k", { [Labels.SANDBOX]: "me" }))
       made.server.page = 2
-      made.server.expire = 1
+      // One for the watch, which lists too.
+      made.server.expire = 2
       assert.deepStrictEqual(yield* machines.list, letters.map(sandbox))
     }))
 
