@@ -49,6 +49,24 @@ SLIPWAY_PUBLIC_URL: {{ required "publicUrl is needed: the address that people an
 SLIPWAY_SECRETS_KEY_FILE: /etc/slipway/secrets/secrets.key
 {{- end }}
 
+{{/* Settings of workers whose sandboxes are pods. */}}
+{{- define "slipway.machines" -}}
+{{- $machines := .Values.kubernetes -}}
+SLIPWAY_ISOLATION: kubernetes
+SLIPWAY_KUBERNETES_NAMESPACE: {{ $machines.namespace }}
+SLIPWAY_KUBERNETES_IMAGE: {{ $machines.image | default (include "slipway.image" .) | quote }}
+SLIPWAY_KUBERNETES_INSTALLATION: {{ printf "%s.%s" .Release.Namespace .Release.Name | trunc 63 | trimSuffix "-" | trimSuffix "." | quote }}
+SLIPWAY_KUBERNETES_OWNER: {{ include "slipway.name" . }}
+SLIPWAY_KUBERNETES_MACHINES: {{ $machines.machines }}
+SLIPWAY_KUBERNETES_USER_NAMESPACES: {{ $machines.userNamespaces | toString | quote }}
+{{- with $machines.runtimeClassName }}
+SLIPWAY_KUBERNETES_RUNTIME_CLASS: {{ . | quote }}
+{{- end }}
+{{- with $machines.imagePullSecrets }}
+SLIPWAY_KUBERNETES_PULL_SECRETS: {{ join "," . | quote }}
+{{- end }}
+{{- end }}
+
 {{/* Restarts pods whose Secret this chart writes. */}}
 {{- define "slipway.annotations" -}}
 {{- if not .root.Values.existingSecret }}

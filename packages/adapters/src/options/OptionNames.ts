@@ -16,6 +16,8 @@ export type OptionName =
   | "socket"
   /** Of a box. */
   | "diskBytes"
+  /** Of Kubernetes. */
+  | "kubeconfig"
   /** Of clones. */
   | "fetchTime"
   | "maximumFetchBytes"

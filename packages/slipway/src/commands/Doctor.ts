@@ -12,6 +12,7 @@ import { statfs } from "node:fs/promises"
 import path from "node:path"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Isolation from "../service/Isolation.ts"
+import * as MachinesInCluster from "../service/MachinesInCluster.ts"
 import * as Services from "../service/Services.ts"
 import * as SignIn from "../service/SignIn.ts"
 import * as Source from "../service/Source.ts"
@@ -127,6 +128,10 @@ const isolation = (settings: Settings.Settings) =>
     ]
   }))
 
+/** Nothing is looked at that is not used. */
+const kubernetes = (settings: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> =>
+  settings.isolation === "kubernetes" ? MachinesInCluster.examine(settings) : Effect.succeed([])
+
 const toolchains = (settings: Settings.Settings) =>
   Effect.matchEffect(Toolchains.check(settings), {
     onFailure: ({ message }) => Effect.succeed<ReadonlyArray<Finding>>([{ what: "toolchains", state: "missing", detail: message }]),
@@ -190,8 +195,8 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* Services.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings), isolation(tried),
-      toolchains(settings), agents(settings)],
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
+      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

@@ -17,6 +17,8 @@ import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGv
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as RunnerProbe from "@slipway/adapters/hosts/runner/Probe"
 import * as SandboxHostRunner from "@slipway/adapters/hosts/runner/SandboxHostRunner"
+import * as MachinesKubernetes from "@slipway/adapters/kubernetes/MachinesKubernetes"
+import type { Machines } from "@slipway/adapters/runner/Machines"
 import * as Installation from "@slipway/adapters/runner/machines/Installation"
 import * as MachinesProgram from "@slipway/adapters/runner/machines/MachinesProgram"
 import { Runners } from "@slipway/adapters/runner/Runners"
@@ -28,9 +30,10 @@ import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { settings as known } from "../settings/Isolation.ts"
 import type { Settings } from "../settings/Settings.ts"
+import * as MachinesInCluster from "./MachinesInCluster.ts"
 
 export interface Isolation {
-  readonly kind: "bubblewrap" | "docker" | "gvisor" | "runner" | "none"
+  readonly kind: "bubblewrap" | "docker" | "gvisor" | "runner" | "kubernetes" | "none"
   /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
   readonly problem: string | null
   /** What was seen in a box; `null`: there is none. */
@@ -103,7 +106,7 @@ const outwards = Effect.fnUntraced(function*(settings: Settings) {
 
 /** Makes a box and looks at it: some 100 ms. */
 const isolated = Effect.fnUntraced(function*(
-  kind: Exclude<Isolation["kind"], "none" | "runner">,
+  kind: Exclude<Isolation["kind"], "none" | "runner" | "kubernetes">,
   settings: Settings,
   probe: (folders: SizedFolders.SizedFolders) => Effect.Effect<
     { readonly host: SandboxHost["Service"]; readonly report: Report },
@@ -173,24 +176,29 @@ const gvisor = (settings: Settings, workspaceOf: WorkspaceOf) =>
     })
   )
 
-/** Has a machine made and looks at it: as long as the operator's program takes. */
-const runner = Effect.fnUntraced(function*(settings: Settings) {
-  const refuse = (detail: string) =>
-    new NotIsolated({ missing: [detail], help: `Set ${known.runnerMachines.name} to the program that makes machines.` })
-  const program = settings.runnerMachines
-  if (program === null) return yield* refuse(`${known.runnerMachines.name} is not set.`)
+const machinesFolder = ({ dataDir }: Settings) => join(dataDir, "machines")
+
+/** Has a machine made and looks at it: as long as whoever makes them takes. `help`: where that fails. */
+const elsewhere = Effect.fnUntraced(function*<E>(
+  kind: "runner" | "kubernetes",
+  settings: Settings,
+  help: string,
+  machines: (installation: string) => Layer.Layer<Machines, E>
+) {
+  const refuse = (detail: string) => new NotIsolated({ missing: [detail], help })
   const { services, throughBox } = yield* outwards(settings)
-  const directory = join(settings.dataDir, "machines")
+  const directory = machinesFolder(settings)
   const installation = yield* Effect.try({
     try: () => Installation.of(directory),
     catch: (error) => refuse(`${directory} cannot be used (${error instanceof Error ? error.message : error}).`)
   })
+  const ordered = yield* Layer.build(machines(installation))
   const made = yield* SandboxHostRunner.make({ directory }).pipe(
-    Effect.provide(Layer.merge(Layer.succeedContext(services), MachinesProgram.layer({ program, installation }))),
+    Effect.provide(Layer.merge(Layer.succeedContext(services), Layer.succeedContext(ordered))),
     Effect.mapError(({ detail }) => refuse(detail))
   )
   const isolation: Isolation = {
-    kind: "runner",
+    kind,
     problem: null,
     report: yield* RunnerProbe.run({ host: made.host, hidden: [directory] }),
     folders: yield* sizedFolders(settings, { lacking: "trees are in machines elsewhere" }),
@@ -201,8 +209,25 @@ const runner = Effect.fnUntraced(function*(settings: Settings) {
   return isolation
 })
 
+const runner = Effect.fnUntraced(function*(settings: Settings) {
+  const help = `Set ${known.runnerMachines.name} to the program that makes machines.`
+  const program = settings.runnerMachines
+  if (program === null) return yield* new NotIsolated({ missing: [`${known.runnerMachines.name} is not set.`], help })
+  return yield* elsewhere("runner", settings, help, (installation) => MachinesProgram.layer({ program, installation }))
+})
+
+const kubernetes = Effect.fnUntraced(function*(settings: Settings) {
+  const { cluster, options } = yield* MachinesInCluster.find(settings)
+  return yield* elsewhere(
+    "kubernetes",
+    settings,
+    MachinesInCluster.HELP,
+    (machine) => MachinesKubernetes.layer({ ...options, cluster, machine })
+  )
+})
+
 /** `auto` takes what every program runs in as fast as outside. */
-const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor, runner }
+const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor, runner, kubernetes }
 
 /** Where bubblewrap cannot be had, there may be a daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>

@@ -58,7 +58,7 @@ export const check = Effect.fn("Toolchains.check")(function*(settings: Settings)
 export const look = Effect.fn("Toolchains.look")(function*({ isolation, toolchains }: Settings) {
   const isOwnUser = isolation !== "none" && process.getuid?.() === 0
   // Containers have an image in place of the machine's own programs.
-  const others = isolation === "none" ? ["/"] : isolation === "docker" || isolation === "runner" ? [] : ["/usr"]
+  const others = isolation === "none" ? ["/"] : ["docker", "runner", "kubernetes"].includes(isolation) ? [] : ["/usr"]
   const seen = [...toolchains.map(real), ...others]
   return yield* Effect.promise(() =>
     Promise.all(toolchains.map(async (folder) => ({ folder, ...await describe(folder, { isOwnUser, seen }) })))

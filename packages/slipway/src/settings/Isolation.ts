@@ -7,10 +7,11 @@ import * as Type from "./Type.ts"
 export const settings = {
   isolation: Setting.withDefault({
     name: "SLIPWAY_ISOLATION",
-    type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "runner", "none"]),
+    type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "runner", "kubernetes", "none"]),
     default: "auto",
     about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
       "runner: machines that SLIPWAY_RUNNER_MACHINES makes, here or elsewhere, one for each sandbox. " +
+      "kubernetes: pods of a cluster, or Sandboxes of agent-sandbox, one for each sandbox (docs/operating.md). " +
       "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     role: "worker"

@@ -3,6 +3,7 @@ import { type OptionName, OptionNames } from "@slipway/adapters/options/OptionNa
 import { Layer } from "effect"
 import * as Clones from "./Clones.ts"
 import * as Isolation from "./Isolation.ts"
+import * as Kubernetes from "./Kubernetes.ts"
 import * as Processes from "./Processes.ts"
 import type { Setting } from "./Setting.ts"
 import * as Storage from "./Storage.ts"
@@ -15,6 +16,7 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   image: Isolation.settings.dockerImage,
   images: Isolation.settings.dockerImages,
   socket: Isolation.settings.dockerSocket,
+  kubeconfig: Kubernetes.settings.kubeconfig,
   diskBytes: Isolation.limits.diskBytes,
   fetchTime: Clones.settings.time,
   maximumFetchBytes: Clones.settings.bytes,

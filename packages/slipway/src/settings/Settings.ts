@@ -5,6 +5,7 @@ import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"
 import * as GitHub from "./GitHub.ts"
 import * as Isolation from "./Isolation.ts"
+import * as Kubernetes from "./Kubernetes.ts"
 import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
@@ -41,6 +42,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Publishing", Publishing.settings),
   subject("Repositories", Clones.settings),
   subject("Isolation", Isolation.settings, Isolation.limits),
+  subject("Kubernetes", Kubernetes.settings),
   subject("Agents", Agents.settings),
   subject("Webhooks", Webhooks.settings)
 ]
@@ -62,6 +64,8 @@ const values = Effect.gen(function*() {
     commit: yield* Publishing.load,
     clone: yield* Clones.load,
     ...yield* Isolation.load,
+    /** Of machines in a cluster. */
+    kubernetes: yield* Kubernetes.load,
     /** Of isolated sandboxes. */
     limits: yield* Isolation.loadLimits,
     ...yield* Agents.load,

@@ -2,6 +2,9 @@
  * The chart of deploy/helm: what it makes, by the types of three versions of Kubernetes, which know every field. `chart/render.go`
  * renders it; where helm is installed, helm does too, and says the same.
  */
+import { SANDBOXES } from "@slipway/adapters/internal/kubernetes/Objects"
+import { PORT } from "@slipway/adapters/kubernetes/MachinePod"
+import { VERBS, VERBS_OF_SANDBOXES } from "@slipway/adapters/kubernetes/Probe"
 import { Ajv } from "ajv"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -31,7 +34,7 @@ const withoutHelm = !has("helm", ["version"], "the chart is not rendered by it")
 interface Manifest {
   readonly apiVersion: string
   readonly kind: string
-  readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> }
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels: Readonly<Record<string, string>> }
   // What Kubernetes checks by its types, tests read as it is.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly spec: any
@@ -100,6 +103,11 @@ const most = {
   serviceMonitor: { enabled: true, labels: { release: "prometheus" } }
 }
 
+const machines = {
+  ...least,
+  kubernetes: { enabled: true, namespace: "boxes", imagePullSecrets: ["registry"], runtimeClassName: "kata", userNamespaces: false }
+}
+
 const one = (manifests: ReadonlyArray<Manifest>, kind: string, name: string): Manifest => {
   const found = manifests.filter((manifest) => manifest.kind === kind && manifest.metadata.name === name)
   assert.lengthOf(found, 1, `${kind} ${name}`)
@@ -120,9 +128,17 @@ const TYPES: Readonly<Record<string, readonly [module: string, type: string]>> =
   PodDisruptionBudget: ["policy/v1", "PodDisruptionBudget"],
   HorizontalPodAutoscaler: ["autoscaling/v2", "HorizontalPodAutoscaler"],
   Ingress: ["networking.k8s.io/v1", "Ingress"],
-  NetworkPolicy: ["networking.k8s.io/v1", "NetworkPolicy"]
+  NetworkPolicy: ["networking.k8s.io/v1", "NetworkPolicy"],
+  Namespace: ["core/v1", "Namespace"],
+  ConfigMap: ["core/v1", "ConfigMap"],
+  ResourceQuota: ["core/v1", "ResourceQuota"],
+  ServiceAccount: ["core/v1", "ServiceAccount"],
+  Role: ["rbac.authorization.k8s.io/v1", "Role"],
+  RoleBinding: ["rbac.authorization.k8s.io/v1", "RoleBinding"],
+  ClusterRole: ["rbac.authorization.k8s.io/v1", "ClusterRole"],
+  ClusterRoleBinding: ["rbac.authorization.k8s.io/v1", "ClusterRoleBinding"]
 }
-const FOLDERS: Readonly<Record<string, string>> = { "networking.k8s.io/v1": "networking/v1" }
+const FOLDERS: Readonly<Record<string, string>> = { "networking.k8s.io/v1": "networking/v1", "rbac.authorization.k8s.io/v1": "rbac/v1" }
 
 /** What the compiler says of manifests as values of those types: nothing, if each field is known and right. */
 const complaints = (manifests: ReadonlyArray<Manifest>, version: string): string => {
@@ -163,6 +179,7 @@ describe("values of the chart", () => {
     const defaults = parse(text("helm/slipway/values.yaml"))
     assert.isTrue(validate({ ...defaults, ...least }), JSON.stringify(validate.errors))
     assert.isTrue(validate(most), JSON.stringify(validate.errors))
+    assert.isTrue(validate(machines), JSON.stringify(validate.errors))
     assert.isFalse(validate(defaults), "publicUrl is not said")
     for (const wrong of [{ replicas: 2 }, { worker: { drainSeconds: "8" } }, { settings: { DATABASE_URL: "postgres://" } }]) {
       assert.isFalse(validate({ ...least, ...wrong }), JSON.stringify(wrong))
@@ -184,7 +201,7 @@ describe("values of the chart", () => {
 describe.skipIf(withoutGo)("the chart", () => {
   for (const version of KUBERNETES) {
     it(`makes what Kubernetes ${version} knows, with the least and with the most that can be said`, () => {
-      for (const values of [least, most]) assert.strictEqual(complaints(render(values, version), version), "")
+      for (const values of [least, most, machines]) assert.strictEqual(complaints(render(values, version), version), "")
       const [http] = render(least, version).filter(({ kind }) => kind === "Deployment")
       const misspelt = { ...http, spec: { ...http?.spec, replica: 2 } } as unknown as Manifest
       assert.include(complaints([misspelt], version), "replica")
@@ -258,8 +275,71 @@ describe.skipIf(withoutGo)("the chart", () => {
     assert.deepStrictEqual([worker.hostUsers, worker.containers[0].securityContext.procMount], [false, "Unmasked"])
   })
 
+  it("gives machines of sandboxes a namespace of their own, where workers may do what they do and pods reach nothing", () => {
+    assert.isFalse(render(least).some(({ kind, metadata }) => kind === "Role" || metadata.namespace !== undefined))
+    const manifests = render(machines)
+    const worker = one(manifests, "StatefulSet", "slipway-worker")
+    const { rules, subjects } = one(manifests, "Role", "slipway-worker") as unknown as {
+      readonly rules: ReadonlyArray<
+        { readonly apiGroups: ReadonlyArray<string>; readonly resources: ReadonlyArray<string>; readonly verbs: ReadonlyArray<string> }
+      >
+      readonly subjects: unknown
+    }
+    assert.isUndefined(subjects)
+    assert.deepStrictEqual(
+      rules.map(({ apiGroups, resources, verbs }) => [apiGroups, resources, verbs]),
+      [...VERBS, [SANDBOXES, VERBS_OF_SANDBOXES] as const].map(([{ apiVersion, plural }, verbs]) => [
+        [apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : ""],
+        [plural],
+        [...verbs]
+      ])
+    )
+    const policy = one(manifests.filter(({ metadata }) => metadata.namespace === "boxes"), "NetworkPolicy", "slipway").spec
+    assert.deepStrictEqual([policy.podSelector, policy.policyTypes, policy.egress], [{}, ["Ingress", "Egress"], undefined])
+    assert.deepStrictEqual(policy.ingress, [{
+      ports: [{ port: PORT, protocol: "TCP" }],
+      from: [{
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "dev" } },
+        podSelector: {
+          matchLabels: {
+            "app.kubernetes.io/name": "slipway",
+            "app.kubernetes.io/instance": "slipway",
+            "app.kubernetes.io/component": "worker"
+          }
+        }
+      }]
+    }])
+    assert.deepInclude(one(manifests, "Namespace", "boxes").metadata.labels, { "pod-security.kubernetes.io/enforce": "baseline" })
+    const pod = worker.spec.template.spec
+    assert.deepStrictEqual([pod.serviceAccountName, pod.automountServiceAccountToken], ["slipway-worker", true])
+    assert.deepStrictEqual(pod.containers[0].securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+      seccompProfile: { type: "RuntimeDefault" }
+    })
+    const settings = environment(worker)
+    assert.deepStrictEqual(
+      Settings.unknown(Object.fromEntries(Object.keys(settings).filter((name) => /^SLIPWAY_/u.test(name)).map((name) => [name, ""]))),
+      []
+    )
+    assert.deepInclude(settings, {
+      SLIPWAY_ISOLATION: "kubernetes",
+      SLIPWAY_KUBERNETES_NAMESPACE: "boxes",
+      SLIPWAY_KUBERNETES_INSTALLATION: "dev.slipway",
+      SLIPWAY_KUBERNETES_OWNER: one(manifests, "ConfigMap", "slipway").metadata.name,
+      SLIPWAY_KUBERNETES_PULL_SECRETS: "registry",
+      SLIPWAY_KUBERNETES_RUNTIME_CLASS: "kata",
+      SLIPWAY_KUBERNETES_USER_NAMESPACES: "false"
+    })
+    assert.include(
+      run({ ...machines, kubernetes: { ...machines.kubernetes, namespace: "dev" } }, "1.30").stderr,
+      "another than the release's"
+    )
+  })
+
   it.skipIf(withoutHelm)("is rendered by helm in the same way", () => {
-    for (const values of [least, most]) {
+    for (const values of [least, most, machines]) {
       const given = path.join(folder, "values.json")
       writeFileSync(given, JSON.stringify(values))
       const said = execFileSync(

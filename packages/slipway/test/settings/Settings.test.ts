@@ -104,7 +104,7 @@ describe("Settings", () => {
       )
       assert.strictEqual(
         yield* refused({ SLIPWAY_ISOLATION: "podman" }),
-        `SLIPWAY_ISOLATION must be auto, bubblewrap, docker, gvisor, runner or none, but it is "podman".`
+        `SLIPWAY_ISOLATION must be auto, bubblewrap, docker, gvisor, runner, kubernetes or none, but it is "podman".`
       )
       assert.strictEqual(yield* refused({ DATABASE_URL: "mysql://root:hunter2@db" }), "DATABASE_URL must be a postgres:// address.")
       assert.strictEqual(

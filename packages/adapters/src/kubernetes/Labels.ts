@@ -1,0 +1,42 @@
+/** What objects of a machine are called and marked with. Whoever lists pods reads it; what it says was said by whoever may make pods. */
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Schema } from "effect"
+import { createHash } from "node:crypto"
+import type { Held } from "./Objects.ts"
+
+export const INSTALLATION = "slipway.dev/installation"
+export const MACHINE = "slipway.dev/machine"
+export const SANDBOX = "slipway.dev/sandbox"
+/** Of the lease that the worker's machine used it under last. */
+export const FENCE = "slipway.dev/fence"
+/** An annotation: of the runner's certificate, SHA-256 in hex. */
+export const CERTIFICATE = "slipway.dev/certificate"
+
+/** By the text of the label that says so, network policies know pods of sandboxes. */
+export const COMPONENT = "app.kubernetes.io/component"
+export const COMPONENT_NAME = "sandbox"
+
+/** One name for each sandbox of an installation, so that Kubernetes itself keeps a second machine of it away. */
+export const nameOf = (installation: string, sandboxId: SandboxId): string =>
+  `slipway-${sandboxId.slice(2)}-${createHash("sha256").update(installation).digest("hex").slice(0, 8)}`
+
+export const digestOf = (certificate: string): string => createHash("sha256").update(certificate).digest("hex")
+
+const isSandboxId = Schema.is(SandboxId)
+
+export interface Marks {
+  readonly sandboxId: SandboxId
+  readonly machine: string
+  readonly fence: number
+}
+
+/** `null`: it is no machine of a sandbox. */
+export const marksOf = ({ metadata: { labels = {} } }: Held): Marks | null => {
+  const { [FENCE]: fence = "", [MACHINE]: machine, [SANDBOX]: sandboxId } = labels
+  return isSandboxId(sandboxId) && machine !== undefined && /^\d{1,15}$/u.test(fence)
+    ? { sandboxId, machine, fence: Number(fence) }
+    : null
+}
+
+/** Of installations and machines, as they are told in labels. */
+export const isLabelValue = (text: string): boolean => /^[A-Za-z\d](?:[\w.-]{0,61}[A-Za-z\d])?$/u.test(text)

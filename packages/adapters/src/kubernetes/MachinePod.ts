@@ -1,0 +1,224 @@
+/**
+ * The pod of a machine, as it is asked for: a container whose first process starts the runner as root of the pod's own user namespace,
+ * and processes of the sandbox as another user, who has no capability. It reaches nothing, and sees no file of the node.
+ */
+import type { Limits } from "../hosts/box/Limits.ts"
+import { type Order, PLACES, settingsOf } from "../runner/Machines.ts"
+import * as Labels from "./Labels.ts"
+import { type Kind, PODS, SANDBOXES } from "./Objects.ts"
+
+/** Of the runner, in every pod: the network policy names it. */
+export const PORT = 4003
+
+/** Where the service's own image has it. */
+export const RUNNER = "/opt/slipway/node_modules/slipway/dist/runner/RunnerProgram.js"
+
+const SETTINGS_FOLDER = "/etc/slipway-runner"
+const SETTINGS_FILE = "settings.json"
+const CONTAINER = "runner"
+
+/** How long the runner may take to end its processes when it is asked to end. */
+export const GRACE_SECONDS = 10
+
+/** For the runner's state and for what it logs, beside the sandbox's disk. */
+const OWN_DISK_BYTES = 64 * 2 ** 20
+
+/** What every machine of an installation is like. */
+export interface Template {
+  readonly namespace: string
+  /** Of the installation: who shares a database has the same. */
+  readonly installation: string
+  /** Of the worker's data folder, and no other's. */
+  readonly machine: string
+  /** With Node, git and the runner. */
+  readonly image: string
+  /** In the image. */
+  readonly runner: string
+  /** `null`: the cluster's usual one. */
+  readonly runtimeClass: string | null
+  /** Root of the container is nobody on the node. Where it is off, the runtime class has to be what keeps the two apart. */
+  readonly userNamespaces: boolean
+  readonly limits: Limits
+  /** What a node has to have free, in percent of the limits. */
+  readonly requestPercent: number
+  readonly nodeSelector: Readonly<Record<string, string>>
+  /** Taints that pods may be put on regardless, by key. */
+  readonly tolerations: ReadonlyArray<string>
+  /** Names of Secrets in the namespace. */
+  readonly pullSecrets: ReadonlyArray<string>
+}
+
+/** An object that takes others with it when it goes. Of the same namespace. */
+export interface Owner {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  readonly uid: string
+}
+
+/**
+ * What a container is left with, all of it within the level baseline of Pod Security. The runner starts processes as another user
+ * (SETUID, SETGID), ends them (KILL), reads and writes that user's files (DAC_OVERRIDE) and gives them to it (CHOWN, FOWNER). What it
+ * starts has none of them, and nothing to get them by.
+ */
+const CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
+
+/**
+ * Everybody may write to the folders that a pod begins with. Arguments: the runner's state, the folder for temporary files, limits, `--`,
+ * the command.
+ */
+const SCRIPT = `set -e
+chmod 0700 "$1"
+chmod 1777 "$2"
+shift 2
+while [ "$1" != -- ]; do
+  prlimit --pid $$ "$1" || echo "runner: the limit $1 is not in force" >&2
+  shift
+done
+shift
+if command -v tini > /dev/null; then set -- tini -- "$@"; fi
+exec "$@"`
+
+const limitsOf = ({ limits, userNamespaces }: Template): ReadonlyArray<string> => [
+  "--core=0",
+  `--nofile=${limits.openFiles}`,
+  `--fsize=${limits.fileBytes}`,
+  // Without a user namespace the kernel would count those of all sandboxes of a node together.
+  ...(userNamespaces ? [`--nproc=${limits.processes}`] : [])
+]
+
+const specOf = (template: Template, secretName: string) => {
+  const { limits, requestPercent } = template
+  const limited = {
+    memory: limits.memoryBytes,
+    "ephemeral-storage": limits.diskBytes + OWN_DISK_BYTES
+  }
+  const milliCpus = Math.round(limits.cpus * 1000)
+  const part = (whole: number) => Math.max(1, Math.ceil(whole * requestPercent / 100))
+  const disk = { emptyDir: { sizeLimit: String(limits.diskBytes) } }
+  const memory = { emptyDir: { medium: "Memory", sizeLimit: String(limits.memoryFilesBytes) } }
+  return {
+    restartPolicy: "Always",
+    terminationGracePeriodSeconds: GRACE_SECONDS,
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    hostname: "sandbox",
+    // A server has to be named; nothing listens there.
+    dnsPolicy: "None",
+    dnsConfig: { nameservers: ["127.0.0.1"] },
+    ...(template.userNamespaces ? { hostUsers: false } : {}),
+    ...(template.runtimeClass === null ? {} : { runtimeClassName: template.runtimeClass }),
+    ...(Object.keys(template.nodeSelector).length === 0 ? {} : { nodeSelector: template.nodeSelector }),
+    ...(template.tolerations.length === 0 ? {} : { tolerations: template.tolerations.map((key) => ({ key, operator: "Exists" })) }),
+    ...(template.pullSecrets.length === 0 ? {} : { imagePullSecrets: template.pullSecrets.map((name) => ({ name })) }),
+    securityContext: { runAsUser: 0, runAsGroup: 0, seccompProfile: { type: "RuntimeDefault" } },
+    containers: [{
+      name: CONTAINER,
+      image: template.image,
+      command: [
+        "/bin/sh",
+        "-c",
+        SCRIPT,
+        CONTAINER,
+        PLACES.state,
+        "/tmp",
+        ...limitsOf(template),
+        "--",
+        "node",
+        template.runner,
+        `${SETTINGS_FOLDER}/${SETTINGS_FILE}`
+      ],
+      workingDir: "/",
+      ports: [{ name: "runner", containerPort: PORT, protocol: "TCP" }],
+      // Once it listens it is not asked again: each time would be one of the few connections that a runner lets in at once.
+      startupProbe: { tcpSocket: { port: PORT }, periodSeconds: 1, failureThreshold: 60 },
+      // The runner says why it ends in one line.
+      terminationMessagePolicy: "FallbackToLogsOnError",
+      resources: {
+        limits: {
+          cpu: `${milliCpus}m`,
+          memory: String(limited.memory),
+          "ephemeral-storage": String(limited["ephemeral-storage"])
+        },
+        requests: {
+          cpu: `${part(milliCpus)}m`,
+          memory: String(part(limited.memory)),
+          "ephemeral-storage": String(part(limited["ephemeral-storage"]))
+        }
+      },
+      securityContext: {
+        privileged: false,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"], add: CAPABILITIES }
+      },
+      volumeMounts: [
+        { name: "settings", mountPath: SETTINGS_FOLDER, readOnly: true },
+        { name: "state", mountPath: PLACES.state },
+        { name: "workspace", mountPath: PLACES.workspace },
+        { name: "home", mountPath: PLACES.home },
+        { name: "repositories", mountPath: PLACES.repositories },
+        { name: "tmp", mountPath: "/tmp" },
+        { name: "shm", mountPath: "/dev/shm" }
+      ]
+    }],
+    volumes: [
+      // 0400: root's alone. A group that may read would be what the runner refuses to start with.
+      { name: "settings", secret: { secretName, defaultMode: 0o400 } },
+      { name: "state", emptyDir: { sizeLimit: String(OWN_DISK_BYTES / 2) } },
+      { name: "workspace", ...disk },
+      { name: "home", ...disk },
+      { name: "repositories", ...disk },
+      { name: "tmp", ...memory },
+      { name: "shm", ...memory }
+    ]
+  }
+}
+
+export const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">): Readonly<Record<string, string>> => ({
+  "app.kubernetes.io/name": "slipway",
+  [Labels.COMPONENT]: Labels.COMPONENT_NAME,
+  [Labels.INSTALLATION]: template.installation,
+  [Labels.MACHINE]: template.machine,
+  [Labels.SANDBOX]: order.sandboxId,
+  [Labels.FENCE]: String(order.fence)
+})
+
+const settingsText = (order: Order): string => JSON.stringify({ ...settingsOf(order), listen: { host: "0.0.0.0", port: PORT } })
+
+/** Of what is in it: a pod must not find what an earlier one was told, which stays until Kubernetes comes to deleting it. */
+export const secretNameOf = ({ installation }: Pick<Template, "installation">, order: Order): string =>
+  `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsText(order)).slice(0, 16)}`
+
+/** What is asked for: the pod itself, or a `Sandbox` whose controller makes the pod. */
+export const holder = (kind: Kind, template: Template, order: Order, owner: Owner | null) => {
+  const { apiVersion } = kind
+  const name = Labels.nameOf(template.installation, order.sandboxId)
+  const annotations = {
+    [Labels.CERTIFICATE]: Labels.digestOf(order.identity.certificate),
+    // What is in it is nowhere else until a checkpoint is taken.
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true"
+  }
+  const labels = labelsOf(template, order)
+  const metadata = { name, namespace: template.namespace, labels, annotations, ...(owner === null ? {} : { ownerReferences: [owner] }) }
+  const spec = specOf(template, secretNameOf(template, order))
+  return kind === SANDBOXES
+    ? { apiVersion, kind: kind.kind, metadata, spec: { podTemplate: { metadata: { labels, annotations }, spec }, service: false } }
+    : { apiVersion, kind: PODS.kind, metadata, spec }
+}
+
+/** With the runner's key. It goes with its owner, the pod or the `Sandbox`. */
+export const secret = (template: Template, order: Order, owner: Owner) => ({
+  apiVersion: "v1",
+  kind: "Secret",
+  type: "Opaque",
+  immutable: true,
+  metadata: {
+    name: secretNameOf(template, order),
+    namespace: template.namespace,
+    labels: labelsOf(template, order),
+    ownerReferences: [owner]
+  },
+  stringData: { [SETTINGS_FILE]: settingsText(order) }
+})

@@ -1,0 +1,297 @@
+/** `Machines` as pods of a Kubernetes cluster, each with the runner as its first process. */
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Clock, Duration, Effect, Layer, Result, Stream } from "effect"
+import { type Address, Machines, type Order } from "../runner/Machines.ts"
+import type * as Cluster from "./Cluster.ts"
+import * as Holders from "./Holders.ts"
+import * as KubernetesApi from "./KubernetesApi.ts"
+import * as Labels from "./Labels.ts"
+import * as Lists from "./Lists.ts"
+import * as MachinePod from "./MachinePod.ts"
+import { CONFIG_MAPS, Held, type Kind, listPath, pathOf, type Pod, PODS, SANDBOXES, SECRETS } from "./Objects.ts"
+import * as PodTrouble from "./PodTrouble.ts"
+import * as PodWatch from "./PodWatch.ts"
+import * as Refusal from "./Refusal.ts"
+
+export interface Options extends MachinePod.Template {
+  readonly cluster: Cluster.Cluster
+  readonly mode: Holders.Mode
+  /**
+   * A ConfigMap in the namespace that stands for the installation: with it, Kubernetes deletes all machines. `null`: nothing does. A
+   * worker's pod must not be one, since sandboxes outlive it.
+   */
+  readonly owner: string | null
+  readonly times?: Partial<Holders.Times>
+  readonly timeLimits?: Partial<KubernetesApi.TimeLimits>
+}
+
+/** A machine that this worker's machine made has ended, or is about to, and this worker did not ask for it. */
+export interface Loss {
+  readonly sandboxId: SandboxId
+  /** Sentences for people. */
+  readonly detail: string
+  /** The sandbox brought it about. */
+  readonly ofSandbox: boolean
+}
+
+/**
+ * Why a sandbox no longer needs a machine that another worker made: it is `over`, or it came here, under a lease with this fence. Where
+ * nothing is said, somebody else may have it.
+ */
+export type Standing = "over" | number
+
+export interface MachinesKubernetes {
+  readonly machines: Machines["Service"]
+  /** Once for each, from now on, and early: the runner is silent soon, if it is not already. None is a promise that nothing was lost. */
+  readonly losses: Stream.Stream<Loss>
+  /**
+   * Ends machines that other workers made and none needs any more: of workers that never came back. `standing` is asked about those of
+   * ten minutes and more. Answers whose were ended.
+   */
+  readonly removeAbandoned: <E>(
+    standing: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyMap<SandboxId, Standing>, E>
+  ) => Effect.Effect<ReadonlyArray<SandboxId>, E | HostError>
+}
+
+/** A younger one may be of a sandbox that nobody knows yet, or of none: a worker that starts looks at a machine of its own. */
+const YOUNG_MILLIS = 600_000
+
+/** How often an order begins anew because what it found went away under it. */
+const MOST_TRIES = 8
+
+/** How many machines that were lost are remembered as told. */
+const MOST_TOLD = 4096
+
+const lossOf = (pod: Pod, isGone: boolean): Pick<Loss, "detail" | "ofSandbox"> | null => {
+  const ended = PodTrouble.endOf(pod)
+  if (ended !== null) return { detail: ended.detail, ofSandbox: ended.ofSandbox === true }
+  if (!isGone && pod.metadata.deletionTimestamp === undefined) return null
+  const disruption = pod.status?.conditions?.find(({ status, type }) => type === "DisruptionTarget" && status === "True")
+  const why = disruption === undefined ? "Somebody deleted it." : `Kubernetes says: ${disruption.reason ?? ""} ${disruption.message ?? ""}`
+  return { detail: `The machine is being deleted. ${KubernetesApi.words(why)}`, ofSandbox: false }
+}
+
+export const make = Effect.fnUntraced(function*(options: Options) {
+  const { installation, machine, mode, namespace } = options
+  const times: Holders.Times = { ...Holders.TIMES, ...options.times }
+  const api = yield* KubernetesApi.make(options.cluster, options.timeLimits)
+  const ours = `${Labels.INSTALLATION}=${installation}`
+  const watch = yield* PodWatch.make(api, namespace, `${ours},${Labels.MACHINE}=${machine}`)
+  const holders = Holders.make(api, namespace, mode, times, watch)
+  const nameOf = (sandboxId: SandboxId) => Labels.nameOf(installation, sandboxId)
+  const provision = Refusal.hostError("provision")
+
+  /** Of whom the holder is; dies with it. Asked for anew each time: one that was deleted and made again is another. */
+  const owner = Effect.gen(function*() {
+    const { owner: name } = options
+    if (name === null) return null
+    const found = yield* holders.get("provision", CONFIG_MAPS, name, Held)
+    if (found !== null) return { apiVersion: CONFIG_MAPS.apiVersion, kind: CONFIG_MAPS.kind, name, uid: found.metadata.uid }
+    return yield* new HostError({
+      operation: "provision",
+      detail: `The ConfigMap ${name}, which stands for this installation, is not in the namespace ${namespace}. ` +
+        `Make it: kubectl --namespace ${namespace} create configmap ${name}`,
+      retryable: false
+    })
+  })
+
+  /** `null`: one is there already. */
+  const create = Effect.fnUntraced(function*(kind: Kind, order: Order) {
+    const body = MachinePod.holder(kind, options, order, yield* owner)
+    return yield* api.call({ method: "POST", path: listPath(kind, namespace), body }).pipe(
+      Effect.asVoid,
+      Effect.as(true),
+      Effect.catchIf(({ reason }) => reason === "AlreadyExists", () => Effect.succeed(false)),
+      Effect.mapError(provision)
+    )
+  })
+
+  /** After its owner, so that it never is without: a pod waits for its volumes. */
+  const deliver = Effect.fnUntraced(function*(order: Order, { held, kind }: Holders.Holder) {
+    const { name, uid } = held.metadata
+    const secret = MachinePod.secretNameOf(options, order)
+    const body = MachinePod.secret(options, order, { apiVersion: kind.apiVersion, kind: kind.kind, name, uid })
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const made = yield* api.call({ method: "POST", path: listPath(SECRETS, namespace), body }).pipe(
+        Effect.as(true),
+        Effect.catchIf(({ reason }) => reason === "AlreadyExists", () => Effect.succeed(false)),
+        Effect.mapError(provision)
+      )
+      if (made) return
+      const found = yield* holders.get("provision", SECRETS, secret, Held)
+      if (found === null) continue
+      const { deletionTimestamp, ownerReferences = [] } = found.metadata
+      if (deletionTimestamp === undefined && ownerReferences.some((reference) => reference.uid === uid)) return
+      // Of a pod that is gone: Kubernetes would delete it when it comes to it.
+      yield* holders.removeSecret(found)
+    }
+    return yield* new HostError({ operation: "provision", detail: `The Secret ${secret} keeps coming back.`, retryable: true })
+  })
+
+  /** Refuses what is not ours to use or to end. */
+  const check = (operation: HostError["operation"], { held }: Holders.Holder, fence: number) => {
+    const marks = Labels.marksOf(held)
+    const { name } = held.metadata
+    if (marks === null || held.metadata.labels?.[Labels.INSTALLATION] !== installation) {
+      const detail = `There is an object ${name} in the namespace ${namespace} that is not of this installation. Delete or rename it.`
+      return Effect.fail(new HostError({ operation, detail, retryable: false }))
+    }
+    return marks.fence > fence
+      ? Effect.fail(new HostError({ operation, detail: "A later lease has a machine of this sandbox.", retryable: false }))
+      : Effect.succeed(marks)
+  }
+
+  /** Whoever looks, and `removeAbandoned`, see how old the use of a machine is. */
+  const mark = ({ held, kind }: Holders.Holder, fence: number) => {
+    const labels = { [Labels.FENCE]: String(fence) }
+    const body = {
+      metadata: { labels },
+      ...(kind === SANDBOXES ? { spec: { podTemplate: { metadata: { labels } } } } : {})
+    }
+    return Effect.mapError(
+      api.call({ method: "PATCH", path: pathOf(kind, namespace, held.metadata.name), body }),
+      provision
+    )
+  }
+
+  const isUsable = Effect.fnUntraced(function*({ held, kind }: Holders.Holder, order: Order) {
+    const { annotations, deletionTimestamp, name } = held.metadata
+    if (deletionTimestamp !== undefined) return false
+    if (annotations?.[Labels.CERTIFICATE] !== Labels.digestOf(order.identity.certificate)) return false
+    // A pod without its `Sandbox`, which Kubernetes is about to delete.
+    if (kind === PODS && Holders.isControlled(held)) return false
+    const pod = yield* holders.podOf("provision", name)
+    return pod === null || PodTrouble.endOf(pod) === null
+  })
+
+  /** `null`: the machine went away. */
+  const ready = Effect.fnUntraced(function*(holder: Holders.Holder): Effect.fn.Return<Address | null, HostError> {
+    const { name, uid } = holder.held.metadata
+    const deadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(times.start)
+    const fail = (detail: string, retryable: boolean, ofSandbox = false) =>
+      Effect.fail(new HostError({ operation: "provision", detail, retryable, ...(ofSandbox ? { ofSandbox } : {}) }))
+    for (;;) {
+      const count = watch.count(name)
+      const found = yield* holders.podOf("provision", name)
+      if (holder.kind === PODS && found?.metadata.uid !== uid) return null
+      // What a controller has not replaced yet is an earlier one's.
+      const pod = holder.kind === PODS || found?.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true ? found : null
+      if (pod !== null && pod.metadata.deletionTimestamp !== undefined) return null
+      const host = pod?.status?.podIP
+      if (pod !== null && host !== undefined && PodTrouble.isReady(pod)) return { host, port: MachinePod.PORT }
+      const trouble = pod === null ? null : PodTrouble.of(pod)
+      if (trouble?.isFinal === true) {
+        // With the settings of tomorrow it is made anew.
+        yield* Effect.ignore(holders.dismiss("provision", holder))
+        return yield* fail(trouble.detail, trouble.retryable, trouble.ofSandbox)
+      }
+      if ((yield* Clock.currentTimeMillis) >= deadline) {
+        if (host !== undefined && pod?.status?.containerStatuses?.[0]?.state?.running !== undefined) return { host, port: MachinePod.PORT }
+        if (trouble !== null) return yield* fail(trouble.detail, trouble.retryable)
+        const warning = KubernetesApi.words(yield* holders.warning(pod?.metadata.uid ?? uid))
+        return yield* fail(
+          `The machine did not start within ${Duration.toSeconds(times.start)} seconds.` +
+            (warning === "" ? ` See: kubectl --namespace ${namespace} describe pod ${name}` : ` Kubernetes says: ${warning}`),
+          true
+        )
+      }
+      yield* holders.pause(name, count)
+    }
+  })
+
+  const machines = Machines.of({
+    isolation: "kubernetes",
+    programs: Effect.succeed(options.image),
+    ensure: Effect.fn("Machines.ensure")(function*(order) {
+      const name = nameOf(order.sandboxId)
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        const [kind] = yield* holders.kinds("provision")
+        const found = yield* holders.find("provision", name)
+        if (found === null) {
+          yield* create(kind, order)
+          continue
+        }
+        const marks = yield* check("provision", found, order.fence)
+        if (!(yield* isUsable(found, order))) {
+          yield* holders.end("provision", found)
+          continue
+        }
+        if (marks.fence < order.fence) yield* mark(found, order.fence)
+        yield* deliver(order, found)
+        const address = yield* ready(found)
+        if (address !== null) return address
+      }
+      return yield* new HostError({
+        operation: "provision",
+        detail: `The machine ${name} goes away again and again. See: kubectl --namespace ${namespace} get events`,
+        retryable: true
+      })
+    }),
+    remove: Effect.fn("Machines.remove")(function*(sandboxId) {
+      const found = yield* holders.find("stop", nameOf(sandboxId))
+      if (found === null) return
+      const marks = Labels.marksOf(found.held)
+      // Another's, which has the sandbox by now, or nobody's that we know.
+      if (marks?.machine !== machine || found.held.metadata.labels?.[Labels.INSTALLATION] !== installation) return
+      yield* holders.end("stop", found)
+    }),
+    list: Effect.gen(function*() {
+      const found = new Set<SandboxId>()
+      for (const kind of yield* holders.kinds("list")) {
+        const selector = `${ours},${Labels.MACHINE}=${machine}`
+        const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
+        for (const held of items) {
+          const marks = Labels.marksOf(held)
+          if (marks !== null) found.add(marks.sandboxId)
+        }
+      }
+      return [...found]
+    }).pipe(Effect.withSpan("Machines.list"))
+  })
+
+  const removeAbandoned: MachinesKubernetes["removeAbandoned"] = Effect.fn("MachinesKubernetes.removeAbandoned")(function*(standing) {
+    const young = (yield* Clock.currentTimeMillis) - YOUNG_MILLIS
+    const isYoung = ({ metadata: { creationTimestamp = "" } }: Held) => !(Date.parse(creationTimestamp) < young)
+    const candidates: Array<Holders.Holder & { readonly marks: Labels.Marks }> = []
+    for (const kind of yield* holders.kinds("list")) {
+      const selector = `${ours},${Labels.MACHINE}!=${machine}`
+      const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
+      for (const held of items) {
+        const marks = Labels.marksOf(held)
+        if (marks !== null && !isYoung(held) && !(kind === PODS && Holders.isControlled(held))) candidates.push({ kind, held, marks })
+      }
+    }
+    const now = yield* standing([...new Set(candidates.map(({ marks }) => marks.sandboxId))])
+    const removed: Array<SandboxId> = []
+    for (const { held, kind, marks } of candidates) {
+      const here = now.get(marks.sandboxId)
+      if (here === undefined || here !== "over" && here <= marks.fence) continue
+      yield* holders.dismiss("stop", { kind, held })
+      removed.push(marks.sandboxId)
+    }
+    return removed
+  })
+
+  const told = new Set<string>()
+  const losses = watch.changes.pipe(
+    Stream.filterMap(({ isGone, pod }) => {
+      const marks = Labels.marksOf(pod)
+      const loss = lossOf(pod, isGone)
+      const { uid } = pod.metadata
+      if (marks === null || loss === null || told.has(uid) || holders.hasLeft(pod)) return Result.failVoid
+      told.add(uid)
+      for (const oldest of told) {
+        if (told.size <= MOST_TOLD) break
+        told.delete(oldest)
+      }
+      return Result.succeed({ sandboxId: marks.sandboxId, ...loss })
+    })
+  )
+
+  const made: MachinesKubernetes = { machines, losses, removeAbandoned }
+  return made
+})
+
+export const layer = (options: Options): Layer.Layer<Machines> =>
+  Layer.effect(Machines, Effect.map(make(options), ({ machines }) => machines))

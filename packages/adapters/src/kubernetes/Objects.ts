@@ -1,0 +1,98 @@
+/** What is read of objects of Kubernetes, and where they are. */
+import { Schema } from "effect"
+
+const Texts = Schema.Record(Schema.String, Schema.String)
+
+const OwnerReference = Schema.Struct({
+  apiVersion: Schema.String,
+  kind: Schema.String,
+  name: Schema.String,
+  uid: Schema.String,
+  controller: Schema.optionalKey(Schema.Boolean)
+})
+
+const Metadata = Schema.Struct({
+  name: Schema.String,
+  uid: Schema.String,
+  resourceVersion: Schema.String,
+  labels: Schema.optionalKey(Texts),
+  annotations: Schema.optionalKey(Texts),
+  ownerReferences: Schema.optionalKey(Schema.Array(OwnerReference)),
+  creationTimestamp: Schema.optionalKey(Schema.String),
+  finalizers: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** Set: it is being deleted. */
+  deletionTimestamp: Schema.optionalKey(Schema.String)
+})
+
+/** Any object. */
+export const Held = Schema.Struct({ metadata: Metadata })
+export type Held = typeof Held.Type
+
+const Condition = Schema.Struct({
+  type: Schema.String,
+  status: Schema.String,
+  reason: Schema.optionalKey(Schema.String),
+  message: Schema.optionalKey(Schema.String)
+})
+
+const ContainerStatus = Schema.Struct({
+  name: Schema.String,
+  ready: Schema.optionalKey(Schema.Boolean),
+  restartCount: Schema.optionalKey(Schema.Int),
+  state: Schema.optionalKey(Schema.Struct({
+    waiting: Schema.optionalKey(Schema.Struct({
+      reason: Schema.optionalKey(Schema.String),
+      message: Schema.optionalKey(Schema.String)
+    })),
+    running: Schema.optionalKey(Schema.Struct({}))
+  })),
+  lastState: Schema.optionalKey(Schema.Struct({
+    terminated: Schema.optionalKey(Schema.Struct({
+      exitCode: Schema.optionalKey(Schema.Int),
+      reason: Schema.optionalKey(Schema.String),
+      message: Schema.optionalKey(Schema.String)
+    }))
+  }))
+})
+
+export const Pod = Schema.Struct({
+  metadata: Metadata,
+  status: Schema.optionalKey(Schema.Struct({
+    phase: Schema.optionalKey(Schema.String),
+    reason: Schema.optionalKey(Schema.String),
+    message: Schema.optionalKey(Schema.String),
+    podIP: Schema.optionalKey(Schema.String),
+    conditions: Schema.optionalKey(Schema.Array(Condition)),
+    containerStatuses: Schema.optionalKey(Schema.Array(ContainerStatus))
+  }))
+})
+export type Pod = typeof Pod.Type
+
+/** A page of a list, its items undecoded: one that is damaged shall not hide the others. */
+export const Page = Schema.Struct({
+  metadata: Schema.Struct({ resourceVersion: Schema.optionalKey(Schema.String), continue: Schema.optionalKey(Schema.String) }),
+  items: Schema.Array(Schema.Unknown)
+})
+
+/** A kind of object, by where it is. */
+export interface Kind {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly plural: string
+}
+
+export const PODS: Kind = { apiVersion: "v1", kind: "Pod", plural: "pods" }
+export const SECRETS: Kind = { apiVersion: "v1", kind: "Secret", plural: "secrets" }
+export const CONFIG_MAPS: Kind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" }
+export const EVENTS: Kind = { apiVersion: "v1", kind: "Event", plural: "events" }
+export const NETWORK_POLICIES: Kind = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", plural: "networkpolicies" }
+/** Of kubernetes-sigs/agent-sandbox, v0.5. */
+export const SANDBOXES: Kind = { apiVersion: "agents.x-k8s.io/v1beta1", kind: "Sandbox", plural: "sandboxes" }
+
+/** Where a group's version is. */
+export const versionPath = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+
+export const listPath = (kind: Kind, namespace: string): string =>
+  `${versionPath(kind)}/namespaces/${encodeURIComponent(namespace)}/${kind.plural}`
+
+export const pathOf = (kind: Kind, namespace: string, name: string): string => `${listPath(kind, namespace)}/${encodeURIComponent(name)}`

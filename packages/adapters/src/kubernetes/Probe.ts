@@ -1,0 +1,241 @@
+/** What a cluster gives machines, as an operator wants to know before the first one is ordered. */
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Option, Schema, type Scope } from "effect"
+import type { Cluster } from "./Cluster.ts"
+import type { Mode } from "./Holders.ts"
+import * as KubernetesApi from "./KubernetesApi.ts"
+import * as MachinePod from "./MachinePod.ts"
+import {
+  CONFIG_MAPS,
+  EVENTS,
+  type Kind,
+  listPath,
+  NETWORK_POLICIES,
+  Page,
+  pathOf,
+  PODS,
+  SANDBOXES,
+  SECRETS,
+  versionPath
+} from "./Objects.ts"
+
+export interface Finding {
+  readonly what: string
+  /** `missing`: no machine can be made. `note`: worth knowing. */
+  readonly state: "ok" | "note" | "missing"
+  readonly detail: string
+}
+
+export interface Options {
+  readonly cluster: Cluster
+  readonly template: MachinePod.Template
+  readonly mode: Mode
+  readonly owner: string | null
+}
+
+/** What the service does, by kind. The Role of the chart allows it. */
+export const VERBS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean]> = [
+  [PODS, ["create", "get", "list", "watch", "patch", "delete"], true],
+  [SECRETS, ["create", "get", "delete"], true],
+  [CONFIG_MAPS, ["get"], true],
+  [NETWORK_POLICIES, ["list"], false],
+  [EVENTS, ["list"], false]
+]
+export const VERBS_OF_SANDBOXES = ["create", "get", "list", "patch", "delete"]
+
+const Version = Schema.Struct({ gitVersion: Schema.String })
+const Review = Schema.Struct({ status: Schema.Struct({ allowed: Schema.Boolean }) })
+const Named = Schema.Struct({ metadata: Schema.Struct({ name: Schema.String }) })
+
+const Selector = Schema.Struct({
+  matchLabels: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
+  matchExpressions: Schema.optionalKey(Schema.Array(Schema.Unknown))
+})
+const Policy = Schema.Struct({
+  metadata: Schema.Struct({ name: Schema.String }),
+  spec: Schema.Struct({
+    podSelector: Selector,
+    policyTypes: Schema.optionalKey(Schema.Array(Schema.String)),
+    ingress: Schema.optionalKey(Schema.Array(Schema.Struct({
+      from: Schema.optionalKey(Schema.Array(Schema.Unknown)),
+      ports: Schema.optionalKey(Schema.Array(Schema.Struct({
+        port: Schema.optionalKey(Schema.Union([Schema.Int, Schema.String])),
+        endPort: Schema.optionalKey(Schema.Int)
+      })))
+    }))),
+    egress: Schema.optionalKey(Schema.Array(Schema.Unknown))
+  })
+})
+type Policy = typeof Policy.Type
+
+/** Whether it is one of those that say what pods of machines may do. What is not understood counts as if it were. */
+const concerns = ({ spec: { podSelector } }: Policy, labels: Readonly<Record<string, string>>): boolean =>
+  Object.entries(podSelector.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
+
+const typesOf = ({ spec }: Policy): ReadonlyArray<string> =>
+  spec.policyTypes ?? ["Ingress", ...(spec.egress === undefined ? [] : ["Egress"])]
+
+/** Policies add up: each lets through what the others do not. */
+const judge = (policies: ReadonlyArray<Policy>): Omit<Finding, "what"> => {
+  const named = (some: ReadonlyArray<Policy>) => some.map(({ metadata: { name } }) => name).join(", ")
+  const help = "Install the chart with kubernetes.enabled, which makes the right one."
+  const leaving = policies.filter(({ spec: { egress = [] } }) => egress.length > 0)
+  const closes = (type: string) => policies.some((policy) => typesOf(policy).includes(type))
+  if (!closes("Egress")) return { state: "missing", detail: `No network policy keeps sandboxes from the network. ${help}` }
+  if (leaving.length > 0) return { state: "missing", detail: `Sandboxes reach what ${named(leaving)} allows: they are to reach nothing.` }
+  if (!closes("Ingress")) return { state: "note", detail: `Everybody in the cluster reaches the runners of sandboxes. ${help}` }
+  const wide = policies.filter(({ spec: { ingress = [] } }) =>
+    ingress.some(({ from = [], ports = [] }) =>
+      from.length === 0 || ports.length === 0 ||
+      ports.some(({ endPort, port }) => endPort !== undefined || port !== MachinePod.PORT && port !== "runner")
+    )
+  )
+  if (wide.length > 0) return { state: "note", detail: `${named(wide)} lets more to sandboxes than workers to port ${MachinePod.PORT}.` }
+  if (!policies.some(({ spec: { ingress = [] } }) => ingress.length > 0)) {
+    return { state: "missing", detail: `No network policy lets workers to port ${MachinePod.PORT} of sandboxes. ${help}` }
+  }
+  return {
+    state: "ok",
+    detail: `${named(policies)}: nothing out, workers alone in, where the cluster's network keeps to policies`
+  }
+}
+
+const RUNTIMES = /gvisor|runsc|kata|firecracker|cloud-?hypervisor|nabla|edera/iu
+
+const groupOf = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : ""
+
+/** For labels alone. */
+const SOME = SandboxId.make("c_aaaaaaaaaaaa")
+
+/** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
+export const examine = Effect.fn("KubernetesProbe.examine")(function*(
+  { cluster, mode, owner, template }: Options
+): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {
+  const { namespace, runtimeClass, userNamespaces } = template
+  const api = yield* KubernetesApi.make(cluster)
+  const version = yield* api.call({ method: "GET", path: "/version" }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Version)),
+    Effect.result
+  )
+  if (version._tag === "Failure") {
+    const { failure } = version
+    const detail = failure._tag === "KubernetesFailed" ? failure.detail : `What answers at ${api.host} is no API server of Kubernetes.`
+    return [{ what: "Kubernetes", state: "missing", detail }]
+  }
+
+  const may = (resource: string, group: string, verb: string) =>
+    api.call({
+      method: "POST",
+      path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+      body: {
+        apiVersion: "authorization.k8s.io/v1",
+        kind: "SelfSubjectAccessReview",
+        spec: { resourceAttributes: { namespace, resource, group, verb } }
+      }
+    }).pipe(
+      Effect.flatMap(Schema.decodeUnknownEffect(Review)),
+      Effect.map(({ status }) => status.allowed),
+      Effect.orElseSucceed(() => false)
+    )
+
+  const rights = (kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean) =>
+    Effect.map(
+      Effect.filter(verbs, (verb) => Effect.map(may(kind.plural, groupOf(kind), verb), (allowed) => !allowed), { concurrency: 4 }),
+      (refused): Finding => ({
+        what: `Kubernetes: ${kind.plural}`,
+        state: refused.length === 0 ? "ok" : isNeeded ? "missing" : "note",
+        detail: refused.length === 0
+          ? verbs.join(", ")
+          : `The service may not ${refused.join(", ")} ${kind.plural} in ${namespace}. Give its account the Role of the chart.`
+      })
+    )
+
+  const hasSandboxes = yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(SANDBOXES) }))
+  const bySandboxes = mode !== "pods" && hasSandboxes
+  const holders: Finding = {
+    what: "Kubernetes: machines",
+    state: mode === "agent-sandbox" && !hasSandboxes ? "missing" : "ok",
+    detail: bySandboxes
+      ? "made as Sandboxes of agent-sandbox"
+      : mode === "agent-sandbox"
+      ? `agent-sandbox (${SANDBOXES.apiVersion}) is not in the cluster: install it, or let machines be pods`
+      : `made as pods${hasSandboxes ? "; agent-sandbox is there too" : ""}`
+  }
+
+  const classes = yield* api.call({ method: "GET", path: "/apis/node.k8s.io/v1/runtimeclasses", query: { limit: 500 } }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Page)),
+    Effect.map(({ items }) =>
+      Option.some(items.flatMap((item) => {
+        const decoded = Schema.decodeUnknownOption(Named)(item)
+        return Option.isSome(decoded) ? [decoded.value.metadata.name] : []
+      }))
+    ),
+    Effect.orElseSucceed(() => Option.none<ReadonlyArray<string>>())
+  )
+  const offered = Option.getOrElse(classes, (): ReadonlyArray<string> => [])
+  const own = offered.filter((name) => RUNTIMES.test(name))
+  const kernel: Finding = {
+    what: "Kubernetes: kernel",
+    ...(runtimeClass === null
+      ? {
+        state: "note" as const,
+        detail: "Sandboxes share the kernel of their node, in user namespaces. " +
+          (Option.isNone(classes)
+            ? "Which runtime classes there are, the service may not see."
+            : own.length > 0
+            ? `The cluster has runtime classes that may give each its own: ${own.join(", ")}.`
+            : `The cluster has no runtime class that looks as if it gave each its own (${offered.join(", ") || "it has none"}).`)
+      }
+      : Option.isSome(classes) && !offered.includes(runtimeClass)
+      ? {
+        state: "missing" as const,
+        detail: `There is no runtime class ${runtimeClass}. Those there are: ${offered.join(", ") || "none"}.`
+      }
+      : { state: "ok" as const, detail: `runtime class ${runtimeClass}${userNamespaces ? ", in a user namespace" : ""}` })
+  }
+
+  const labels = MachinePod.labelsOf(template, { sandboxId: SOME, fence: 0 })
+  const network: Finding = yield* api.call({ method: "GET", path: listPath(NETWORK_POLICIES, namespace), query: { limit: 500 } }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Page)),
+    Effect.flatMap(({ items }) => Effect.forEach(items, (item) => Schema.decodeUnknownEffect(Policy)(item))),
+    Effect.map((policies): Finding => ({ what: "Kubernetes: network", ...judge(policies.filter((one) => concerns(one, labels))) })),
+    Effect.orElseSucceed((): Finding => ({
+      what: "Kubernetes: network",
+      state: "note",
+      detail: `The network policies of ${namespace} cannot be read, and sandboxes must reach nothing. ` +
+        `See: kubectl --namespace ${namespace} get networkpolicies`
+    }))
+  )
+
+  const installation: Finding = owner === null
+    ? {
+      what: "Kubernetes: owner",
+      state: "note",
+      detail: "none: whoever uninstalls the service deletes the machines themselves"
+    }
+    : yield* api.call({ method: "GET", path: pathOf(CONFIG_MAPS, namespace, owner) }).pipe(
+      Effect.as<Finding>({ what: "Kubernetes: owner", state: "ok", detail: `ConfigMap ${owner}: machines go when it goes` }),
+      Effect.catch(({ detail, status }) =>
+        Effect.succeed<Finding>({
+          what: "Kubernetes: owner",
+          state: "missing",
+          detail: status === 404
+            ? `There is no ConfigMap ${owner} in ${namespace}. Make it: kubectl --namespace ${namespace} create configmap ${owner}`
+            : detail
+        })
+      )
+    )
+
+  const allowed = yield* Effect.forEach(
+    [...VERBS, ...(bySandboxes ? [[SANDBOXES, VERBS_OF_SANDBOXES, true] as const] : [])],
+    ([kind, verbs, isNeeded]) => rights(kind, verbs, isNeeded)
+  )
+  return [
+    { what: "Kubernetes", state: "ok", detail: `${version.success.gitVersion} at ${api.host}, namespace ${namespace}` },
+    ...allowed,
+    holders,
+    kernel,
+    network,
+    installation
+  ]
+})

@@ -1,0 +1,87 @@
+/** What a pod of a sandbox is allowed, whatever is set. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as MachinePod from "../../src/kubernetes/MachinePod.ts"
+import { PODS, SANDBOXES } from "../../src/kubernetes/Objects.ts"
+import { cluster, options, orderOf } from "./Fixture.ts"
+import { complaints } from "./Schemas.ts"
+
+// What Kubernetes checks by its schemas, tests read as it is.
+// oxlint-disable-next-line typescript/no-explicit-any
+const specOf = (made: ReturnType<typeof MachinePod.holder>): any => "podTemplate" in made.spec ? made.spec.podTemplate.spec : made.spec
+
+describe("the pod of a sandbox", () => {
+  it.live("is what Kubernetes knows, with all that can be set, and what is misspelt is not", () =>
+    Effect.gen(function*() {
+      const template = {
+        ...options(yield* cluster),
+        runtimeClass: "kata",
+        nodeSelector: { pool: "sandboxes" },
+        tolerations: ["sandboxes"],
+        pullSecrets: ["registry"]
+      }
+      const order = orderOf("a")
+      const owner = { apiVersion: "v1", kind: "ConfigMap", name: "slipway", uid: "1" }
+      for (const kind of [PODS, SANDBOXES]) {
+        const made = MachinePod.holder(kind, template, order, owner)
+        assert.deepStrictEqual(complaints(made), [])
+        const spec = specOf(made)
+        assert.deepStrictEqual([spec.runtimeClassName, spec.nodeSelector, spec.imagePullSecrets], ["kata", { pool: "sandboxes" }, [{
+          name: "registry"
+        }]])
+        assert.isNotEmpty(complaints({ ...made, spec: { ...made.spec, hostuser: false } }))
+      }
+      assert.deepStrictEqual(complaints(MachinePod.secret(template, order, owner)), [])
+    }))
+
+  it.live("has no network name, no token, no root of its node, and nothing to write to but what has a bound", () =>
+    Effect.gen(function*() {
+      const template = options(yield* cluster)
+      const spec = specOf(MachinePod.holder(PODS, template, orderOf("a"), null))
+      assert.deepInclude(spec, {
+        hostUsers: false,
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        dnsPolicy: "None",
+        restartPolicy: "Always"
+      })
+      assert.isUndefined(spec.hostNetwork ?? spec.hostPID ?? spec.hostIPC ?? spec.serviceAccountName)
+      assert.deepStrictEqual(spec.securityContext.seccompProfile, { type: "RuntimeDefault" })
+      const [container, ...others] = spec.containers
+      assert.deepStrictEqual([others, spec.initContainers], [[], undefined])
+      assert.deepInclude(container.securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        privileged: false
+      })
+      assert.deepStrictEqual(container.securityContext.capabilities.drop, ["ALL"])
+      assert.deepStrictEqual([container.env, container.envFrom], [undefined, undefined])
+      for (const { emptyDir, name, secret } of spec.volumes) {
+        if (secret === undefined) assert.isAbove(Number(emptyDir.sizeLimit), 0, name)
+        else assert.strictEqual(secret.defaultMode, 0o400)
+      }
+      const { limits, requests } = container.resources
+      assert.deepStrictEqual(Object.keys(limits), Object.keys(requests))
+      assert.deepStrictEqual([limits.cpu, requests.cpu, limits.memory, requests.memory], ["2000m", "500m", String(2 ** 30),
+        String(2 ** 28)])
+      assert.isAbove(Number(limits["ephemeral-storage"]), template.limits.diskBytes)
+    }))
+
+  it.live("has its key in no field but its Secret", () =>
+    Effect.gen(function*() {
+      const template = options(yield* cluster)
+      const order = orderOf("a")
+      const line = order.identity.privateKey.split("\n")[1] ?? assert.fail()
+      for (const kind of [PODS, SANDBOXES]) assert.notInclude(JSON.stringify(MachinePod.holder(kind, template, order, null)), line)
+      assert.include(JSON.stringify(MachinePod.secret(template, order, { apiVersion: "v1", kind: "Pod", name: "a", uid: "1" })), line)
+    }))
+
+  it.live("counts processes of its own alone: without a user namespace the kernel would count those of others", () =>
+    Effect.gen(function*() {
+      const template = options(yield* cluster)
+      const command = (userNamespaces: boolean) =>
+        specOf(MachinePod.holder(PODS, { ...template, userNamespaces }, orderOf("a"), null)).containers[0].command
+      assert.include(command(true), "--nproc=1024")
+      assert.notInclude(command(false), "--nproc=1024")
+    }))
+})

@@ -1,0 +1,58 @@
+/** Hosts whose machines are pods, by the rules of every host: pods are containers here, in network namespaces of their own. */
+import { assert, it } from "@effect/vitest"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { register } from "@slipway/domain/testing/runners/Vitest"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Context, Effect, Layer } from "effect"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import * as Egress from "../../src/egress/Egress.ts"
+import * as Probe from "../../src/hosts/runner/Probe.ts"
+import * as SandboxHostRunner from "../../src/hosts/runner/SandboxHostRunner.ts"
+import { Machines } from "../../src/runner/Machines.ts"
+import * as Machine from "../hosts/Machine.ts"
+import { absent } from "../hosts/runner/Machines.fixture.ts"
+import * as Cable from "../runner/Cable.ts"
+import { clusterOf, nameOf, type TestCluster, worker } from "./Fixture.ts"
+
+const root = fileURLToPath(new URL("../../../..", import.meta.url))
+
+class Cluster extends Context.Service<Cluster, TestCluster>()("test/Cluster") {}
+
+const layer = (mode: "pods" | "agent-sandbox") =>
+  Layer.unwrap(Effect.gen(function*() {
+    const known = yield* Machine.temporaryFolder
+    const networks = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], Cable.cableOf)
+    const made = yield* clusterOf({ networks, sees: [...new Set([root, path.dirname(process.execPath)])] })
+    made.server.hasSandboxes = mode === "agent-sandbox"
+    const { machines } = yield* worker(made)
+    return SandboxHostRunner.layer({ directory: known }).pipe(
+      Layer.provideMerge(Layer.succeed(Machines, machines)),
+      Layer.provideMerge(Egress.layer({ allow: new Set() })),
+      Layer.provideMerge(Layer.succeed(Cluster, made))
+    )
+  }))
+
+const fixture: SandboxHostContract.Fixture<Cluster> = {
+  hasTreesInBox: true,
+  workspace: (sandboxId) => Cluster.useSync(({ kubelet }) => path.join(kubelet.folderOf(nameOf({ sandboxId })), "workspace")),
+  running: Machine.running
+}
+
+const reason = absent("bubblewrap") ?? Cable.noNamespaces
+
+for (const mode of ["pods", "agent-sandbox"] as const) {
+  if (reason === undefined) register(SandboxHostContract.suite(`machines of Kubernetes, made as ${mode}`, layer(mode), fixture))
+  else it.skip(`SandboxHost (machines of Kubernetes, made as ${mode}): ${reason}`)
+}
+
+it.live.skipIf(reason !== undefined)(
+  "a machine of Kubernetes keeps in what the probe looks for, but where no network policy is in force",
+  () =>
+    Effect.gen(function*() {
+      // As a cluster's network is that does not know policies.
+      const { missing } = yield* Effect.flip(Probe.run({ host: yield* SandboxHost, hidden: [] }))
+      assert.lengthOf(missing, 1)
+      assert.match(missing[0], /reaches the worker's own network: 10\.233\.\d+\.1/u)
+    }).pipe(Effect.provide(layer("pods")))
+)
