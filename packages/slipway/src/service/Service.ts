@@ -5,6 +5,7 @@ import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProf
 import * as Installed from "@slipway/adapters/agents/Installed"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"
 import * as CacheImages from "@slipway/adapters/hosts/overlay/CacheImages"
 import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
 import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
@@ -119,18 +120,21 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Se
     )
   )
 
-/** The working trees of this machine, which boxes write to. */
-export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) =>
-  WorkingTreesGit.layer({
+/** The working trees of this worker's sandboxes: on this machine, or in their own. */
+export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) => {
+  const options = {
     directory: Isolation.treesIn(dataDir),
-    folders: isolation.folders,
     depth: clone.depth,
     fetchTime: clone.time,
     maximumFetchBytes: clone.bytes,
     maximumCheckoutBytes: clone.checkoutBytes,
     maximumCheckoutFiles: clone.checkoutFiles,
     keepUnused: clone.unused
-  }).pipe(Layer.provide(isolation.host))
+  }
+  return isolation.runners === null
+    ? Layer.provide(WorkingTreesGit.layer({ ...options, folders: isolation.folders }), isolation.host)
+    : Layer.provide(WorkingTreesRunner.layer(options), Layer.merge(isolation.host, isolation.runners))
+}
 
 /** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
 const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Models) =>

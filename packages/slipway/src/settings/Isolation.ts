@@ -27,7 +27,7 @@ export const settings = {
     name: "SLIPWAY_DOCKER_IMAGE",
     type: Type.text("the name of an image"),
     default: "node:24-bookworm",
-    about: "What sandboxes have of programs with SLIPWAY_ISOLATION=docker: an image with glibc, sh, unshare and git. " +
+    about: "The image that sandboxes run in with SLIPWAY_ISOLATION=docker. It needs glibc, sh, unshare and git. " +
       "It is pulled when it is not there.",
     role: "worker"
   }),
