@@ -9,6 +9,7 @@ import * as HomeFilesArchive from "../../src/hosts/runner/HomeFilesArchive.ts"
 import { type ChannelMessage, encode as encodeChannel } from "../../src/runner/ChannelWire.ts"
 import type { RunnerConnection } from "../../src/runner/client/RunnerClient.ts"
 import type { RunnerError } from "../../src/runner/client/RunnerErrors.ts"
+import { encodeEntry } from "../../src/runner/Entries.ts"
 import * as Identity from "../../src/runner/Identity.ts"
 import { decode, encode, type Hello, type Message, PROTOCOL } from "../../src/runner/Wire.ts"
 import * as Fixture from "./Fixture.ts"
@@ -181,6 +182,8 @@ const run: Use = ({ spawn }) =>
   )
 const read: Use = ({ readFile }) =>
   Effect.scoped(Effect.flatMap(readFile(Buffer.from("a"), { maximumBytes: 10 }), ({ bytes }) => Stream.runDrain(bytes)))
+const entry = (name: string) => encodeEntry({ name: Buffer.from(name), kind: "file", size: 0, mtimeMs: 0 })
+
 const list: Use = ({ list }) => list(Buffer.from(""), { most: 1 })
 
 const readHome: Use = ({ readHome }) => Stream.runDrain(readHome(["talk"], { maximumBytes: 60 }))
@@ -202,8 +205,8 @@ const hostile: Readonly<Record<string, { readonly use: Use; readonly said: Reado
   },
   "a file larger than was asked for": { use: read, said: frames(note({ size: 11 })) },
   "more bytes than the file has": { use: read, said: frames(note({ size: 3 }), chunk(Buffer.from("four"))) },
-  "more names than were asked for": { use: list, said: frames(chunk(Buffer.concat([Buffer.of(0, 1, 97), Buffer.of(0, 1, 98)]))) },
-  "a name with a slash": { use: list, said: frames(chunk(Buffer.of(0, 1, 0x2f))) },
+  "more names than were asked for": { use: list, said: frames(chunk(Buffer.concat([entry("a"), entry("b")]))) },
+  "a name with a slash": { use: list, said: frames(chunk(entry("/"))) },
   "a home that is none": { use: readHome, said: home(Buffer.from("PK")) },
   "a home that is cut": { use: readHome, said: home(...nothingOf("talk").slice(0, -1)) },
   "a home with another checksum": { use: readHome, said: home(...nothingOf("talk").slice(0, -1), Buffer.alloc(33)) },

@@ -80,9 +80,9 @@ fi
 [ "$sha" = "$base" ] || git read-tree -m "$base"
 
 # Git reads a file again, each time it looks, whose time lies in the second in which the index was written: none is left that does.
-before=$(($(stat -c %Y "$index") - 1))
+before=$(($(date -r "$index" +%s) - 1))
 if [ -e "$agents/index" ]; then
-  other=$(($(stat -c %Y "$agents/index") - 1))
+  other=$(($(date -r "$agents/index" +%s) - 1))
   [ "$other" -gt "$before" ] || before=$other
 fi
 touch -d "@$before" "$git/before"
