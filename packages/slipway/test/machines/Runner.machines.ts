@@ -74,7 +74,10 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
         yield* api.event(id, "approval.requested", 2)
         const again = (yield* api.log(id)).findLast(({ type }) => type === "approval.requested")
         yield* api.approve(id, String(again?.data["approval_id"]))
-        yield* api.event(id, "tool.updated", 4)
+        yield* until(
+          api.log(id),
+          (log) => log.filter(({ data, type }) => type === "tool.updated" && data["status"] === "completed").length === 2
+        )
         yield* first.kill
         yield* worker(back, url, settings)
         yield* api.event(id, "turn.completed", 2)
@@ -89,7 +92,7 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
 
         yield* api.terminate(id)
         yield* until(Effect.sync(left), (some) => some.length === 0)
-        yield* until(processesOf(machines), (some) => some.length === 0)
+        yield* until(processesOf(`${machines}/`), (some) => some.length === 0)
       }).pipe(Effect.scoped)
   )
 }
