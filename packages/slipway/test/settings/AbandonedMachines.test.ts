@@ -17,7 +17,8 @@ it.effect("every five minutes whoever removes machines is told which sandboxes t
       return Effect.fail(new HostError({ operation: "list", detail: "The cluster is busy.", retryable: true }))
     })
   return Effect.gen(function*() {
-    yield* Layer.build(AbandonedMachines.layer(removeAbandoned, "machine-1").pipe(Layer.provide(SandboxStoreMemory.layer), Layer.provide(HintsMemory.layer)))
+    const store = SandboxStoreMemory.layer.pipe(Layer.provide(HintsMemory.layer))
+    yield* Layer.build(AbandonedMachines.layer(removeAbandoned, "machine-1").pipe(Layer.provide(store)))
     yield* TestClock.adjust("4 minutes")
     assert.lengthOf(told, 0)
     yield* TestClock.adjust("6 minutes")
