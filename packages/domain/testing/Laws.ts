@@ -303,6 +303,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "has its next deadline where the limits of docs/decisions.md 2.1, 2.2 and 3 put it",
     holds: (history) => {
+      history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
       history.wait("3 hours").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 7 } })
       const table = new TimeTable(limits)
       const next = (sandbox: Sandbox) => nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
@@ -581,6 +582,17 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       ask("law-5", "edit")
       ask("law-6", "command")
       assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), [])
+    }
+  },
+  {
+    name: "a turn that was asked to end is known as that once it has ended",
+    holds: (history) => {
+      const { turn, waiting } = history.sandbox
+      if (turn === null || !ACTIVE.has(turn.state) || waiting.length > 0) return
+      const { result } = history.person({ _tag: "Interrupt" })
+      if (result === null || result.outcome === "rejected") return
+      if (history.sandbox.turn?.state === "running") history.system({ _tag: "EndTurn", turnId: turn.id, state: "interrupted" })
+      assert.deepStrictEqual(history.person({ _tag: "Interrupt" }).result, { ...result, outcome: "duplicate" })
     }
   },
   {
