@@ -303,8 +303,8 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "has its next deadline where the limits of docs/decisions.md 2.1, 2.2 and 3 put it",
     holds: (history) => {
-      history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
       history.wait("3 hours").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 7 } })
+      history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
       const table = new TimeTable(limits)
       const next = (sandbox: Sandbox) => nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
       for (const event of created(history.first)) table.record(event, history.first.createdAt)
