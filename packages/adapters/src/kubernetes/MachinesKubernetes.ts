@@ -37,7 +37,7 @@ export interface Loss {
 
 /**
  * Why a sandbox no longer needs a machine that another worker made: it is `over`, or it came here, under a lease with this fence. Where
- * nothing is said, somebody else may have it.
+ * nothing is said, somebody else may have it. One that has ended is `over` only when nobody publishes it either.
  */
 export type Standing = "over" | number
 

@@ -18,7 +18,7 @@ import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as RunnerProbe from "@slipway/adapters/hosts/runner/Probe"
 import * as SandboxHostRunner from "@slipway/adapters/hosts/runner/SandboxHostRunner"
 import * as MachinesKubernetes from "@slipway/adapters/kubernetes/MachinesKubernetes"
-import { Machines } from "@slipway/adapters/runner/Machines"
+import type { Machines } from "@slipway/adapters/runner/Machines"
 import * as Installation from "@slipway/adapters/runner/machines/Installation"
 import * as MachinesProgram from "@slipway/adapters/runner/machines/MachinesProgram"
 import { Runners } from "@slipway/adapters/runner/Runners"
@@ -41,8 +41,6 @@ export interface Isolation {
   readonly host: Layer.Layer<SandboxHost, unknown>
   /** Those of machines elsewhere, where trees are as well; `null`: boxes are of this machine. */
   readonly runners: Layer.Layer<Runners> | null
-  /** Ends machines of workers that never come back; `null`: there are none that another worker could see. */
-  readonly removeAbandoned: MachinesKubernetes.MachinesKubernetes["removeAbandoned"] | null
   /** Those of the working trees, which boxes write to. */
   readonly folders: SizedFolders.SizedFolders
   /** The way of agents to the gateway they are given. */
@@ -91,7 +89,6 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   report: null,
   folders,
   runners: null,
-  removeAbandoned: null,
   host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), workspaceOf: workspacesIn(treesIn(dataDir)), toolchains }),
   throughBox: (gateway) => gateway
 })
@@ -138,7 +135,6 @@ const isolated = Effect.fnUntraced(function*(
     folders,
     host: Layer.succeed(SandboxHost, host),
     runners: null,
-    removeAbandoned: null,
     throughBox
   }
   return isolation
@@ -187,11 +183,7 @@ const elsewhere = Effect.fnUntraced(function*<E>(
   kind: "runner" | "kubernetes",
   settings: Settings,
   help: string,
-  make: (installation: string) => Effect.Effect<
-    { readonly machines: Machines["Service"]; readonly removeAbandoned: Isolation["removeAbandoned"] },
-    E,
-    Scope.Scope
-  >
+  machines: (installation: string) => Layer.Layer<Machines, E>
 ) {
   const refuse = (detail: string) => new NotIsolated({ missing: [detail], help })
   const { services, throughBox } = yield* outwards(settings)
@@ -200,10 +192,9 @@ const elsewhere = Effect.fnUntraced(function*<E>(
     try: () => Installation.of(directory),
     catch: (error) => refuse(`${directory} cannot be used (${error instanceof Error ? error.message : error}).`)
   })
-  const { machines, removeAbandoned } = yield* make(installation)
+  const ordered = yield* Layer.build(machines(installation))
   const made = yield* SandboxHostRunner.make({ directory }).pipe(
-    Effect.provide(services),
-    Effect.provideService(Machines, machines),
+    Effect.provide(Layer.merge(Layer.succeedContext(services), Layer.succeedContext(ordered))),
     Effect.mapError(({ detail }) => refuse(detail))
   )
   const isolation: Isolation = {
@@ -213,7 +204,6 @@ const elsewhere = Effect.fnUntraced(function*<E>(
     folders: yield* sizedFolders(settings, { lacking: "trees are in machines elsewhere" }),
     host: Layer.succeed(SandboxHost, made.host),
     runners: Layer.succeed(Runners, made.runners),
-    removeAbandoned,
     throughBox
   }
   return isolation
@@ -223,12 +213,7 @@ const runner = Effect.fnUntraced(function*(settings: Settings) {
   const help = `Set ${known.runnerMachines.name} to the program that makes machines.`
   const program = settings.runnerMachines
   if (program === null) return yield* new NotIsolated({ missing: [`${known.runnerMachines.name} is not set.`], help })
-  return yield* elsewhere(
-    "runner",
-    settings,
-    help,
-    (installation) => Effect.succeed({ machines: MachinesProgram.make({ program, installation }), removeAbandoned: null })
-  )
+  return yield* elsewhere("runner", settings, help, (installation) => MachinesProgram.layer({ program, installation }))
 })
 
 const kubernetes = Effect.fnUntraced(function*(settings: Settings) {
@@ -237,7 +222,7 @@ const kubernetes = Effect.fnUntraced(function*(settings: Settings) {
     "kubernetes",
     settings,
     MachinesInCluster.HELP,
-    (machine) => MachinesKubernetes.make({ ...options, cluster, machine })
+    (machine) => MachinesKubernetes.layer({ ...options, cluster, machine })
   )
 })
 

@@ -43,7 +43,6 @@ import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
-import * as AbandonedMachines from "./AbandonedMachines.ts"
 import * as Capacity from "./Capacity.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
@@ -87,7 +86,6 @@ const worker = (
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
       DeliverWebhooks.layer,
-      isolation.removeAbandoned === null ? Layer.empty : AbandonedMachines.layer(isolation.removeAbandoned, machine),
       Layer.effectDiscard(Offers.announce(worker, models)),
       // An embedded database is this process's alone: there is nobody to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
