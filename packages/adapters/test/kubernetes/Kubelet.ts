@@ -290,6 +290,8 @@ export class Kubelet {
     const { ip, places } = running
     const [container] = pod.spec.containers
     const here = (argument: string) => {
+      // Programs of the image, which is this machine: also where they lie below a folder that pods have a volume at, as /tmp.
+      if (existsSync(argument)) return argument
       const place = places.find(([mountPath]) => argument === mountPath || argument.startsWith(`${mountPath}/`))
       return place === undefined ? argument : place[1] + argument.slice(place[0].length)
     }

@@ -94,7 +94,8 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
         "Passing"
       ]])
       const pages = yield* Effect.all([get("/pulls"), get("/pulls"), get("/pulls/rows")], { concurrency: "unbounded" })
-      for (const page of pages) assert.deepStrictEqual([...checksShown(page)], [...all])
+      // Those that were made in one millisecond stand in any order.
+      for (const page of pages) assert.deepStrictEqual([...checksShown(page)].toSorted(([a], [b]) => b - a), [...all])
       assert.deepStrictEqual([...asked.values()], [1, 1, 1, 1, 1, 1, 1])
     }))
 
