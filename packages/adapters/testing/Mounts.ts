@@ -15,7 +15,14 @@ export const below = (folder: string): ReadonlyArray<string> => {
 
 /** Else it could not be deleted. */
 export const unmount = (folder: string): void => {
-  for (const point of below(folder).toReversed()) execFileSync("umount", ["--lazy", point])
+  for (const point of below(folder).toReversed()) {
+    try {
+      execFileSync("umount", ["--lazy", point])
+    } catch (error) {
+      // Whoever mounted it may have been about to take it away.
+      if (below(folder).includes(point)) throw error
+    }
+  }
 }
 
 /** Files below `folder` that the kernel has as disks, wherever they are mounted, and be they deleted. */
