@@ -30,7 +30,7 @@ const machinesIn = (at: string, kind: string) => {
   const variables = {
     MACHINES_KIND: kind,
     MACHINES_FOLDER: machines,
-    MACHINES_RUNNER: path.join(root, "packages/adapters/dist/runner/inside/RunnerProgram.js"),
+    MACHINES_RUNNER: path.join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts"),
     MACHINES_SEES: [...new Set([root, path.dirname(process.execPath)])].join(":"),
     MACHINES_SECCOMP: filter
   }
