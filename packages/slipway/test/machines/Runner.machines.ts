@@ -21,6 +21,14 @@ const isThere = (program: string): boolean => {
   }
 }
 
+const kill = (pid: number) => {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch {
+    // It ended with another one.
+  }
+}
+
 /** The program of an operator who has the worked example make machines on this one. */
 const machinesIn = (at: string, kind: string) => {
   const machines = path.join(at, "m")
@@ -57,6 +65,10 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
         const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
         yield* run(front, ["repos", "add", "acme/shop", repository(front)], { DATABASE_URL: url })
         const { left, machines, program } = machinesIn(yield* folder, kind)
+        // They are nobody's children: of a test that fails they would stay.
+        yield* Effect.addFinalizer(() =>
+          Effect.map(processesOf(`${machines}/`), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
+        )
         const api = Api.make(server)
         const settings = { SLIPWAY_ISOLATION: "runner", SLIPWAY_RUNNER_MACHINES: program }
         const first = yield* worker(back, url, settings)
