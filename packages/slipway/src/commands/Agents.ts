@@ -8,6 +8,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { Console, Context, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
+import { rm } from "node:fs/promises"
 import path from "node:path"
 import * as Isolation from "../service/Isolation.ts"
 import * as Services from "../service/Services.ts"
@@ -69,7 +70,12 @@ const NEW = 1
 
 /** In a box where this machine has any: what was fetched may do there no more than an agent. */
 const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: string, progress: (step: string) => Effect.Effect<void>) {
-  const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => path.join(into, ".first-run"))
+  // Beside the agents' folder: a box closes its workspace to others, and what it makes above that, and it is to see the agents.
+  const workspace = yield* Effect.acquireRelease(
+    Effect.succeed(path.join(settings.dataDir, "first-run")),
+    (workspace) => Effect.promise(() => rm(workspace, { recursive: true, force: true, maxRetries: 3 }))
+  )
+  const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => workspace)
   if (kind === "none") {
     yield* progress(
       `what is fetched is started once as this user, in no box: ${problem ?? `${settingsOfIsolation.isolation.name} is none.`}`
