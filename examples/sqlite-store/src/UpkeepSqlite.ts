@@ -71,6 +71,19 @@ export const layer = Layer.effect(
           return { over: ids.filter((id) => !live.has(id)), moved: ids.filter((id) => live.get(id)?.includes(machine) === false) }
         }),
 
+      unneeded: (ids) =>
+        Effect.flatMap(DateTime.now, ({ epochMilliseconds: now }) =>
+          database.read((sql) => {
+            const needed = new Set(
+              sql.all(
+                `SELECT id FROM sandboxes
+                  WHERE id IN (SELECT value FROM json_each(:ids)) AND (${LIVE} OR work IS NOT NULL OR coalesce(lease_until, 0) > :now)`,
+                { ids: JSON.stringify(ids), now }
+              ).map((row) => row["id"])
+            )
+            return ids.filter((id) => !needed.has(id))
+          })),
+
       census: Effect.flatMap(DateTime.now, ({ epochMilliseconds: now }) =>
         database.read((sql) => {
           const live = { queued: 0, creating: 0, running: 0, terminating: 0 }

@@ -71,6 +71,13 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: Access
         }
       }),
 
+    unneeded: (ids) =>
+      Effect.map(DateTime.now, (now) =>
+        ids.filter((id) => {
+          const row = rows.get(id)
+          return row === undefined || isSettled(row.sandbox.status) && workOf(row.sandbox) === null && !isHeld(row, now)
+        })),
+
     census: Effect.map(DateTime.now, (now) => {
       const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
       const counts = { leased: 0, resting: 0, bootsWaiting: 0, pendingApprovals: 0, awaitingApproval: 0 }

@@ -267,6 +267,33 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepStrictEqual(yield* upkeep.left(next, [moving.id, over.id]), { over: [over.id], moved: [] })
       }))
 
+    it.effect("says what no machine need keep: not what is published after its end, nor what a worker holds", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const leases = yield* Leases
+        const [over, live, releasing, published, held] = [yield* ended(at), yield* make(), yield* ending(), yield* make(), yield* make()]
+        yield* atRest(live)
+        const unknown = SandboxId.make("c_333333333333")
+        const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
+        yield* drive(published, [{ _tag: "StartBoot" }, fail])
+        const machine = yield* Ids.use((ids) => ids.uuid7)
+        const { lease } = yield* leased(held.id, { worker: "holder", machine })
+        yield* drive(held, [{ _tag: "StartBoot" }, fail])
+        const all = [live.id, over.id, published.id, releasing.id, held.id, unknown]
+        assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, published.id, unknown])
+        const publication = (action_state: "publishing" | "failed") =>
+          drive(published, [{ _tag: "ReportPublication", data: { repo: "acme/Shop", action_state } }])
+        yield* publication("publishing")
+        assert.isTrue(yield* leases.rest(lease))
+        assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, held.id, unknown])
+        const { lease: publisher } = yield* leased(published.id, { worker: "publisher", machine })
+        yield* leases.release(publisher, { mayMove: false })
+        assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, held.id, unknown])
+        yield* publication("failed")
+        assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, published.id, held.id, unknown])
+        assert.deepStrictEqual(yield* upkeep.unneeded([]), [])
+      }))
+
     it.effect("counts what is live, leased and waiting, and what is over no more", () =>
       Effect.gen(function*() {
         const leases = yield* Leases

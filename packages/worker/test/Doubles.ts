@@ -607,7 +607,8 @@ export const startWorker = Effect.fnUntraced(function*(
     ...upkeep,
     now: through(upkeep.now),
     due: (limit) => through(upkeep.due(limit)),
-    left: (machine, ids) => through(upkeep.left(machine, ids))
+    left: (machine, ids) => through(upkeep.left(machine, ids)),
+    unneeded: (ids) => through(upkeep.unneeded(ids))
   })
   const slots = options.slots ?? 4
   const machine = options.machine ?? "machine"

@@ -2,7 +2,7 @@
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Clock, Duration, Effect, Layer, Result, Stream } from "effect"
-import { type Address, Machines, type Order } from "../runner/Machines.ts"
+import { type Address, type Loss, Machines, type Order } from "../runner/Machines.ts"
 import type * as Cluster from "./Cluster.ts"
 import * as Holders from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
@@ -24,34 +24,6 @@ export interface Options extends MachinePod.Template {
   readonly owner: string | null
   readonly times?: Partial<Holders.Times>
   readonly timeLimits?: Partial<KubernetesApi.TimeLimits>
-}
-
-/** A machine that this worker's machine made has ended, or is about to, and this worker did not ask for it. */
-export interface Loss {
-  readonly sandboxId: SandboxId
-  /** Sentences for people. */
-  readonly detail: string
-  /** The sandbox brought it about. */
-  readonly ofSandbox: boolean
-}
-
-/**
- * Why a sandbox no longer needs a machine that another worker made: it is `over`, or it came here, under a lease with this fence. Where
- * nothing is said, somebody else may have it. One that has ended is `over` only when nobody publishes it either.
- */
-export type Standing = "over" | number
-
-export interface MachinesKubernetes {
-  readonly machines: Machines["Service"]
-  /** Once for each, from now on, and early: the runner is silent soon, if it is not already. None is a promise that nothing was lost. */
-  readonly losses: Stream.Stream<Loss>
-  /**
-   * Ends machines that other workers made and none needs any more: of workers that never came back. `standing` is asked about those of
-   * ten minutes and more. Answers whose were ended.
-   */
-  readonly removeAbandoned: <E>(
-    standing: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyMap<SandboxId, Standing>, E>
-  ) => Effect.Effect<ReadonlyArray<SandboxId>, E | HostError>
 }
 
 /** A younger one may be of a sandbox that nobody knows yet, or of none: a worker that starts looks at a machine of its own. */
@@ -200,57 +172,55 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     }
   })
 
-  const machines = Machines.of({
-    isolation: "kubernetes",
-    programs: Effect.succeed(options.image),
-    ensure: Effect.fn("Machines.ensure")(function*(order) {
-      const name = nameOf(order.sandboxId)
-      for (let tries = 0; tries < MOST_TRIES; tries++) {
-        const [kind] = yield* holders.kinds("provision")
-        const found = yield* holders.find("provision", name)
-        if (found === null) {
-          yield* create(kind, order)
-          continue
-        }
-        const marks = yield* check("provision", found, order.fence)
-        if (!(yield* isUsable(found, order))) {
-          yield* holders.end("provision", found)
-          continue
-        }
-        if (marks.fence < order.fence) yield* mark(found, order.fence)
-        yield* deliver(order, found)
-        const address = yield* ready(found)
-        if (address !== null) return address
+  const ensure = Effect.fn("Machines.ensure")(function*(order: Order) {
+    const name = nameOf(order.sandboxId)
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const [kind] = yield* holders.kinds("provision")
+      const found = yield* holders.find("provision", name)
+      if (found === null) {
+        yield* create(kind, order)
+        continue
       }
-      return yield* new HostError({
-        operation: "provision",
-        detail: `The machine ${name} goes away again and again. See: kubectl --namespace ${namespace} get events`,
-        retryable: true
-      })
-    }),
-    remove: Effect.fn("Machines.remove")(function*(sandboxId) {
-      const found = yield* holders.find("stop", nameOf(sandboxId))
-      if (found === null) return
-      const marks = Labels.marksOf(found.held)
-      // Another's, which has the sandbox by now, or nobody's that we know.
-      if (marks?.machine !== machine || found.held.metadata.labels?.[Labels.INSTALLATION] !== installation) return
-      yield* holders.end("stop", found)
-    }),
-    list: Effect.gen(function*() {
-      const found = new Set<SandboxId>()
-      for (const kind of yield* holders.kinds("list")) {
-        const selector = `${ours},${Labels.MACHINE}=${machine}`
-        const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
-        for (const held of items) {
-          const marks = Labels.marksOf(held)
-          if (marks !== null) found.add(marks.sandboxId)
-        }
+      const marks = yield* check("provision", found, order.fence)
+      if (!(yield* isUsable(found, order))) {
+        yield* holders.end("provision", found)
+        continue
       }
-      return [...found]
-    }).pipe(Effect.withSpan("Machines.list"))
+      if (marks.fence < order.fence) yield* mark(found, order.fence)
+      yield* deliver(order, found)
+      const address = yield* ready(found)
+      if (address !== null) return address
+    }
+    return yield* new HostError({
+      operation: "provision",
+      detail: `The machine ${name} goes away again and again. See: kubectl --namespace ${namespace} get events`,
+      retryable: true
+    })
   })
 
-  const removeAbandoned: MachinesKubernetes["removeAbandoned"] = Effect.fn("MachinesKubernetes.removeAbandoned")(function*(standing) {
+  const remove = Effect.fn("Machines.remove")(function*(sandboxId: SandboxId) {
+    const found = yield* holders.find("stop", nameOf(sandboxId))
+    if (found === null) return
+    const marks = Labels.marksOf(found.held)
+    // Another's, which has the sandbox by now, or nobody's that we know.
+    if (marks?.machine !== machine || found.held.metadata.labels?.[Labels.INSTALLATION] !== installation) return
+    yield* holders.end("stop", found)
+  })
+
+  const list = Effect.gen(function*() {
+    const found = new Set<SandboxId>()
+    for (const kind of yield* holders.kinds("list")) {
+      const selector = `${ours},${Labels.MACHINE}=${machine}`
+      const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
+      for (const held of items) {
+        const marks = Labels.marksOf(held)
+        if (marks !== null) found.add(marks.sandboxId)
+      }
+    }
+    return [...found]
+  }).pipe(Effect.withSpan("Machines.list"))
+
+  const removeAbandoned: Machines["Service"]["removeAbandoned"] = Effect.fn("Machines.removeAbandoned")(function*(unneeded) {
     const young = (yield* Clock.currentTimeMillis) - YOUNG_MILLIS
     const isYoung = ({ metadata: { creationTimestamp = "" } }: Held) => !(Date.parse(creationTimestamp) < young)
     const candidates: Array<Holders.Holder & { readonly marks: Labels.Marks }> = []
@@ -262,19 +232,16 @@ export const make = Effect.fnUntraced(function*(options: Options) {
         if (marks !== null && !isYoung(held) && !(kind === PODS && Holders.isControlled(held))) candidates.push({ kind, held, marks })
       }
     }
-    const now = yield* standing([...new Set(candidates.map(({ marks }) => marks.sandboxId))])
-    const removed: Array<SandboxId> = []
+    if (candidates.length === 0) return []
+    const abandoned = new Set(yield* unneeded([...new Set(candidates.map(({ marks }) => marks.sandboxId))]))
     for (const { held, kind, marks } of candidates) {
-      const here = now.get(marks.sandboxId)
-      if (here === undefined || here !== "over" && here <= marks.fence) continue
-      yield* holders.dismiss("stop", { kind, held })
-      removed.push(marks.sandboxId)
+      if (abandoned.has(marks.sandboxId)) yield* holders.dismiss("stop", { kind, held })
     }
-    return removed
+    return [...abandoned]
   })
 
   const told = new Set<string>()
-  const losses = watch.changes.pipe(
+  const losses: Machines["Service"]["losses"] = watch.changes.pipe(
     Stream.filterMap(({ isGone, pod }) => {
       const marks = Labels.marksOf(pod)
       const loss = lossOf(pod, isGone)
@@ -289,9 +256,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     })
   )
 
-  const made: MachinesKubernetes = { machines, losses, removeAbandoned }
-  return made
+  return Machines.of({ isolation: "kubernetes", programs: Effect.succeed(options.image), ensure, remove, list, losses, removeAbandoned })
 })
 
-export const layer = (options: Options): Layer.Layer<Machines> =>
-  Layer.effect(Machines, Effect.map(make(options), ({ machines }) => machines))
+export const layer = (options: Options): Layer.Layer<Machines> => Layer.effect(Machines, make(options))

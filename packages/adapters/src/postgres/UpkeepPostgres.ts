@@ -126,6 +126,19 @@ export const layer = Layer.effect(
           }
         )),
 
+      unneeded: (ids) =>
+        guard(Effect.map(
+          sql<{ readonly id: string }>`
+            SELECT id FROM sandboxes WHERE id = ANY(${textArray(ids)}::text[]) AND (
+              status IN ('queued', 'creating', 'running', 'terminating') OR work IS NOT NULL
+              OR worker IS NOT NULL AND lease_until > now()
+            )`,
+          (rows) => {
+            const needed = new Set<string>(rows.map(({ id }) => id))
+            return ids.filter((id) => !needed.has(id))
+          }
+        )),
+
       census: guard(Effect.map(censusRows(undefined), (rows) => {
         const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
         for (const { count, status } of rows) live[status] += count

@@ -5,7 +5,7 @@
  */
 import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Context, type Effect } from "effect"
+import { Context, type Effect, type Stream } from "effect"
 import type { Identity } from "./Identity.ts"
 import type { Settings } from "./inside/Settings.ts"
 import type { Way } from "./inside/Ways.ts"
@@ -52,6 +52,15 @@ export const settingsOf = ({ identity, sandboxId, ways }: Order): Omit<Settings,
   ways
 })
 
+/** A machine has ended, or is about to, and its worker did not ask for it. */
+export interface Loss {
+  readonly sandboxId: SandboxId
+  /** Sentences for people. */
+  readonly detail: string
+  /** The sandbox brought it about. */
+  readonly ofSandbox: boolean
+}
+
 /** Every call is safe to repeat. Those about one sandbox are not made at once. */
 export class Machines extends Context.Service<Machines, {
   readonly isolation: "runner" | "kubernetes"
@@ -66,4 +75,16 @@ export class Machines extends Context.Service<Machines, {
   remove(sandboxId: SandboxId): Effect.Effect<void, HostError>
   /** Sandboxes of this installation with a machine that this worker's machine made. */
   readonly list: Effect.Effect<ReadonlyArray<SandboxId>, HostError>
+  /**
+   * Of machines that this worker's machine made: once for each, from now on, and early: the runner is silent soon, if it is not already.
+   * None is a promise that nothing was lost.
+   */
+  readonly losses: Stream.Stream<Loss>
+  /**
+   * Ends machines that others made who share this capacity, and never came back. `unneeded` is asked about those of ten minutes and more,
+   * and answers as `Upkeep.unneeded` does. Answers whose were ended: none where a worker sees its own alone.
+   */
+  removeAbandoned<E>(
+    unneeded: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyArray<SandboxId>, E>
+  ): Effect.Effect<ReadonlyArray<SandboxId>, E | HostError>
 }>()("@slipway/adapters/Machines") {}

@@ -10,6 +10,7 @@ import * as Egress from "../../src/egress/Egress.ts"
 import * as Probe from "../../src/hosts/runner/Probe.ts"
 import * as SandboxHostRunner from "../../src/hosts/runner/SandboxHostRunner.ts"
 import { Machines } from "../../src/runner/Machines.ts"
+import { freshId } from "../hosts/bubblewrap.fixture.ts"
 import * as Machine from "../hosts/Machine.ts"
 import { absent } from "../hosts/runner/Machines.fixture.ts"
 import * as Cable from "../runner/Cable.ts"
@@ -19,14 +20,14 @@ const root = fileURLToPath(new URL("../../../..", import.meta.url))
 
 class Cluster extends Context.Service<Cluster, TestCluster>()("test/Cluster") {}
 
-const layer = (mode: "pods" | "agent-sandbox") =>
+const layer = (mode: "pods" | "agent-sandbox", options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
   Layer.unwrap(Effect.gen(function*() {
     const known = yield* Machine.temporaryFolder
     const networks = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], Cable.cableOf)
     const made = yield* clusterOf({ networks, sees: [...new Set([root, path.dirname(process.execPath)])] })
     made.server.hasSandboxes = mode === "agent-sandbox"
-    const { machines } = yield* worker(made)
-    return SandboxHostRunner.layer({ directory: known }).pipe(
+    const machines = yield* worker(made)
+    return SandboxHostRunner.layer({ directory: known, ...options }).pipe(
       Layer.provideMerge(Layer.succeed(Machines, machines)),
       Layer.provideMerge(Egress.layer({ allow: new Set() })),
       Layer.provideMerge(Layer.succeed(Cluster, made))
@@ -55,4 +56,17 @@ it.live.skipIf(reason !== undefined)(
       assert.lengthOf(missing, 1)
       assert.match(missing[0], /reaches the worker's own network: 10\.233\.\d+\.1/u)
     }).pipe(Effect.provide(layer("pods")))
+)
+
+it.live.skipIf(reason !== undefined)(
+  "what runs in a machine that Kubernetes evicts has ended, also for a worker that would wait for hours to hear of it",
+  () =>
+    Effect.gen(function*() {
+      const { kubelet } = yield* Cluster
+      const sandboxId = freshId()
+      const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, fence: 1 }))
+      const process = yield* box.spawn({ command: "cat", args: [], env: {} })
+      kubelet.evict(nameOf({ sandboxId }))
+      assert.deepStrictEqual(yield* process.exited, { code: null, signal: "SIGKILL" })
+    }).pipe(Effect.scoped, Effect.provide(layer("pods", { timing: { patience: "10 hours" } })))
 )

@@ -57,6 +57,11 @@ export class Upkeep extends Context.Service<Upkeep, {
    * another machine has arrived with. Each in the order given.
    */
   left(machine: string, ids: ReadonlyArray<SandboxId>): Effect.Effect<Left, StoreUnavailable>
+  /**
+   * Those of them that no machine need keep anything of: over or unknown, without work, a publication say, and held by no worker. In the
+   * order given.
+   */
+  unneeded(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** For those who watch over the service. Takes time by the number of sandboxes that have work, and hardly by those at rest. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/Upkeep") {

@@ -110,6 +110,7 @@ export const storesOf = (
       purgeEvents: (endedBefore, limit) => call("purgeEvents", upkeep.purgeEvents(endedBefore, limit), look),
       purgeKeys: (limit) => call("purgeKeys", upkeep.purgeKeys(limit), look),
       left: (machine, ids) => call(`left ${machine} ${ids.length}`, upkeep.left(machine, ids), look),
+      unneeded: (ids) => call(`unneeded ${ids.length}`, upkeep.unneeded(ids), look),
       census: call("census", upkeep.census, look)
     }),
     Context.add(Checkpoints, {

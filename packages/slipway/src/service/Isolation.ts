@@ -18,7 +18,7 @@ import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as RunnerProbe from "@slipway/adapters/hosts/runner/Probe"
 import * as SandboxHostRunner from "@slipway/adapters/hosts/runner/SandboxHostRunner"
 import * as MachinesKubernetes from "@slipway/adapters/kubernetes/MachinesKubernetes"
-import type { Machines } from "@slipway/adapters/runner/Machines"
+import { Machines } from "@slipway/adapters/runner/Machines"
 import * as Installation from "@slipway/adapters/runner/machines/Installation"
 import * as MachinesProgram from "@slipway/adapters/runner/machines/MachinesProgram"
 import { Runners } from "@slipway/adapters/runner/Runners"
@@ -39,8 +39,8 @@ export interface Isolation {
   /** What was seen in a box; `null`: there is none. */
   readonly report: Report | null
   readonly host: Layer.Layer<SandboxHost, unknown>
-  /** Those of machines elsewhere, where trees are as well; `null`: boxes are of this machine. */
-  readonly runners: Layer.Layer<Runners> | null
+  /** Where sandboxes have machines of their own, and their trees there; `null`: boxes are of this machine. */
+  readonly elsewhere: { readonly machines: Machines["Service"]; readonly runners: Layer.Layer<Runners> } | null
   /** Those of the working trees, which boxes write to. */
   readonly folders: SizedFolders.SizedFolders
   /** The way of agents to the gateway they are given. */
@@ -88,7 +88,7 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   problem,
   report: null,
   folders,
-  runners: null,
+  elsewhere: null,
   host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), workspaceOf: workspacesIn(treesIn(dataDir)), toolchains }),
   throughBox: (gateway) => gateway
 })
@@ -134,7 +134,7 @@ const isolated = Effect.fnUntraced(function*(
     report,
     folders,
     host: Layer.succeed(SandboxHost, host),
-    runners: null,
+    elsewhere: null,
     throughBox
   }
   return isolation
@@ -203,7 +203,7 @@ const elsewhere = Effect.fnUntraced(function*<E>(
     report: yield* RunnerProbe.run({ host: made.host, hidden: [directory] }),
     folders: yield* sizedFolders(settings, { lacking: "trees are in machines elsewhere" }),
     host: Layer.succeed(SandboxHost, made.host),
-    runners: Layer.succeed(Runners, made.runners),
+    elsewhere: { machines: Context.get(ordered, Machines), runners: Layer.succeed(Runners, made.runners) },
     throughBox
   }
   return isolation

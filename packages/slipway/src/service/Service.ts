@@ -43,6 +43,7 @@ import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
+import * as AbandonedMachines from "./AbandonedMachines.ts"
 import * as Capacity from "./Capacity.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
@@ -87,6 +88,7 @@ const worker = (
       WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
       DeliverWebhooks.layer,
       Layer.effectDiscard(Offers.announce(worker, models)),
+      isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // An embedded database is this process's alone: there is nobody to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
     )
@@ -131,9 +133,9 @@ export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolatio
     maximumCheckoutFiles: clone.checkoutFiles,
     keepUnused: clone.unused
   }
-  return isolation.runners === null
+  return isolation.elsewhere === null
     ? Layer.provide(WorkingTreesGit.layer({ ...options, folders: isolation.folders }), isolation.host)
-    : Layer.provide(WorkingTreesRunner.layer(options), Layer.merge(isolation.host, isolation.runners))
+    : Layer.provide(WorkingTreesRunner.layer(options), Layer.merge(isolation.host, isolation.elsewhere.runners))
 }
 
 /** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */

@@ -144,6 +144,8 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
         kept.delete(sandboxId)
         return drop(sandboxId)
       })),
+    /** Closes the one that is there, since its machine is gone: nobody waits until it is given up. */
+    lose: (sandboxId: SandboxId) => locked(sandboxId)(drop(sandboxId)),
     /** Succeeds once the machine has said that no process is left: a new session is welcomed after the end of the one before. */
     endAll: (operation: Operation, sandboxId: SandboxId) =>
       locked(sandboxId)(Effect.andThen(

@@ -178,6 +178,18 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
     if (live !== undefined) yield* Scope.close(live.scope, Exit.void)
   })
 
+  yield* machines.losses.pipe(
+    Stream.runForEach(({ detail, ofSandbox, sandboxId }) =>
+      Effect.logWarning("a sandbox's machine was lost", { detail, ofSandbox }).pipe(
+        Effect.annotateLogs({ sandboxId }),
+        Effect.andThen(connections.lose(sandboxId)),
+        // One that is just dialled is waited for, the other losses are not.
+        Effect.forkIn(hostScope)
+      )
+    ),
+    Effect.forkIn(hostScope)
+  )
+
   const host = SandboxHost.of({
     isolation: machines.isolation,
     programs: Effect.fn("SandboxHost.programs")(function*(image) {

@@ -1,7 +1,7 @@
 /** `Machines` by a program of the operator's: `docs/runner.md` says how it is called. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Duration, Effect, Layer, Schema } from "effect"
+import { Duration, Effect, Layer, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { codeOf } from "../../node/ErrorCode.ts"
@@ -124,7 +124,10 @@ export const make = ({ installation, program, within = {} }: Options) => {
     list: Effect.mapError(
       Effect.flatMap(call("list", { installation }), decodeList),
       (error) => error instanceof HostError ? error : odd("list")()
-    ).pipe(Effect.withSpan("Machines.list"))
+    ).pipe(Effect.withSpan("Machines.list")),
+    // It answers when it is called, and knows of this installation alone.
+    losses: Stream.never,
+    removeAbandoned: () => Effect.succeed([])
   })
 }
 

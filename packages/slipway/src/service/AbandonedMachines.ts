@@ -1,0 +1,21 @@
+/** Ends the machines of workers that never came back, once nobody needs their sandboxes: whoever made them ends those that it has. */
+import type { Machines } from "@slipway/adapters/runner/Machines"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Effect, Layer, Schedule } from "effect"
+
+/** They have waited for ten minutes already, and a look lists all machines of the installation. */
+const EVERY = "10 minutes"
+
+export const layer = ({ removeAbandoned }: Machines["Service"]) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { unneeded } = yield* Upkeep
+    const look = removeAbandoned(unneeded).pipe(
+      Effect.flatMap((sandboxIds) =>
+        sandboxIds.length === 0
+          ? Effect.void
+          : Effect.logInfo("ended machines of workers that did not come back", { sandboxes: sandboxIds })
+      ),
+      Effect.catchCause((cause) => Effect.logWarning("machines of workers that did not come back could not be ended", cause))
+    )
+    yield* Effect.forkScoped(Effect.repeat(look, Schedule.spaced(EVERY)))
+  }))

@@ -1,0 +1,38 @@
+/** Machines of workers that never came back, as a worker looks for them. */
+import { assert, it } from "@effect/vitest"
+import { Machines } from "@slipway/adapters/runner/Machines"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import * as AbandonedMachines from "../../src/service/AbandonedMachines.ts"
+
+const [needed, over] = [SandboxId.make("c_aaaaaaaaaaaa"), SandboxId.make("c_bbbbbbbbbbbb")]
+
+it.effect("machines of workers that are gone are ended when the store says that nobody needs them, also after a look that failed", () =>
+  Effect.gen(function*() {
+    const ended: Array<ReadonlyArray<string>> = []
+    let isAway = false
+    const unused = Effect.die("unused")
+    const machines = Machines.of({
+      isolation: "kubernetes",
+      programs: unused,
+      ensure: () => unused,
+      remove: () => unused,
+      list: unused,
+      losses: Stream.never,
+      removeAbandoned: (unneeded) => Effect.tap(unneeded([needed, over]), (ids) => Effect.sync(() => ended.push(ids)))
+    })
+    const upkeep = Layer.mock(Upkeep, {
+      unneeded: (ids) =>
+        Effect.suspend(() => isAway ? Effect.die("the database is away") : Effect.succeed(ids.filter((id) => id !== needed)))
+    })
+    yield* Layer.build(Layer.provide(AbandonedMachines.layer(machines), upkeep))
+    yield* TestClock.adjust("0 seconds")
+    assert.deepStrictEqual(ended, [[over]])
+    isAway = true
+    yield* TestClock.adjust("10 minutes")
+    isAway = false
+    yield* TestClock.adjust("10 minutes")
+    assert.deepStrictEqual(ended, [[over], [over]])
+  }))
