@@ -26,7 +26,8 @@ export interface Options {
   readonly keep: boolean
 }
 
-const machine = () => {
+/** In a few words. */
+export const machine = (): string => {
   const cpus = os.cpus()
   return `${cpus.length} × ${cpus[0]?.model.trim() ?? "?"}, ${number(os.totalmem() / 1024 ** 3)} GB, Node ${process.versions.node}`
 }

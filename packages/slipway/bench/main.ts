@@ -17,6 +17,9 @@ what:
 ${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
   agents        each agent that is installed, beside its model: start, latency to the first word, memory
   fleet         many sandboxes on one machine: slots, bursts, rest, checkpoints, moving to another machine
+  hosts         boxes by host (15 min; 3 with --quick): their boot, the first byte of a program, a line of 200 bytes there and back, output;
+                without isolation, on this machine, and in machines with runners, one of them behind a cable. As root, with bubblewrap,
+                runsc, a Docker daemon at SLIPWAY_DOCKER_SOCKET and iproute2 it has all; what is left out, it says
   environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
   pages         the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
                 their bytes, their first paint in Chromium
@@ -24,10 +27,12 @@ ${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
 
   --quick     fewer or shorter rounds
   --keep      with rows: takes quick rounds and keeps their ratios, for what runs with --quick later
-  --only      ids of rows; or agents; or of fleet slots, burst, rest, checkpoint, moving; separated by commas
-  --json      with rows and environments: file for all figures and every sample
+  --only      ids of rows; or agents; or of fleet slots, burst, rest, checkpoint, moving; or hosts, such as none,runner-gvisor; separated by
+              commas
+  --json      with rows, hosts and environments: file for all figures and every sample
   --profile   with rows: folder for CPU profiles of our processes
-  --before    with fleet and pages: a checkout of another version, installed, to put beside this one
+  --before    with fleet, hosts and pages: a checkout of another version, installed, to put beside this one; of hosts those without
+              runners
   --data-dir  with agents: where slipway agents install put them, .slipway of this folder unless said
   --help      this text
 `
@@ -71,6 +76,9 @@ else {
   } else if (what === "fleet") {
     const { run } = await import("./fleet/Fleet.ts")
     await run({ quick, only, before })
+  } else if (what === "hosts") {
+    const { run } = await import("./hosts/Hosts.ts")
+    await run({ quick, only, before, json })
   } else if (what === "environments") {
     const { run } = await import("./environments/Environments.ts")
     await run({ quick, json })

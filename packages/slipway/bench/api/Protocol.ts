@@ -1,5 +1,6 @@
 /** What the processes of the benchmark tell each other. Instants are nanoseconds of the machine's monotonic clock, which they share. */
 import { fork, type ChildProcess } from "node:child_process"
+import type { Amounts } from "../hosts/Round.ts"
 
 export const now = (): number => Number(process.hrtime.bigint())
 
@@ -37,6 +38,10 @@ export type Ask =
   | { readonly _tag: "Arrive"; readonly events: number; readonly all: boolean }
   /** Closes all streams. */
   | { readonly _tag: "Close" }
+  /** Measures a host so often. Answers a `Round`. */
+  | { readonly _tag: "Round"; readonly amounts: Amounts }
+  /** Gives back all that the process holds. */
+  | { readonly _tag: "Leave" }
   /** Reads so many events after the cursor by a stream that is opened for them. Answers how long it took, ms. */
   | { readonly _tag: "Replay"; readonly port: number; readonly sandboxId: string; readonly since: number; readonly events: number }
 

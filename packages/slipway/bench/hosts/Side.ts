@@ -1,0 +1,205 @@
+/**
+ * One host of one checkout, in a process of its own. What is asked of it is measured here, through the port, as a worker uses it. It knows
+ * the port as it was before machines, too: that took the workspace with each call.
+ */
+import * as Egress from "@slipway/adapters/egress/Egress"
+import { defaults } from "@slipway/adapters/hosts/box/Limits"
+import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
+import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
+import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
+import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { Context, Effect, Layer, ManagedRuntime, References, Stream } from "effect"
+import { mkdirSync } from "node:fs"
+import path from "node:path"
+import * as Protocol from "../api/Protocol.ts"
+import { type Amounts, type Boot, INSTALLATION, type Round, type SideOptions, type Way } from "./Round.ts"
+
+const { folder, image, program, socket, way } = Protocol.options<SideOptions>()
+const trees = path.join(folder, "trees")
+
+/** As the service lays trees out. */
+const workspaceOf = (sandboxId: SandboxId): string => path.join(trees, "sandboxes", sandboxId, "workspace")
+
+class Folders extends Context.Service<Folders, SizedFolders.SizedFolders>()("bench/Folders") {
+  static readonly layer = Layer.effect(
+    Folders,
+    SizedFolders.make({
+      directory: trees,
+      limits: defaults,
+      overlays: way === "bubblewrap",
+      ...way === "none" || way === "machines" ? { lacking: "there are no boxes of this machine" } : {}
+    })
+  )
+}
+
+const isolated = <E, R>(made: Effect.Effect<{ readonly host: SandboxHost["Service"] }, E, R>) =>
+  Layer.effect(SandboxHost, Effect.map(made, ({ host }) => host))
+
+/** Not at the top: the checkout of before has none of these. */
+const machines = Effect.promise(async () => {
+  const SandboxHostRunner = await import("@slipway/adapters/hosts/runner/SandboxHostRunner")
+  const MachinesProgram = await import("@slipway/adapters/runner/machines/MachinesProgram")
+  return Layer.provide(
+    SandboxHostRunner.layer({ directory: path.join(folder, "known") }),
+    MachinesProgram.layer({ program, installation: INSTALLATION })
+  )
+})
+
+const host = Effect.gen(function*() {
+  const options = { directory: path.join(folder, "boxes"), workspaceOf, folders: yield* Folders }
+  const hosts: Readonly<Record<Way, Effect.Effect<Layer.Layer<SandboxHost, unknown, Egress.Egress>>>> = {
+    none: Effect.succeed(SandboxHostNone.layer(options)),
+    bubblewrap: Effect.succeed(isolated(SandboxHostBubblewrap.make(options))),
+    gvisor: Effect.succeed(isolated(SandboxHostGvisor.make(options))),
+    docker: Effect.succeed(isolated(SandboxHostDocker.make({ ...options, image, socket, readOnly: ["/usr", "/etc/alternatives"] }))),
+    machines
+  }
+  return yield* hosts[way]
+})
+
+const layer = Layer.unwrap(host).pipe(
+  Layer.provideMerge(Layer.merge(Folders.layer, Egress.layer({ allow: new Set() }))),
+  Layer.provideMerge(Spawner.layer),
+  Layer.provideMerge(Layer.succeed(References.MinimumLogLevel, "Warn"))
+)
+
+const freshId = () =>
+  SandboxId.make(`c_${Array.from({ length: 12 }, () => ID_ALPHABET[Math.floor(Math.random() * ID_ALPHABET.length)]).join("")}`)
+
+/** A sandbox, of which nothing is left when the scope closes. */
+const sandbox = Effect.acquireRelease(Effect.sync(freshId), (sandboxId) =>
+  Effect.gen(function*() {
+    const host = yield* SandboxHost
+    yield* Effect.orDie(host.stop(sandboxId))
+    yield* Folders.use((folders) => folders.remove(sandboxId))
+  }))
+
+const provision = (sandboxId: SandboxId, fence: number) =>
+  SandboxHost.use((host) => {
+    const options = { sandboxId, fence, workspace: workspaceOf(sandboxId) }
+    return host.provision(options)
+  })
+
+/** Starts a program and waits for its first bytes, which it goes on to give. */
+const started = Effect.fnUntraced(function*(box: Box, command: string, ...args: ReadonlyArray<string>) {
+  const process = yield* box.spawn({ command, args, env: {} })
+  const pull = yield* Stream.toPull(process.stdout)
+  const [first] = yield* pull
+  return { process, pull, first }
+})
+
+/** Says a word, then all that it hears. */
+const ECHO = ["sh", "-c", "echo ready; exec cat"] as const
+
+const bootOf = (sandboxId: SandboxId, fence: number) =>
+  Effect.gen(function*() {
+    const began = performance.now()
+    const box = yield* provision(sandboxId, fence)
+    const there = performance.now() - began
+    yield* started(box, ...ECHO)
+    return { provision: there, boot: performance.now() - began } satisfies Boot
+  }).pipe(Effect.scoped)
+
+const boots = Effect.gen(function*() {
+  const sandboxId = yield* sandbox
+  const first = yield* bootOf(sandboxId, 1)
+  yield* SandboxHost.use((host) => host.rest(sandboxId))
+  return { first, again: yield* bootOf(sandboxId, 2) }
+}).pipe(Effect.scoped)
+
+const spawn = (box: Box) =>
+  Effect.gen(function*() {
+    const began = performance.now()
+    yield* started(box, "echo", "ready")
+    return performance.now() - began
+  }).pipe(Effect.scoped)
+
+const LINE = `${"x".repeat(199)}\n`
+
+const talk = (box: Box, lines: number) =>
+  Effect.gen(function*() {
+    const { process, pull } = yield* started(box, ...ECHO)
+    const there = Effect.gen(function*() {
+      const began = performance.now()
+      yield* process.write(LINE)
+      for (let heard = 0; heard < LINE.length;) heard += (yield* pull).reduce((sum, { length }) => sum + length, 0)
+      return performance.now() - began
+    })
+    // What a process does for the first time belongs to none of them.
+    for (let i = 0; i < 100; i++) yield* there
+    const times: Array<number> = []
+    for (let i = 0; i < lines; i++) times.push(yield* there)
+    return times
+  }).pipe(Effect.scoped)
+
+/** From the first bytes to the last. */
+const flood = (box: Box, bytes: number) =>
+  Effect.gen(function*() {
+    const { first, process, pull } = yield* started(box, "head", "-c", String(bytes), "/dev/zero")
+    const began = performance.now()
+    let came = 0
+    yield* Effect.forever(Effect.map(pull, (chunks) => void (came += chunks.reduce((sum, { length }) => sum + length, 0)))).pipe(
+      Effect.catchCause(() => Effect.void)
+    )
+    const took = performance.now() - began
+    const { code } = yield* process.exited
+    if (code !== 0 || came + (first?.length ?? 0) < bytes) throw new Error(`${came} of ${bytes} bytes came, and it exited with ${code}`)
+    return came / took / 1000
+  }).pipe(Effect.scoped)
+
+/** 100 files of 10 KB. */
+const FILES = `mkdir "$HOME/files" && for i in $(seq 100); do head -c 10000 /dev/zero > "$HOME/files/$i"; done; echo ready`
+
+const readHome = (sandboxId: SandboxId) =>
+  Effect.gen(function*() {
+    const host = yield* SandboxHost
+    const began = performance.now()
+    const bytes = yield* Stream.runFold(
+      host.readHome(sandboxId, ["files"], { maximumBytes: 2 ** 24 }),
+      () => 0,
+      (sum, { length }) => sum + length
+    )
+    if (bytes < 1_000_000) throw new Error(`the home has ${bytes} bytes`)
+    return performance.now() - began
+  })
+
+const times = <A, E, R>(count: number, self: Effect.Effect<A, E, R>) => Effect.forEach(Array.from({ length: count }), () => self)
+
+const round = (amounts: Amounts) =>
+  Effect.gen(function*() {
+    const booted = yield* times(amounts.boots, boots)
+    const sandboxId = yield* sandbox
+    const box = yield* provision(sandboxId, 1)
+    const spawns = yield* times(amounts.spawns, spawn(box))
+    const lines = yield* talk(box, amounts.lines)
+    const throughput = yield* flood(box, amounts.bytes)
+    yield* Effect.scoped(started(box, "sh", "-c", FILES))
+    const homes = yield* times(amounts.homes, readHome(sandboxId))
+    return {
+      first: booted.map(({ first }) => first),
+      again: booted.map(({ again }) => again),
+      spawns,
+      lines,
+      throughput,
+      homes
+    } satisfies Round
+  }).pipe(Effect.scoped)
+
+mkdirSync(folder, { recursive: true, mode: 0o711 })
+const runtime = ManagedRuntime.make(layer)
+await runtime.context()
+Protocol.answer(async (ask) => {
+  switch (ask._tag) {
+    case "Round":
+      return await runtime.runPromise(round(ask.amounts))
+    case "Leave":
+      return await runtime.dispose()
+    default:
+      throw new Error(`a host cannot ${ask._tag}`)
+  }
+})
+Protocol.ready(null)
