@@ -59,15 +59,15 @@ const hosts: ReadonlyArray<Host> = [
 const AMOUNTS: Amounts = { boots: 2, spawns: 5, lines: 400, bytes: 64 * 2 ** 20, homes: 3 }
 const QUICK: Amounts = { boots: 2, spawns: 3, lines: 200, bytes: 16 * 2 ** 20, homes: 2 }
 
-/** Figures of a round, each of which is a time but for the throughput. */
+/** Figures of a round. */
 const figures = {
   boot: { of: ({ first }: Round) => first.map(({ boot }) => boot), unit: "ms" },
   provision: { of: ({ first }: Round) => first.map(({ provision }) => provision), unit: "ms" },
   "boot from rest": { of: ({ again }: Round) => again.map(({ boot }) => boot), unit: "ms" },
   "provision from rest": { of: ({ again }: Round) => again.map(({ provision }) => provision), unit: "ms" },
   spawn: { of: ({ spawns }: Round) => spawns, unit: "ms" },
-  line: { of: ({ lines }: Round) => lines, unit: "ms" },
-  throughput: { of: ({ throughput }: Round) => [throughput], unit: "MB/s" },
+  line: { of: ({ lines }: Round) => lines.map((millis) => millis * 1000), unit: "µs" },
+  output: { of: ({ throughput }: Round) => [throughput], unit: "MB/s" },
   home: { of: ({ homes }: Round) => homes, unit: "ms" }
 } as const
 type Figure = keyof typeof figures
@@ -158,44 +158,46 @@ const takeTurns = async (sides: ReadonlyArray<Side>, rounds: number, amounts: Am
 
 const times = (values: ReadonlyArray<number>): string => `${median(values).toFixed(2)} ×`
 
-/** Rows of hosts, figures of `base` first. */
+/** Of provision, what whoever makes machines took. */
+const machineOf = ({ host, rounds }: Side, boots: "first" | "again"): string =>
+  host.machines === undefined ? "" : number(median(rounds.flatMap((round) => round[boots].map(({ machine }) => machine))))
+
+/** Rows of hosts. Ratios are to the first one. */
 const byHost = (sides: ReadonlyArray<Side>): string => {
   const [base] = sides
   if (base === undefined) return ""
   const of = (side: Side, figure: Figure) => number(median(samplesOf(side, figure)))
   const at = (side: Side, figure: Figure, part: number) => number(quantile(samplesOf(side, figure), part))
-  const beside = (side: Side, figure: Figure) => side === base ? "" : times(ratiosOf(side, base, figure))
-  const boots = columns([
-    ["BOOT, ms", "p50", "p95", "", "provision", "FROM REST", "p95", "", "provision", "SPAWN", ""],
+  const ratio = (side: Side, figure: Figure) => side === base ? "" : times(ratiosOf(side, base, figure))
+  const beside = `× ${base.name}`
+  const boots = (when: string, ofBoots: "first" | "again", boot: Figure, provision: Figure) =>
+    columns([
+      [when, "p50", "p95", beside, "provision", "machine"],
+      ...sides.map((side) =>
+        [side.name, of(side, boot), at(side, boot, 0.95), ratio(side, boot), of(side, provision), machineOf(side, ofBoots)]
+      )
+    ])
+  const programs = columns([
+    ["SPAWN, ms", "p50", "p95", beside, "LINE, µs", "p99", beside, "OUTPUT, MB/s", beside, "HOME, ms", beside],
     ...sides.map((side) => [
       side.name,
-      of(side, "boot"),
-      at(side, "boot", 0.95),
-      beside(side, "boot"),
-      of(side, "provision"),
-      of(side, "boot from rest"),
-      at(side, "boot from rest", 0.95),
-      beside(side, "boot from rest"),
-      of(side, "provision from rest"),
       of(side, "spawn"),
-      beside(side, "spawn")
-    ])
-  ])
-  const micros = (side: Side, part: number) => number(Math.round(quantile(samplesOf(side, "line"), part) * 1000))
-  const stdio = columns([
-    ["LINE, µs", "p50", "p99", "", "MB/s", "", "HOME, ms", ""],
-    ...sides.map((side) => [
-      side.name,
-      micros(side, 0.5),
-      micros(side, 0.99),
-      beside(side, "line"),
-      of(side, "throughput"),
-      beside(side, "throughput"),
+      at(side, "spawn", 0.95),
+      ratio(side, "spawn"),
+      of(side, "line"),
+      at(side, "line", 0.99),
+      ratio(side, "line"),
+      of(side, "output"),
+      ratio(side, "output"),
       of(side, "home"),
-      beside(side, "home")
+      ratio(side, "home")
     ])
   ])
-  return `${boots}\n\n${stdio}`
+  return [
+    boots("BOOT, ms", "first", "boot", "provision"),
+    boots("FROM REST, ms", "again", "boot from rest", "provision from rest"),
+    programs
+  ].join("\n\n")
 }
 
 const AGAIN = ", again"
@@ -212,7 +214,7 @@ const besideBefore = (sides: ReadonlyArray<Side>): string => {
     return Object.keys(figures).filter(isFigure).map((figure, i) => {
       const { unit } = figures[figure]
       // As what one takes, also of the throughput.
-      const taken = (of: Side) => ratiosOf(of, before, figure).map((ratio) => unit === "ms" ? ratio : 1 / ratio)
+      const taken = (of: Side) => ratiosOf(of, before, figure).map((ratio) => unit === "MB/s" ? 1 / ratio : ratio)
       const same = taken(again)
       const other = taken(now)
       const isSlower = median(other) > 1.05 && quantile(other, 0.25) > Math.max(median(same), 1)
@@ -244,7 +246,11 @@ export interface Options {
 
 export const run = async ({ before, json, only, quick }: Options): Promise<void> => {
   const stranger = only.find((one) => !hosts.some(({ name }) => name === one))
-  if (stranger !== undefined) throw new Error(`there is no host ${stranger}: ${hosts.map(({ name }) => name).join(", ")}`)
+  if (stranger !== undefined) {
+    process.stderr.write(`bench: there is no host ${stranger}. There are ${hosts.map(({ name }) => name).join(", ")}.\n`)
+    process.exitCode = 1
+    return
+  }
   const say = (what: string) => process.stderr.isTTY && process.stderr.write(`\r\u001b[2K${what}`)
   const rounds = before === null ? quick ? 3 : 12 : quick ? 5 : 20
   const amounts = quick ? QUICK : AMOUNTS

@@ -32,6 +32,8 @@ export interface Amounts {
 export interface Boot {
   readonly provision: number
   readonly boot: number
+  /** What the program that makes machines took of it. */
+  readonly machine: number
 }
 
 export interface Round {

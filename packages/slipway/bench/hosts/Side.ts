@@ -39,13 +39,24 @@ class Folders extends Context.Service<Folders, SizedFolders.SizedFolders>()("ben
 const isolated = <E, R>(made: Effect.Effect<{ readonly host: SandboxHost["Service"] }, E, R>) =>
   Layer.effect(SandboxHost, Effect.map(made, ({ host }) => host))
 
+/** How long the last machine was waited for. */
+let machine = 0
+
+const timed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    const began = performance.now()
+    return Effect.ensuring(self, Effect.sync(() => void (machine = performance.now() - began)))
+  })
+
 /** Not at the top: the checkout of before has none of these. */
 const machines = Effect.promise(async () => {
   const SandboxHostRunner = await import("@slipway/adapters/hosts/runner/SandboxHostRunner")
   const MachinesProgram = await import("@slipway/adapters/runner/machines/MachinesProgram")
+  const { Machines } = await import("@slipway/adapters/runner/Machines")
+  const made = MachinesProgram.make({ program, installation: INSTALLATION })
   return Layer.provide(
     SandboxHostRunner.layer({ directory: path.join(folder, "known") }),
-    MachinesProgram.layer({ program, installation: INSTALLATION })
+    Layer.succeed(Machines, { ...made, ensure: (order) => timed(made.ensure(order)) })
   )
 })
 
@@ -84,12 +95,12 @@ const provision = (sandboxId: SandboxId, fence: number) =>
     return host.provision(options)
   })
 
-/** Starts a program and waits for its first bytes, which it goes on to give. */
+/** Starts a program and waits for its first bytes. Of them, and of what comes next, it says how many they are. */
 const started = Effect.fnUntraced(function*(box: Box, command: string, ...args: ReadonlyArray<string>) {
   const process = yield* box.spawn({ command, args, env: {} })
   const pull = yield* Stream.toPull(process.stdout)
-  const [first] = yield* pull
-  return { process, pull, first }
+  const heard = Effect.map(pull, (chunks) => chunks.reduce((sum, { length }) => sum + length, 0))
+  return { process, heard, first: yield* heard }
 })
 
 /** Says a word, then all that it hears. */
@@ -101,7 +112,7 @@ const bootOf = (sandboxId: SandboxId, fence: number) =>
     const box = yield* provision(sandboxId, fence)
     const there = performance.now() - began
     yield* started(box, ...ECHO)
-    return { provision: there, boot: performance.now() - began } satisfies Boot
+    return { provision: there, boot: performance.now() - began, machine } satisfies Boot
   }).pipe(Effect.scoped)
 
 const boots = Effect.gen(function*() {
@@ -122,11 +133,11 @@ const LINE = `${"x".repeat(199)}\n`
 
 const talk = (box: Box, lines: number) =>
   Effect.gen(function*() {
-    const { process, pull } = yield* started(box, ...ECHO)
+    const { heard, process } = yield* started(box, ...ECHO)
     const there = Effect.gen(function*() {
       const began = performance.now()
       yield* process.write(LINE)
-      for (let heard = 0; heard < LINE.length;) heard += (yield* pull).reduce((sum, { length }) => sum + length, 0)
+      for (let came = 0; came < LINE.length;) came += yield* heard
       return performance.now() - began
     })
     // What a process does for the first time belongs to none of them.
@@ -139,15 +150,14 @@ const talk = (box: Box, lines: number) =>
 /** From the first bytes to the last. */
 const flood = (box: Box, bytes: number) =>
   Effect.gen(function*() {
-    const { first, process, pull } = yield* started(box, "head", "-c", String(bytes), "/dev/zero")
+    const { first, heard, process } = yield* started(box, "head", "-c", String(bytes), "/dev/zero")
     const began = performance.now()
     let came = 0
-    yield* Effect.forever(Effect.map(pull, (chunks) => void (came += chunks.reduce((sum, { length }) => sum + length, 0)))).pipe(
-      Effect.catchCause(() => Effect.void)
-    )
+    // It ends as a pull does: by failing.
+    yield* Effect.ignore(Effect.forever(Effect.map(heard, (length) => void (came += length))))
     const took = performance.now() - began
     const { code } = yield* process.exited
-    if (code !== 0 || came + (first?.length ?? 0) < bytes) throw new Error(`${came} of ${bytes} bytes came, and it exited with ${code}`)
+    if (code !== 0 || came + first !== bytes) throw new Error(`${came + first} of ${bytes} bytes came, and it exited with ${code}`)
     return came / took / 1000
   }).pipe(Effect.scoped)
 
