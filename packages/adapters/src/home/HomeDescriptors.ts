@@ -3,11 +3,14 @@
  * to the one above it, and no name is resolved twice.
  */
 import { constants } from "node:fs"
-import { type FileHandle, lstat, open } from "node:fs/promises"
+import { type FileHandle, lstat, open as openPath } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../node/ErrorCode.ts"
 
 const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
+
+/** Of whatever there is: opening a FIFO must not wait for its writer. */
+const FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
 /** What opening says of that which is something else than it seems, or closed to us. */
 const CLOSED = ["EACCES", "EPERM", "ENXIO", "ENODEV"]
@@ -29,7 +32,7 @@ const noFolder = () => Object.assign(new Error("ENOTDIR: not a directory"), { co
  * in spite of O_NOFOLLOW.
  */
 const openFolder = async (name: string, path: string): Promise<Folder> => {
-  const handle = await open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY).catch(async (error: unknown) => {
+  const handle = await openPath(name, FLAGS).catch(async (error: unknown) => {
     if (CLOSED.includes(String(codeOf(error))) && !(await lstat(name)).isDirectory()) throw noFolder()
     throw error
   })
@@ -41,6 +44,12 @@ const openFolder = async (name: string, path: string): Promise<Folder> => {
 export const root = (path: string): Promise<Folder> => openFolder(path, path)
 
 export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
+
+/** What is at the name, be it a folder or not: who opened it once asks the descriptor which. */
+export const open = async (folder: Folder, name: string): Promise<Folder> => ({
+  handle: await openPath(below(folder, name), FLAGS),
+  path: join(folder.path, name)
+})
 
 /** The folder at the end of `names`, which `step` enters one by one. */
 export const walk = async (

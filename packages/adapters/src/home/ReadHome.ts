@@ -1,9 +1,9 @@
 /** Reads files of a home, whatever its owner made of it. */
-import { constants, type Stats } from "node:fs"
-import { type FileHandle, open, opendir } from "node:fs/promises"
+import type { Stats } from "node:fs"
+import { type FileHandle, opendir } from "node:fs/promises"
 import { codeOf } from "../node/ErrorCode.ts"
 import { areApart, isPath, MAXIMUM_DEPTH, MAXIMUM_FILES, MAXIMUM_PIECE_BYTES, Writer } from "./Archive.ts"
-import { below, enter, type Folder, self, walk } from "./HomeDescriptors.ts"
+import { type Folder, open, self, walk } from "./HomeDescriptors.ts"
 
 /** More than may be read. */
 export class TooLarge extends Error {}
@@ -15,8 +15,6 @@ const WITHIN_MILLIS = 60_000
 
 /** Names that are looked at, of whatever. */
 const MAXIMUM_NAMES = 100_000
-
-const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
 /** Gone, something else by now, or closed to us: nothing that could be read. */
 const NOT_THERE = ["ENOENT", "ENOTDIR", "ELOOP", "EACCES", "EPERM", "ENXIO", "ENODEV", "ENAMETOOLONG"]
@@ -32,12 +30,6 @@ interface Left {
   bytes: number
   files: number
   names: number
-}
-
-const isOpen = async (file: FileHandle): Promise<Stats | undefined> => {
-  const stats = await file.stat()
-  // A second name may be outside of the home.
-  return stats.isFile() && stats.nlink === 1 ? stats : undefined
 }
 
 /** As an archive. Throws {@link TooLarge} and {@link TooSlow}. */
@@ -57,24 +49,15 @@ export async function* read(
     return bytes
   }
 
-  async function* file(folder: Folder, name: string, path: string): AsyncGenerator<Uint8Array, void> {
-    // O_NONBLOCK: opening a FIFO must not wait for its writer.
-    const handle = await orSkipped(open(below(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY))
-    if (handle === undefined) return
-    try {
-      const stats = await isOpen(handle)
-      if (stats === undefined) return
-      if (stats.size > left.bytes || --left.files < 0) throw new TooLarge()
-      yield counted(writer.file(path))
-      for (let position = 0; position < stats.size;) {
-        const buffer = Buffer.allocUnsafe(Math.min(MAXIMUM_PIECE_BYTES, stats.size - position))
-        const { bytesRead } = await handle.read(buffer, 0, buffer.length, position)
-        if (bytesRead === 0) break
-        position += bytesRead
-        yield counted(writer.piece(buffer.subarray(0, bytesRead)))
-      }
-    } finally {
-      await handle.close()
+  async function* file(handle: FileHandle, { size }: Stats, path: string): AsyncGenerator<Uint8Array, void> {
+    if (size > left.bytes || --left.files < 0) throw new TooLarge()
+    yield counted(writer.file(path))
+    for (let position = 0; position < size;) {
+      const buffer = Buffer.allocUnsafe(Math.min(MAXIMUM_PIECE_BYTES, size - position))
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, position)
+      if (bytesRead === 0) break
+      position += bytesRead
+      yield counted(writer.piece(buffer.subarray(0, bytesRead)))
     }
   }
 
@@ -90,12 +73,15 @@ export async function* read(
   async function* entry(folder: Folder, name: string, path: string, depth: number): AsyncGenerator<Uint8Array, void> {
     if (depth > MAXIMUM_DEPTH) throw new TooLarge()
     if (!isPath(path)) return
-    const inner = await orSkipped(enter(folder, name))
-    if (inner === undefined) return yield* file(folder, name, path)
+    const found = await orSkipped(open(folder, name))
+    if (found === undefined) return
     try {
-      yield* all(inner, path, depth + 1)
+      const stats = await found.handle.stat()
+      if (stats.isDirectory()) yield* all(found, path, depth + 1)
+      // A second name may be outside of the home.
+      else if (stats.isFile() && stats.nlink === 1) yield* file(found.handle, stats, path)
     } finally {
-      await inner.handle.close()
+      await found.handle.close()
     }
   }
 

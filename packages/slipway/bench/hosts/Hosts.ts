@@ -173,9 +173,9 @@ const byHost = (sides: ReadonlyArray<Side>): string => {
   const boots = (when: string, ofBoots: "first" | "again", boot: Figure, provision: Figure) =>
     columns([
       [when, "p50", "p95", beside, "provision", "machine"],
-      ...sides.map((side) =>
-        [side.name, of(side, boot), at(side, boot, 0.95), ratio(side, boot), of(side, provision), machineOf(side, ofBoots)]
-      )
+      ...sides.map((
+        side
+      ) => [side.name, of(side, boot), at(side, boot, 0.95), ratio(side, boot), of(side, provision), machineOf(side, ofBoots)])
     ])
   const programs = columns([
     ["SPAWN, ms", "p50", "p95", beside, "LINE, µs", "p99", beside, "OUTPUT, MB/s", beside, "HOME, ms", beside],
@@ -256,37 +256,42 @@ export const run = async ({ before, json, only, quick }: Options): Promise<void>
   const amounts = quick ? QUICK : AMOUNTS
   const wanted = hosts.filter(({ name, way }) => (only.length === 0 || only.includes(name)) && (before === null || way !== "machines"))
   const there = wanted.filter(({ absent }) => absent === undefined)
-  return Interruptible.run(Effect.gen(function*() {
-    const home = yield* Checkout.temporaryFolder
-    say("bundling the runner")
-    const needsRunner = there.some(({ machines }) => machines !== undefined)
-    const runner = needsRunner ? yield* Effect.promise(() => bundleRunner(path.join(home, "bundle"))) : ""
-    const sides: Array<Side> = []
-    for (const host of there) {
-      const program = yield* machinesIn(home, host, runner)
-      const sidesOfHost = before === null
-        ? [[host.name, OWN]] as const
-        : [
-          [`${host.name} before`, path.resolve(before)],
-          [`${host.name} now`, OWN],
-          [`${host.name} before${AGAIN}`, path.resolve(before)]
-        ] as const
-      for (const [name, checkout] of sidesOfHost) {
-        say(`starting ${name}`)
-        sides.push(yield* begin(host, name, { checkout, folder: path.join(home, `boxes-${sides.length}`), program }))
+  return Interruptible.run(
+    Effect.gen(function*() {
+      const home = yield* Checkout.temporaryFolder
+      say("bundling the runner")
+      const needsRunner = there.some(({ machines }) => machines !== undefined)
+      const runner = needsRunner ? yield* Effect.promise(() => bundleRunner(path.join(home, "bundle"))) : ""
+      const sides: Array<Side> = []
+      for (const host of there) {
+        const program = yield* machinesIn(home, host, runner)
+        const sidesOfHost = before === null
+          ? [[host.name, OWN]] as const
+          : [
+            [`${host.name} before`, path.resolve(before)],
+            [`${host.name} now`, OWN],
+            [`${host.name} before${AGAIN}`, path.resolve(before)]
+          ] as const
+        for (const [name, checkout] of sidesOfHost) {
+          say(`starting ${name}`)
+          sides.push(yield* begin(host, name, { checkout, folder: path.join(home, `boxes-${sides.length}`), program }))
+        }
       }
-    }
-    yield* Effect.promise(() => takeTurns(sides, rounds, amounts, say))
-    say("")
-    const counted = `${rounds} rounds, in each of which all take turns: ${amounts.boots} boots, ${amounts.spawns} programs, ` +
-      `${amounts.lines} lines of 200 bytes, ${amounts.bytes / 2 ** 20} MiB of output, a home of 1 MB ${amounts.homes} times`
-    const table = before === null ? byHost(sides) : besideBefore(sides)
-    const absent = wanted.flatMap(({ absent, name }) => absent === undefined ? [] : [`${name} is left out: ${absent}\n`])
-    process.stdout.write(`${machine()}, ${new Date().toISOString().slice(0, 10)}\n${counted}\n\n${table}\n`)
-    if (absent.length > 0) process.stdout.write(`\n${absent.join("")}`)
-    if (json !== null) {
-      const samples = sides.map(({ name, rounds }) => ({ name, rounds }))
-      writeFileSync(json, `${JSON.stringify({ machine: machine(), at: new Date().toISOString(), amounts, sides: samples, absent }, null, 2)}\n`)
-    }
-  }).pipe(Effect.scoped))
+      yield* Effect.promise(() => takeTurns(sides, rounds, amounts, say))
+      say("")
+      const counted = `${rounds} rounds, in each of which all take turns: ${amounts.boots} boots, ${amounts.spawns} programs, ` +
+        `${amounts.lines} lines of 200 bytes, ${amounts.bytes / 2 ** 20} MiB of output, a home of 1 MB ${amounts.homes} times`
+      const table = before === null ? byHost(sides) : besideBefore(sides)
+      const absent = wanted.flatMap(({ absent, name }) => absent === undefined ? [] : [`${name} is left out: ${absent}\n`])
+      process.stdout.write(`${machine()}, ${new Date().toISOString().slice(0, 10)}\n${counted}\n\n${table}\n`)
+      if (absent.length > 0) process.stdout.write(`\n${absent.join("")}`)
+      if (json !== null) {
+        const samples = sides.map(({ name, rounds }) => ({ name, rounds }))
+        writeFileSync(
+          json,
+          `${JSON.stringify({ machine: machine(), at: new Date().toISOString(), amounts, sides: samples, absent }, null, 2)}\n`
+        )
+      }
+    }).pipe(Effect.scoped)
+  )
 }
