@@ -158,7 +158,8 @@ export const start = async (
         return await reply as A
       },
       stop: async () => {
-        process_.disconnect()
+        // It may have ended by itself.
+        if (process_.connected) process_.disconnect()
         await exited.catch(() => {})
       }
     }

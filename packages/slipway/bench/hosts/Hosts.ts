@@ -173,9 +173,14 @@ const byHost = (sides: ReadonlyArray<Side>): string => {
   const boots = (when: string, ofBoots: "first" | "again", boot: Figure, provision: Figure) =>
     columns([
       [when, "p50", "p95", beside, "provision", "machine"],
-      ...sides.map((
-        side
-      ) => [side.name, of(side, boot), at(side, boot, 0.95), ratio(side, boot), of(side, provision), machineOf(side, ofBoots)])
+      ...sides.map((side) => [
+        side.name,
+        of(side, boot),
+        at(side, boot, 0.95),
+        ratio(side, boot),
+        of(side, provision),
+        machineOf(side, ofBoots)
+      ])
     ])
   const programs = columns([
     ["SPAWN, ms", "p50", "p95", beside, "LINE, µs", "p99", beside, "OUTPUT, MB/s", beside, "HOME, ms", beside],
