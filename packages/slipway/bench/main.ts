@@ -17,7 +17,7 @@ what:
 ${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
   agents        each agent that is installed, beside its model: start, latency to the first word, memory
   fleet         many sandboxes on one machine: slots, bursts, rest, checkpoints, moving to another machine
-  hosts         boxes by host (15 min; 3 with --quick): their boot, the first byte of a program, a line of 200 bytes there and back, output;
+  hosts         boxes by host (10 min; 3 with --quick): their boot, the first byte of a program, a line of 200 bytes there and back, output;
                 without isolation, on this machine, and in machines with runners, one of them behind a cable. As root, with bubblewrap,
                 runsc, a Docker daemon at SLIPWAY_DOCKER_SOCKET and iproute2 it has all; what is left out, it says
   environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
