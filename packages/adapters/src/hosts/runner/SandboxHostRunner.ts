@@ -16,6 +16,7 @@ import {
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Exit, Layer, Option, Scope, Stream } from "effect"
 import { dirname } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import * as Egress from "../../egress/Egress.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import type * as RemoteProcess from "../../runner/client/RemoteProcess.ts"
@@ -102,7 +103,8 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
     const machine = { ...before, fence }
     yield* save(machine)
     const address = yield* machines.ensure({ sandboxId, fence, identity: machine.runner, ways: [EGRESS] })
-    yield* save({ ...machine, address })
+    // A write takes as long as the disk, twice: of a machine that is where it was there is nothing to write.
+    if (!isDeepStrictEqual(address, machine.address)) yield* save({ ...machine, address })
   })
 
   /** Has a machine made for what comes before the first lease is known here; not beside others who have one made. */
