@@ -1,7 +1,7 @@
 /** Machines with runners for tests, as the worked example makes them on this machine. */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import type * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, type Scope } from "effect"
 import { mkdir, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -10,6 +10,7 @@ import * as SandboxHostRunner from "../../../src/hosts/runner/SandboxHostRunner.
 import { Machines } from "../../../src/runner/Machines.ts"
 import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
 import * as Cable from "../../runner/Cable.ts"
+import * as TroubledCable from "../../runner/TroubledCable.ts"
 import * as Bubblewrap from "../bubblewrap.fixture.ts"
 import * as Docker from "../docker.fixture.ts"
 import * as Gvisor from "../gvisor.fixture.ts"
@@ -94,11 +95,26 @@ export const layerIn = (
 export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Machines["Service"]) =>
   Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, change)))
 
-/** Machines in another network namespace, which are dialled over a cable. */
-export const overCable = Layer.unwrap(Effect.gen(function*() {
-  const folder = yield* Machine.temporaryFolder
-  // As many as a rule has at once, and those that the rule before has not let go of yet.
-  const cables = yield* Effect.forEach(Array.from({ length: 10 }, (_, i) => i + 1), Cable.cableOf)
-  const networks = cables.map(({ address, name }) => `${name}:${address}`).join(",")
-  return layerIn(folder, "bubblewrap", undefined, { MACHINES_NETWORKS: networks })
-}))
+/** A network namespace, and what is dialled there. */
+interface Network {
+  readonly name: string
+  readonly address: string
+}
+
+/** What tells the example of them. */
+export const networks = (all: ReadonlyArray<Network>) => ({
+  MACHINES_NETWORKS: all.map(({ address, name }) => `${name}:${address}`).join(",")
+})
+
+/** Machines in other network namespaces, each of which is dialled over a cable of its own. */
+const over = (cableOf: (number: number) => Effect.Effect<Network, never, Scope.Scope>) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const folder = yield* Machine.temporaryFolder
+    // As many as a rule has at once, and those that the rule before has not let go of yet.
+    const cables = yield* Effect.forEach(Array.from({ length: 10 }, (_, i) => i + 1), cableOf)
+    return layerIn(folder, "bubblewrap", undefined, networks(cables))
+  }))
+
+export const overCable = over(Cable.cableOf)
+
+export const overTroubledCable = over((number) => TroubledCable.troubledCable(TroubledCable.BAD, number))

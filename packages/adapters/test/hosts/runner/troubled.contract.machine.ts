@@ -1,0 +1,12 @@
+import { it } from "@effect/vitest"
+import { register } from "@slipway/domain/testing/runners/Vitest"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { noTrouble } from "../../runner/TroubledCable.ts"
+import { absent, fixture, overTroubledCable } from "./Machines.fixture.ts"
+
+const reason = absent("bubblewrap") ?? noTrouble
+
+const name = "runners over a link that loses, delays, doubles and reorders packets"
+
+if (reason === undefined) register(SandboxHostContract.suite(name, overTroubledCable, fixture("bubblewrap")))
+else it.skip(`SandboxHost (${name}): ${reason}`)
