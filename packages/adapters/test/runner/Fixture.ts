@@ -121,9 +121,10 @@ export const line = (
       let connections = 0
       let cuts = 0
       const open = new Set<Socket>()
-      const server = createServer((client) => {
+      // Records are small and follow each other: none waits until the one before has been acknowledged.
+      const server = createServer({ noDelay: true }, (client) => {
         const cut = cutAfter(connections++)
-        const runner = connect(typeof to === "function" ? to() : to)
+        const runner = connect({ ...typeof to === "function" ? to() : to, noDelay: true })
         const end = () => {
           client.destroy()
           runner.destroy()

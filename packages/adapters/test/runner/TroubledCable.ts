@@ -54,10 +54,10 @@ export interface TroubledCable {
   readonly cut: Effect.Effect<Told>
   readonly mend: Effect.Effect<Told>
   /**
-   * Carries nothing from this packet with data of TCP on, numbered from 1 over both directions from now, until either end dials anew.
-   * Neither end is told: what each believes of its connections is its own business.
+   * Carries nothing from this packet with data of TCP on, numbered from 1 over both directions from now, until somebody dials for so many
+   * times: that dial comes through. Neither end is told: what each believes of its connections is its own business.
    */
-  readonly breakAt: (packet: number) => Effect.Effect<Told>
+  readonly breakAt: (packet: number, dials: number) => Effect.Effect<Told>
 }
 
 /** Of this process, so far. */
@@ -107,7 +107,7 @@ export const troubledCable = (trouble: Trouble, seed = 1): Effect.Effect<Trouble
       tell: asking("tell"),
       cut: asking("cut"),
       mend: asking("mend"),
-      breakAt: (packet) => asking(`break ${packet}`)
+      breakAt: (packet, dials) => asking(`break ${packet} ${dials}`)
     }
   })
 

@@ -10,7 +10,7 @@
 #
 #     tell       nothing else
 #     cut        carries nothing from now on, until it is mended
-#     break N    is cut with the Nth packet from now that has data of TCP, and mends when somebody dials
+#     break N D  is cut with the Nth packet from now that has data of TCP, and mends when somebody dials for the Dth time
 #     mend       carries again
 #
 # The end of standard input ends the cable, the devices and the namespace.
@@ -81,8 +81,9 @@ my %ways = (toThere => way("here", "there", 2 * $seed), toHere => way("there", "
 
 my $isCut = 0;
 my $breaks = 0;
-my $mendsAtDial = 0;
+# Both count down.
 my $untilBreak;
+my $dialsLeft;
 
 # From 0 to 1, by the minimal standard generator of Park and Miller.
 sub chance {
@@ -122,11 +123,13 @@ sub take {
   return if length($packet) < 20 || ord($packet) >> 4 != 4;
   $way->{took}++;
   my ($isDial, $hasData) = look($packet);
-  $isCut = $mendsAtDial = 0 if $isDial && $mendsAtDial;
-  if ($hasData && defined $untilBreak && --$untilBreak <= 0) {
+  if ($hasData && defined $untilBreak && --$untilBreak == 0) {
     undef $untilBreak;
-    $isCut = $mendsAtDial = 1;
+    $isCut = 1;
     $breaks++;
+  } elsif ($isDial && $isCut && defined $dialsLeft && --$dialsLeft == 0) {
+    undef $dialsLeft;
+    $isCut = 0;
   }
   # As many draws for every packet: the luck of one is not that of those before it.
   my ($loss, $wait, $hurry, $copy) = map { chance($way) } 1 .. 4;
@@ -159,11 +162,10 @@ sub obey {
   my ($line) = @_;
   if ($line eq "cut" || $line eq "mend") {
     $isCut = $line eq "cut";
-    $mendsAtDial = 0;
-    undef $untilBreak;
-  } elsif ($line =~ /^break ([1-9]\d*)$/) {
-    $isCut = $mendsAtDial = 0;
-    $untilBreak = $1;
+    $untilBreak = $dialsLeft = undef;
+  } elsif ($line =~ /^break ([1-9]\d*) ([1-9]\d*)$/) {
+    $isCut = 0;
+    ($untilBreak, $dialsLeft) = ($1, $2);
   } elsif ($line ne "tell") {
     die "what is $line?\n";
   }

@@ -1,4 +1,4 @@
-/** A machine whose link breaks after each message in turn. */
+/** A machine whose link breaks after each message in turn: the connection ends, or nothing comes through any more. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
@@ -7,11 +7,15 @@ import { join } from "node:path"
 import type { Address, Machines } from "../../../src/runner/Machines.ts"
 import type { Direction } from "../../runner/Fixture.ts"
 import * as RunnerFixture from "../../runner/Fixture.ts"
+import { BAD, NONE, noTrouble, troubledCable } from "../../runner/TroubledCable.ts"
 import { freshId } from "../bubblewrap.fixture.ts"
 import { temporaryFolder } from "../Machine.ts"
-import { absent, layerIn, workspaceIn } from "./Machines.fixture.ts"
+import { absent, layerIn, networks, workspaceIn } from "./Machines.fixture.ts"
 
 const reason = absent("bubblewrap")
+
+/** Some hundred rounds, each of which has to notice that its connection is gone. */
+const WITHIN = { timeout: 600_000 }
 
 const LINES = Array.from({ length: 6 }, (_, i) => `line ${i}`)
 
@@ -43,46 +47,98 @@ const use = Effect.fnUntraced(function*(sandboxId: ReturnType<typeof freshId>, r
   assert.deepStrictEqual(Buffer.concat(yield* Stream.runCollect(home)), Buffer.concat(read))
 }, Effect.scoped)
 
-const files = (folder: string, sandboxId: string, round: number) =>
-  readFileSync(join(workspaceIn(folder, sandboxId), `kept-${round}`), "utf8")
+/** The round's process got each line, in order and once. */
+const assertKept = (folder: string, sandboxId: string, round: number) =>
+  assert.strictEqual(
+    readFileSync(join(workspaceIn(folder, sandboxId), `kept-${round}`), "utf8"),
+    LINES.map((line) => `${line}\n`).join("")
+  )
 
-describe("a sandbox in a machine whose link breaks", () => {
-  for (const direction of ["to the runner", "to the worker"] satisfies ReadonlyArray<Direction>) {
-    it.live.skipIf(reason !== undefined)(
-      `loses nothing and runs nothing twice, wherever it breaks ${direction}${reason === undefined ? "" : ` (not here: ${reason})`}`,
-      () =>
-        Effect.gen(function*() {
-          const folder = yield* temporaryFolder
-          const sandboxId = freshId()
-          let records = 0
-          /** Of the connections of this round. */
-          let connections = 0
-          let place: Address | undefined
-          const cut = (machines: Machines["Service"]): Machines["Service"] => ({
-            ...machines,
-            ensure: (order) =>
-              Effect.map(machines.ensure(order), (address) => {
-                place = address
-                return { host: "127.0.0.1", port: line.port }
-              })
-          })
-          const line = yield* RunnerFixture.line(
-            () => place ?? { path: "/nowhere" },
-            () => connections++ === 0 ? { records, direction } : undefined
-          )
-          yield* Effect.gen(function*() {
-            for (let cuts = -1; line.cuts() > cuts;) {
-              cuts = line.cuts()
-              connections = 0
-              records++
-              yield* use(sandboxId, records)
-              assert.strictEqual(files(folder, sandboxId, records), LINES.map((line) => `${line}\n`).join(""))
-            }
-            yield* SandboxHost.use((host) => host.stop(sandboxId))
-          }).pipe(Effect.provide(layerIn(folder, "bubblewrap", cut)))
-          // Greetings are eleven at most; each cut beyond them was in the middle of the work.
-          assert.isAbove(records, 30)
-        })
-    )
+const because = (reason: string | undefined) => reason === undefined ? "" : ` (not here: ${reason})`
+
+/** Where machines are, and what tells the example of it. */
+const places = [
+  { name: "a machine of this network namespace", reason, network: Effect.succeed({}) },
+  {
+    name: "a machine in another network namespace, over a link that loses, delays, doubles and reorders packets,",
+    reason: reason ?? noTrouble,
+    network: Effect.map(troubledCable(BAD), (cable) => networks([cable]))
   }
+]
+
+for (const { name, network, reason } of places) {
+  describe(`a sandbox in ${name} whose connection breaks`, () => {
+    for (const direction of ["to the runner", "to the worker"] satisfies ReadonlyArray<Direction>) {
+      it.live.skipIf(reason !== undefined)(
+        `loses nothing and runs nothing twice, wherever it breaks ${direction}${because(reason)}`,
+        () =>
+          Effect.gen(function*() {
+            const folder = yield* temporaryFolder
+            const sandboxId = freshId()
+            let records = 0
+            /** Of the connections of this round. */
+            let connections = 0
+            let place: Address | undefined
+            const cut = (machines: Machines["Service"]): Machines["Service"] => ({
+              ...machines,
+              ensure: (order) =>
+                Effect.map(machines.ensure(order), (address) => {
+                  place = address
+                  return { host: "127.0.0.1", port: line.port }
+                })
+            })
+            const line = yield* RunnerFixture.line(
+              () => place ?? { path: "/nowhere" },
+              () => connections++ === 0 ? { records, direction } : undefined
+            )
+            yield* Effect.gen(function*() {
+              for (let cuts = -1; line.cuts() > cuts;) {
+                cuts = line.cuts()
+                connections = 0
+                records++
+                yield* use(sandboxId, records)
+                assertKept(folder, sandboxId, records)
+              }
+              yield* SandboxHost.use((host) => host.stop(sandboxId))
+            }).pipe(Effect.provide(layerIn(folder, "bubblewrap", { change: cut, more: yield* network })))
+            // Greetings are eleven at most; each cut beyond them was in the middle of the work.
+            assert.isAbove(records, 30)
+          }),
+        WITHIN
+      )
+    }
+  })
+}
+
+describe("a sandbox in a machine in another network namespace whose link goes silent", () => {
+  const missing = reason ?? noTrouble
+  it.live.skipIf(missing !== undefined)(
+    `loses nothing and runs nothing twice, from whichever packet on nothing comes through until the worker dials again${because(missing)}`,
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const sandboxId = freshId()
+        const cable = yield* troubledCable(NONE)
+        const changes = {
+          more: networks([cable]),
+          // Both ends say often that they are there, so that silence is soon noticed.
+          order: `order.settings.beatMillis = 100`,
+          timing: { beat: "100 millis", silence: "500 millis" }
+        } as const
+        yield* Effect.gen(function*() {
+          for (let packet = 1, breaks = -1;; packet++) {
+            // Every other time the first dial is lost as well.
+            const told = yield* cable.breakAt(packet, 1 + packet % 2)
+            // The round before had no such packet.
+            if (told.breaks <= breaks) break
+            breaks = told.breaks
+            yield* use(sandboxId, packet)
+            assertKept(folder, sandboxId, packet)
+          }
+          yield* SandboxHost.use((host) => host.stop(sandboxId))
+        }).pipe(Effect.provide(layerIn(folder, "bubblewrap", changes)))
+        assert.isAbove((yield* cable.tell).breaks, 30)
+      }),
+    WITHIN
+  )
 })

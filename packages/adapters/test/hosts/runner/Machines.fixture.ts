@@ -46,6 +46,15 @@ export const program = Effect.fnUntraced(
   }
 )
 
+/** The same program, of which `change`, a program in JavaScript, has changed each order for a machine. */
+export const changed = Effect.fnUntraced(function*(folder: string, honest: string, change: string) {
+  const file = join(folder, "changed")
+  const script =
+    `const order = JSON.parse(require("fs").readFileSync(0, "utf8")); if (order.settings) { ${change} } console.log(JSON.stringify(order))`
+  yield* Effect.promise(() => writeFile(file, `#!/bin/sh\n'${process.execPath}' -e '${script}' | '${honest}' "$@"\n`, { mode: 0o755 }))
+  return file
+})
+
 /** Where a machine of the example has its trees, on this machine. */
 export const workspaceIn = (folder: string, sandboxId: string) => join(folder, "m", INSTALLATION, sandboxId, "workspace")
 
@@ -72,20 +81,26 @@ export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
   running: kind === "gvisor" ? Gvisor.running : Machine.running
 })
 
-/** `change` of the machines' addresses, say. */
-export const layerIn = (
-  folder: string,
-  kind: Kind,
-  change: (machines: Machines["Service"]) => Machines["Service"] = (machines) => machines,
-  more: Readonly<Record<string, string>> = {}
-) =>
+interface Changes {
+  /** Of the machines' addresses, say. */
+  readonly change?: ((machines: Machines["Service"]) => Machines["Service"]) | undefined
+  /** Variables of the example. */
+  readonly more?: Readonly<Record<string, string>> | undefined
+  /** Of orders; see {@link changed}. */
+  readonly order?: string | undefined
+  readonly timing?: SandboxHostRunner.Options["timing"]
+}
+
+export const layerIn = (folder: string, kind: Kind, { change = (machines) => machines, more, order, timing }: Changes = {}) =>
   Layer.unwrap(Effect.gen(function*() {
-    const machines = MachinesProgram.make({ program: yield* program(folder, kind, more), installation: INSTALLATION })
+    const honest = yield* program(folder, kind, more)
+    const file = order === undefined ? honest : yield* changed(folder, honest, order)
+    const machines = MachinesProgram.make({ program: file, installation: INSTALLATION })
     // What a rule that broke has left.
     yield* Effect.addFinalizer(() =>
       Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
     )
-    return hostIn(folder).pipe(
+    return hostIn(folder, timing === undefined ? {} : { timing }).pipe(
       Layer.provideMerge(Layer.succeed(Machines, change(machines))),
       Layer.provideMerge(Egress.layer({ allow: new Set() })),
       Layer.provideMerge(Layer.succeed(Folder, folder))
@@ -93,7 +108,7 @@ export const layerIn = (
   }))
 
 export const layer = (kind: Kind, change?: (machines: Machines["Service"]) => Machines["Service"]) =>
-  Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, change)))
+  Layer.unwrap(Effect.map(Machine.temporaryFolder, (folder) => layerIn(folder, kind, { change })))
 
 /** A network namespace, and what is dialled there. */
 interface Network {
@@ -112,7 +127,7 @@ const over = (cableOf: (number: number) => Effect.Effect<Network, never, Scope.S
     const folder = yield* Machine.temporaryFolder
     // As many as a rule has at once, and those that the rule before has not let go of yet.
     const cables = yield* Effect.forEach(Array.from({ length: 10 }, (_, i) => i + 1), cableOf)
-    return layerIn(folder, "bubblewrap", undefined, networks(cables))
+    return layerIn(folder, "bubblewrap", { more: networks(cables) })
   }))
 
 export const overCable = over(Cable.cableOf)

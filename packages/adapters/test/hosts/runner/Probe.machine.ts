@@ -3,23 +3,18 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer } from "effect"
-import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import * as Probe from "../../../src/hosts/runner/Probe.ts"
 import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
 import * as Cable from "../../runner/Cable.ts"
 import { noNamespaces } from "../../runner/Cable.ts"
 import { temporaryFolder } from "../Machine.ts"
-import { absent, hostIn, INSTALLATION, type Kind, program } from "./Machines.fixture.ts"
+import { absent, changed, hostIn, INSTALLATION, type Kind, program } from "./Machines.fixture.ts"
 
 /** Looks at a machine of which `change`, a program in JavaScript, has changed the order. */
 const look = Effect.fnUntraced(function*(kind: Kind, change = "", more: Readonly<Record<string, string>> = {}) {
   const folder = yield* temporaryFolder
-  const honest = yield* program(folder, kind, more)
-  const file = join(folder, "changed")
-  const script =
-    `const order = JSON.parse(require("fs").readFileSync(0, "utf8")); if (order.settings) { ${change} } console.log(JSON.stringify(order))`
-  yield* Effect.promise(() => writeFile(file, `#!/bin/sh\n'${process.execPath}' -e '${script}' | '${honest}' "$@"\n`, { mode: 0o755 }))
+  const file = yield* changed(folder, yield* program(folder, kind, more), change)
   const machines = MachinesProgram.layer({ program: file, installation: INSTALLATION })
   return yield* SandboxHost.use((host) => Probe.run({ host, hidden: [join(folder, "known")] })).pipe(
     Effect.provide(Layer.provide(hostIn(folder), Layer.merge(machines, Egress.layer({ allow: new Set() }))))

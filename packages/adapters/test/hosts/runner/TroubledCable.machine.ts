@@ -172,7 +172,7 @@ describe(`a cable with trouble${because}`, () => {
   )
 
   it.live.skipIf(noTrouble !== undefined)(
-    "breaks at a packet with data without a word to either end, until somebody dials",
+    "breaks at a packet with data without a word to either end, until somebody dials again",
     () =>
       Effect.gen(function*() {
         const cable = yield* troubledCable(TroubledCable.NONE)
@@ -189,7 +189,7 @@ describe(`a cable with trouble${because}`, () => {
           return { socket, heard, word }
         })
         const old = yield* dial
-        yield* cable.breakAt(3)
+        yield* cable.breakAt(3, 2)
         // Its word and the answer are the first and the second.
         old.socket.write("one")
         yield* old.word()
