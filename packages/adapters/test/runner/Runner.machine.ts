@@ -2,30 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Stream } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, readFileSync } from "node:fs"
 import path from "node:path"
-import { ADDRESS, attempt, cable, ip, noNamespaces } from "./Cable.ts"
+import { ADDRESS, cable, ip, noNamespaces } from "./Cable.ts"
 import * as Fixture from "./Fixture.ts"
 import { dial, shell } from "./Fixture.ts"
+import { noTrouble, troubledCable } from "./TroubledCable.ts"
 
 const { eventually } = SandboxHostContract
-
-const BAD_LINE = ["delay", "20ms", "15ms", "reorder", "25%", "50%", "loss", "5%", "duplicate", "2%"]
-
-const netem = (namespace: string, device: string) =>
-  execFileSync("ip", ["netns", "exec", namespace, "tc", "qdisc", "add", "dev", device, "root", "netem", ...BAD_LINE], { stdio: "pipe" })
-
-const noNetem = noNamespaces ?? attempt(() => {
-  const name = `slipway-probe-${process.pid}`
-  ip("netns", "add", name)
-  try {
-    netem(name, "lo")
-  } finally {
-    ip("netns", "delete", name)
-  }
-})
 
 const because = (reason: string | undefined) => reason === undefined ? "" : ` (not here: ${reason.trim()})`
 
@@ -39,10 +25,13 @@ const isConnected = (port: number): boolean => {
 const ECHO = "while read line; do echo \"$line\" >> \"$KEPT\"; echo \"got $line\"; done; echo over"
 
 /** Has a process repeat so many lines, three of them under way at a time, and looks that each came once and in order. */
-const talk = Effect.fnUntraced(function*(lines: number, between: (heard: number, port: number, here: string) => Effect.Effect<void>) {
-  const { here, name } = yield* cable
+const talkOver = Effect.fnUntraced(function*(
+  { address, name }: { readonly address: string; readonly name: string },
+  lines: number,
+  between: (heard: number, port: number) => Effect.Effect<void>
+) {
   const made = yield* Fixture.folders
-  const settings = { ...made.settings, listen: { host: ADDRESS, port: 0 }, beatMillis: 100 }
+  const settings = { ...made.settings, listen: { host: address, port: 0 }, beatMillis: 100 }
   const { told } = yield* Fixture.launch({ ...made, settings }, ["ip", "netns", "exec", name])
   const kept = path.join(made.folder, "kept")
   const connection = yield* dial({ ...made, ...told }, { beat: "100 millis", silence: "1 second", patience: "60 seconds" })
@@ -54,7 +43,7 @@ const talk = Effect.fnUntraced(function*(lines: number, between: (heard: number,
   const said = yield* stdout.pipe(
     Stream.decodeText,
     Stream.splitLines,
-    Stream.tap(() => Effect.andThen(between(++heard, told.port, here), next)),
+    Stream.tap(() => Effect.andThen(between(++heard, told.port), next)),
     Stream.runCollect
   )
   const all = Array.from({ length: lines }, (_, i) => `line ${i}`)
@@ -62,6 +51,9 @@ const talk = Effect.fnUntraced(function*(lines: number, between: (heard: number,
   assert.deepStrictEqual(yield* exited, { code: 0, signal: null })
   assert.strictEqual(readFileSync(kept, "utf8"), all.map((line) => `${line}\n`).join(""))
 }, Effect.scoped)
+
+const talk = (lines: number, between: (heard: number, port: number, here: string) => Effect.Effect<void>) =>
+  Effect.scoped(Effect.flatMap(cable, (there) => talkOver(there, lines, (heard, port) => between(heard, port, there.here))))
 
 describe("a worker and a runner in two network namespaces", () => {
   it.live.skipIf(noNamespaces !== undefined)(
@@ -119,12 +111,14 @@ describe("a worker and a runner in two network namespaces", () => {
       })
   )
 
-  it.live.skipIf(noNetem !== undefined)(
-    `lose nothing over a link that delays, reorders, loses and repeats packets${because(noNetem)}`,
+  it.live.skipIf(noTrouble !== undefined)(
+    `lose nothing over a link that delays, reorders, loses and repeats packets${because(noTrouble)}`,
     () =>
-      talk(200, (heard, _, here) =>
-        heard === 1
-          ? Effect.sync(() => void execFileSync("tc", ["qdisc", "add", "dev", here, "root", "netem", ...BAD_LINE], { stdio: "pipe" }))
-          : Effect.void)
+      Effect.gen(function*() {
+        const bad = yield* troubledCable({ lost: 0.05, delayMillis: 30, overtaking: 0.25, doubled: 0.02 })
+        yield* talkOver(bad, 200, () => Effect.void)
+        const { toHere, toThere } = yield* bad.tell
+        for (const { doubled, lost, overtook } of [toHere, toThere]) assert.isAbove(Math.min(doubled, lost, overtook), 0)
+      })
   )
 })

@@ -1,7 +1,8 @@
 /** A machine whose link breaks after each message in turn: the connection ends, or nothing comes through any more. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { Effect, Stream } from "effect"
+import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import { Effect, Option, Stream } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Address, Machines } from "../../../src/runner/Machines.ts"
@@ -9,8 +10,10 @@ import type { Direction } from "../../runner/Fixture.ts"
 import * as RunnerFixture from "../../runner/Fixture.ts"
 import { BAD, NONE, noTrouble, troubledCable } from "../../runner/TroubledCable.ts"
 import { freshId } from "../bubblewrap.fixture.ts"
-import { temporaryFolder } from "../Machine.ts"
+import { running, temporaryFolder } from "../Machine.ts"
 import { absent, layerIn, networks, workspaceIn } from "./Machines.fixture.ts"
+
+const { eventually } = SandboxHostContract
 
 const reason = absent("bubblewrap")
 
@@ -22,7 +25,7 @@ const LINES = Array.from({ length: 6 }, (_, i) => `line ${i}`)
 /** Repeats each line that it gets, and keeps it: what ran twice or was lost shows. */
 const ECHO = "while read line; do echo \"$line\" >> \"$KEPT\"; echo \"got $line\"; done; cat \"$HOME/talk/file\""
 
-/** All that a box is used for, and what came of it. */
+/** All that a box is used for, and what came of it. `round` is where the link breaks. */
 const use = Effect.fnUntraced(function*(sandboxId: ReturnType<typeof freshId>, round: number) {
   const host = yield* SandboxHost
   const box = yield* host.provision({ sandboxId, fence: round })
@@ -45,7 +48,11 @@ const use = Effect.fnUntraced(function*(sandboxId: ReturnType<typeof freshId>, r
   const read = yield* Stream.runCollect(home)
   yield* host.writeHome(sandboxId, Stream.fromIterable(read))
   assert.deepStrictEqual(Buffer.concat(yield* Stream.runCollect(home)), Buffer.concat(read))
-}, Effect.scoped)
+}, (self, _, round) =>
+  Effect.timeoutOrElse(Effect.scoped(self), {
+    duration: "1 minute",
+    orElse: () => Effect.die(new Error(`broken at ${round}, it does not go on`))
+  }))
 
 /** The round's process got each line, in order and once. */
 const assertKept = (folder: string, sandboxId: string, round: number) =>
@@ -140,5 +147,39 @@ describe("a sandbox in a machine in another network namespace whose link goes si
         assert.isAbove((yield* cable.tell).breaks, 30)
       }),
     WITHIN
+  )
+
+  it.live.skipIf(missing !== undefined)(
+    `ends what runs there on both sides when it stays silent, keeps its tree, and goes on once the link is there again${because(missing)}`,
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const sandboxId = freshId()
+        const cable = yield* troubledCable(BAD)
+        const changes = {
+          more: networks([cable]),
+          order: `order.settings.beatMillis = 100; order.settings.silenceMillis = 3000`,
+          timing: { beat: "100 millis", silence: "500 millis", patience: "4 seconds" }
+        } as const
+        yield* Effect.gen(function*() {
+          const host = yield* SandboxHost
+          const box = yield* host.provision({ sandboxId, fence: 1 })
+          const line = `31415.${Math.floor(Math.random() * 1e9)}1`
+          const process = yield* box.spawn({ command: "sh", args: ["-c", `echo one > kept; echo begun; sleep ${line}`], env: {} })
+          const heard = yield* Stream.runHead(Stream.splitLines(Stream.decodeText(process.stdout)))
+          assert.deepStrictEqual(heard, Option.some("begun"))
+          assert.isAbove(yield* running(line), 0)
+          yield* cable.cut
+          assert.deepStrictEqual(yield* process.exited, { code: null, signal: "SIGKILL" })
+          yield* eventually(running(line), (count) => count === 0)
+          const error = yield* Effect.flip(host.provision({ sandboxId, fence: 2 }))
+          assert.isTrue(error.retryable, error.message)
+          yield* cable.mend
+          yield* use(sandboxId, 3)
+          assertKept(folder, sandboxId, 3)
+          assert.strictEqual(readFileSync(join(workspaceIn(folder, sandboxId), "kept"), "utf8"), "one\n")
+          yield* host.stop(sandboxId)
+        }).pipe(Effect.scoped, Effect.provide(layerIn(folder, "bubblewrap", changes)))
+      })
   )
 })
