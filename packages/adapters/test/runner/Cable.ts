@@ -1,16 +1,41 @@
 /** Another network namespace of this machine, and a cable to it. */
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
+import { existsSync } from "node:fs"
 
 export const ip = (...args: ReadonlyArray<string>) => void execFileSync("ip", args, { stdio: "pipe" })
+
+/**
+ * Of the network for benchmarks (RFC 2544), four for each cable. Two runs at once must not have the same ones: one would reach the other's
+ * machines.
+ */
+const addressOf = (number: number, end: 1 | 2) => {
+  const block = process.pid % 128 * 256 + number
+  return `198.${18 + (block >> 14)}.${block >> 6 & 255}.${(block & 63) * 4 + end}`
+}
+
+/** Takes away what runs left that were killed: their cables lead away from addresses that a later process may have. */
+const sweep = () => {
+  const names = execFileSync("ip", ["netns", "list"], { encoding: "utf8" }).split("\n").map((line) => line.split(" ")[0] ?? "")
+  for (const name of names) {
+    const [, pid, number] = /^slipway-runner-(\d+)-(\d+)$/u.exec(name) ?? []
+    if (pid === undefined || existsSync(`/proc/${pid}`)) continue
+    // Of what else takes it away meanwhile, nobody is told.
+    attempt(() => ip("link", "delete", hereOf(Number(pid), Number(number))))
+    attempt(() => ip("netns", "delete", name))
+  }
+}
+
+const hereOf = (pid: number, number: number) => `sr${pid % 10_000}${number}a`
 
 /** Two ends of a cable: `here` is in this namespace, the other in that of `name`, with `address`. Cables of one test have numbers. */
 export const cableOf = (number: number) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const own = `${process.pid % 10_000}${number}`
-      const [name, here, there] = [`slipway-runner-${process.pid}-${number}`, `sr${own}a`, `sr${own}b`]
-      const [near, address] = [`10.233.${number}.1`, `10.233.${number}.2`]
+      sweep()
+      const [name, here] = [`slipway-runner-${process.pid}-${number}`, hereOf(process.pid, number)]
+      const there = here.replace(/a$/u, "b")
+      const [near, address] = [addressOf(number, 1), addressOf(number, 2)]
       ip("netns", "add", name)
       ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
       ip("addr", "add", `${near}/30`, "dev", here)
@@ -28,7 +53,7 @@ export const cableOf = (number: number) =>
       })
   )
 
-export const ADDRESS = "10.233.0.2"
+export const ADDRESS = addressOf(0, 2)
 
 export const cable = cableOf(0)
 
