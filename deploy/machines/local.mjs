@@ -11,9 +11,22 @@
  *     MACHINES_NODE      Node 24, as a machine has it. This one's where it is left out
  *     MACHINES_SEES      folders of this machine that machines see read-only, between colons: the runner, Node, installed agents
  *     MACHINES_IMAGE     the image of docker
- *     MACHINES_SECCOMP   a filter for bubblewrap, compiled, such as boxes/filter.bpf of a worker that ran with bubblewrap
+ *     MACHINES_SECCOMP   a filter of system calls: bubblewrap.bpf, gvisor.json or docker.json of machines/filters,
+ *                        which the service writes into its data folder
  *     MACHINES_NETWORKS  namespace:address between commas, for bubblewrap: each machine has one of these network namespaces to itself,
  *                        and listens on that address. Without it machines have no network, and listen on a socket of this machine
+ *
+ * What each machine may take, with the runner in it:
+ *
+ *     MACHINES_MEMORY_BYTES        4 GiB, with what is in /tmp and /dev/shm, and no swap
+ *     MACHINES_MEMORY_FILES_BYTES  512 MiB of them in /tmp, and as many in /dev/shm
+ *     MACHINES_PROCESSES           1024, with threads
+ *     MACHINES_CPUS                2 processors; 1.5 is one and a half
+ *     MACHINES_DISK_BYTES          what trees and home may have: then they are a file system of their own, in a file, which takes
+ *                                  e2fsprogs and loop devices. Without it nobody bounds what sandboxes write below MACHINES_FOLDER
+ *     MACHINES_GROUPS              /sys/fs/cgroup, where control groups of version 1 or 2 can be made. Docker makes its own. Where they
+ *                                  cannot be made, it says so on standard error, and memory, processors and processes (but those
+ *                                  of gVisor) have no bound
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -26,11 +39,14 @@ import {
   readFileSync,
   readlinkSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync
 } from "node:fs"
+import { availableParallelism } from "node:os"
 import path from "node:path"
 
 const { env } = process
@@ -39,6 +55,13 @@ const folder = env.MACHINES_FOLDER
 const node = env.MACHINES_NODE ?? process.execPath
 const sees = (env.MACHINES_SEES ?? "").split(":").filter((seen) => seen !== "")
 const networks = (env.MACHINES_NETWORKS ?? "").split(",").filter((network) => network !== "")
+const limits = {
+  memory: Number(env.MACHINES_MEMORY_BYTES ?? 4 * 2 ** 30),
+  memoryFiles: Number(env.MACHINES_MEMORY_FILES_BYTES ?? 2 ** 29),
+  processes: Number(env.MACHINES_PROCESSES ?? 1024),
+  cpus: Math.min(Number(env.MACHINES_CPUS ?? 2), availableParallelism())
+}
+const groups = env.MACHINES_GROUPS ?? "/sys/fs/cgroup"
 
 /** Where a machine has its settings, and its socket: what only its root enters. */
 const RUN = "/run/slipway-runner"
@@ -100,11 +123,93 @@ const endProcesses = async (machine) => {
   }
 }
 
-/** What a machine has of its own, by where it has it. */
-const foldersOf = (machine, { settings }) => ({
-  [settings.tree]: path.join(machine, "workspace"),
-  [path.dirname(settings.home)]: path.join(machine, "homes"),
-  ...Object.fromEntries(settings.folders.map((folder) => [folder, path.join(machine, folder.slice(1).replaceAll("/", "-"))])),
+/** Of version 1 each controller has a hierarchy of its own. */
+const isUnified = existsSync(path.join(groups, "cgroup.controllers"))
+const CONTROLLERS = ["memory", "pids", "cpu"]
+const CPU_PERIOD_MICROS = 100_000
+
+const groupsOf = ({ installation, sandbox }) =>
+  (isUnified ? [groups] : CONTROLLERS.map((controller) => path.join(groups, controller)))
+    .map((hierarchy) => path.join(hierarchy, "slipway-machines", `${installation}-${sandbox}`))
+
+/** What a group is told, by its files. Swap is counted by few kernels of version 1. */
+const boundsOf = (group, threads) => {
+  const quota = Math.round(limits.cpus * CPU_PERIOD_MICROS)
+  const all = {
+    memory: isUnified
+      ? [["memory.max", limits.memory], ["memory.swap.max", 0, "if there"]]
+      : [["memory.limit_in_bytes", limits.memory], ["memory.memsw.limit_in_bytes", limits.memory, "if there"]],
+    pids: [["pids.max", limits.processes + threads]],
+    cpu: isUnified
+      ? [["cpu.max", `${quota} ${CPU_PERIOD_MICROS}`]]
+      : [["cpu.cfs_period_us", CPU_PERIOD_MICROS], ["cpu.cfs_quota_us", quota]]
+  }
+  return isUnified ? Object.values(all).flat() : all[CONTROLLERS.find((controller) => group.startsWith(path.join(groups, controller)))]
+}
+
+/** Makes the machine's control groups. Answers the files that a process writes itself into. `threads`: of what makes the machine. */
+const makeGroups = (order, threads = 0) =>
+  groupsOf(order).flatMap((group) => {
+    const above = [path.resolve(group, "../.."), path.dirname(group)]
+    try {
+      if (!existsSync(path.join(above[0], "cgroup.procs"))) throw new Error(`${above[0]} is no control group`)
+      mkdirSync(group, { recursive: true })
+      if (isUnified) {
+        for (const parent of above) {
+          writeFileSync(path.join(parent, "cgroup.subtree_control"), CONTROLLERS.map((controller) => `+${controller}`).join(" "))
+        }
+      }
+      for (const [file, value, isOptional] of boundsOf(group, threads)) {
+        if (!isOptional || existsSync(path.join(group, file))) writeFileSync(path.join(group, file), `${value}`)
+      }
+      return path.join(group, "cgroup.procs")
+    } catch (error) {
+      process.stderr.write(`no bound: ${error.message}\n`)
+      return []
+    }
+  })
+
+/** Once nothing is in them: the kernel takes a moment to bury the dead. */
+const removeGroups = async (order) => {
+  for (const group of groupsOf(order)) {
+    for (const until = Date.now() + 5000; existsSync(group); await sleep(5)) {
+      try {
+        rmdirSync(group)
+      } catch (error) {
+        if (error.code !== "EBUSY" || Date.now() > until) throw error
+      }
+    }
+  }
+}
+
+/** The command that writes itself into these groups first, so that nothing of it ever runs outside. */
+const within = (joined, command) =>
+  joined.length === 0 ? command : ["sh", "-c", `${joined.map((file) => `echo $$ > '${file}' && `).join("")}exec "$@"`, "sh", ...command]
+
+const imageOf = (machine) => path.join(machine, "disk.img")
+const isMounted = (at) => existsSync(at) && statSync(at).dev !== statSync(path.dirname(at)).dev
+
+/** Where its sandbox's files are: on a disk of their own where the machine was made with one. */
+const filesOf = (machine) => {
+  const [image, at] = [imageOf(machine), path.join(machine, "disk")]
+  if (!existsSync(image)) {
+    // One that was made without has its files already.
+    if (env.MACHINES_DISK_BYTES === undefined || existsSync(path.join(machine, "workspace"))) return machine
+    writeFileSync(`${image}.making`, "", { mode: 0o600 })
+    truncateSync(`${image}.making`, Number(env.MACHINES_DISK_BYTES))
+    execFileSync("mkfs.ext4", ["-q", "-F", `${image}.making`], { stdio: ["ignore", "ignore", "pipe"] })
+    renameSync(`${image}.making`, image)
+  }
+  mkdirSync(at, { recursive: true, mode: 0o700 })
+  if (!isMounted(at)) execFileSync("mount", ["-o", "loop,nosuid,nodev", image, at], { stdio: ["ignore", "ignore", "pipe"] })
+  return at
+}
+
+/** What a machine has of its own, by where it has it. The runner's own is not where its sandbox can leave no room for it. */
+const foldersOf = (machine, { settings }, files) => ({
+  [settings.tree]: path.join(files, "workspace"),
+  [path.dirname(settings.home)]: path.join(files, "homes"),
+  ...Object.fromEntries(settings.folders.map((folder) => [folder, path.join(files, folder.slice(1).replaceAll("/", "-"))])),
   [settings.state]: path.join(machine, "state"),
   [RUN]: path.join(machine, "run")
 })
@@ -163,25 +268,34 @@ const untilReady = async (machine) => {
 const bubblewrap = {
   async start(machine, order, folders, network) {
     const more = env.MACHINES_SECCOMP === undefined ? [] : [openSync(env.MACHINES_SECCOMP, "r")]
-    startApart(machine, [
+    const inMemory = (at) => ["--perms", "1777", "--size", `${limits.memoryFiles}`, "--tmpfs", at]
+    const command = [
       ...network === undefined ? [] : ["ip", "netns", "exec", network.split(":")[0]],
-      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", ...network === undefined ? ["--unshare-net"] : []],
-      ...[...more.length > 0 ? ["--seccomp", "3"] : [], "--new-session", "--hostname", "sandbox", "--clearenv"],
+      ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+      ...[...network === undefined ? ["--unshare-net"] : [], ...more.length > 0 ? ["--seccomp", "3"] : []],
+      ...["--new-session", "--hostname", "sandbox", "--clearenv"],
       ...["--cap-drop", "ALL", ...RIGHTS.flatMap((right) => ["--cap-add", right])],
+      ...["--proc", "/proc", "--dev", "/dev", ...["/dev/shm", "/tmp"].flatMap(inMemory)],
       ...waysTo([...ETC, ...sees, ...Object.keys(folders)]).flatMap((at) => ["--perms", "0755", "--dir", at]),
       ...["--ro-bind", "/usr", "/usr", ...SYSTEM.flatMap((at) => isLink(at) ? ["--symlink", readlinkSync(at), at] : ["--ro-bind", at, at])],
       ...ETC.flatMap((at) => ["--ro-bind", at, at]),
       ...namesIn(machine, order.settings).flatMap(([from, at]) => ["--ro-bind", from, at]),
-      ...["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"],
       ...sees.flatMap((at) => ["--ro-bind", at, at]),
       ...Object.entries(folders).flatMap(([at, from]) => ["--bind", from, at]),
       ...["--remount-ro", "/dev", "--remount-ro", "/", "--", node, env.MACHINES_RUNNER, `${RUN}/settings.json`]
-    ], more)
+    ]
+    startApart(machine, within(makeGroups(order), command), more)
     return untilReady(machine)
   },
   isThere: async (machine) => !(await isEmpty(machine)),
-  end: endProcesses
+  async end(machine, order) {
+    await endProcesses(machine)
+    await removeGroups(order)
+  }
 }
+
+/** gVisor's own threads count as well, and it has others than its programs, which it counts itself. */
+const GVISOR_THREADS = 256
 
 const gvisor = {
   async start(machine, order, folders) {
@@ -196,7 +310,12 @@ const gvisor = {
       ...SYSTEM.filter((at) => !isLink(at)).map((at) => bind(at, at, "ro")),
       ...ETC.map((at) => bind(at, at, "ro")),
       ...files.map(([from, at]) => bind(from, at, "ro")),
-      ...["/dev/shm", "/tmp"].map((at) => ({ destination: at, type: "tmpfs", source: "tmpfs", options: ["nosuid", "nodev", "mode=1777"] })),
+      ...["/dev/shm", "/tmp"].map((at) => ({
+        destination: at,
+        type: "tmpfs",
+        source: "tmpfs",
+        options: ["nosuid", "nodev", "mode=1777", `size=${limits.memoryFiles}`]
+      })),
       ...sees.map((at) => bind(at, at, "ro")),
       ...Object.entries(folders).map(([at, from]) => bind(from, at, "rw"))
     ]
@@ -218,22 +337,37 @@ const gvisor = {
         ociVersion: "1.0.2",
         hostname: "sandbox",
         root: { path: root, readonly: true },
-        process: { user: { uid: 0, gid: 0 }, args, env: ["PATH=/usr/bin:/bin"], cwd: "/", capabilities: rights, noNewPrivileges: true },
+        process: {
+          user: { uid: 0, gid: 0 },
+          args,
+          env: ["PATH=/usr/bin:/bin"],
+          cwd: "/",
+          capabilities: rights,
+          noNewPrivileges: true,
+          rlimits: [{ type: "RLIMIT_NPROC", hard: limits.processes, soft: limits.processes }]
+        },
         mounts: shown,
-        linux: { namespaces: ["pid", "network", "mount", "ipc", "uts"].map((type) => ({ type })) }
+        linux: {
+          namespaces: ["pid", "network", "mount", "ipc", "uts"].map((type) => ({ type })),
+          ...env.MACHINES_SECCOMP === undefined ? {} : { seccomp: JSON.parse(readFileSync(env.MACHINES_SECCOMP, "utf8")) }
+        }
       })
     )
     mkdirSync(state, { recursive: true, mode: 0o700 })
-    startApart(machine, [
-      ...["runsc", "--root", state, "--network=none", "--host-uds=all", "--overlay2=none", "--ignore-cgroups"],
-      ...["run", "--bundle", bundle, order.sandbox]
-    ])
+    startApart(
+      machine,
+      within(makeGroups(order, GVISOR_THREADS), [
+        ...["runsc", "--root", state, "--network=none", "--host-uds=create", "--overlay2=none", "--ignore-cgroups", "--oci-seccomp"],
+        ...["run", "--bundle", bundle, order.sandbox]
+      ])
+    )
     return untilReady(machine)
   },
   isThere: async (machine) => !(await isEmpty(machine)),
-  async end(machine) {
+  async end(machine, order) {
     await endProcesses(machine)
     rmSync(path.join(machine, "gvisor"), { recursive: true, force: true })
+    await removeGroups(order)
   }
 }
 
@@ -244,7 +378,11 @@ const docker = {
     const name = nameOf(order)
     const labels = { "slipway.installation": order.installation, "slipway.sandbox": order.sandbox, "slipway.fence": order.fence }
     execFileSync("docker", [
-      ...["run", "--detach", "--init", "--name", name, "--network", "none", "--read-only", "--tmpfs", "/tmp:mode=1777,exec"],
+      ...["run", "--detach", "--init", "--name", name, "--network", "none", "--read-only"],
+      ...["--tmpfs", `/tmp:mode=1777,exec,size=${limits.memoryFiles}`, "--shm-size", `${limits.memoryFiles}`],
+      ...["--memory", `${limits.memory}`, "--memory-swap", `${limits.memory}`],
+      ...["--pids-limit", `${limits.processes}`, "--cpus", `${limits.cpus}`],
+      ...env.MACHINES_SECCOMP === undefined ? [] : ["--security-opt", `seccomp=${env.MACHINES_SECCOMP}`],
       ...["--cap-drop", "ALL", ...RIGHTS.flatMap((right) => ["--cap-add", right]), "--security-opt", "no-new-privileges"],
       ...Object.entries(labels).flatMap(([label, value]) => ["--label", `${label}=${value}`]),
       ...sees.flatMap((at) => ["--volume", `${at}:${at}:ro`]),
@@ -270,6 +408,8 @@ const noteOf = (machine) => path.join(machine, "machine.json")
 const remove = async (machine, order) => {
   if (!existsSync(machine)) return
   await how.end(machine, order)
+  // At once, also where somebody of this machine looks at a file of it.
+  while (isMounted(path.join(machine, "disk"))) execFileSync("umount", ["--lazy", path.join(machine, "disk")])
   rmSync(machine, { recursive: true, force: true })
 }
 
@@ -290,11 +430,12 @@ const ensure = async (machine, order) => {
   if (note?.certificate !== certificate) await remove(machine, order)
   else if (note.address !== undefined && await how.isThere(machine, order)) return note.address
   else await how.end(machine, order)
-  const folders = foldersOf(machine, order)
-  for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  mkdirSync(machine, { recursive: true, mode: 0o700 })
   const network = note?.certificate === certificate ? note.network : networkFor(path.dirname(machine))
   const noted = { certificate, fence: order.fence, network }
   write(noteOf(machine), JSON.stringify(noted))
+  const folders = foldersOf(machine, order, filesOf(machine))
+  for (const folder of Object.values(folders)) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const settings = path.join(folders[RUN], "settings.json")
   const listen = network === undefined ? { path: `${RUN}/socket` } : { host: network.split(":")[1], port: 0 }
   write(settings, JSON.stringify({ ...order.settings, listen }))

@@ -16,9 +16,9 @@ import { type Attempted, CANARY, type Options, type World } from "./World.ts"
 /** What of a machine some layers need. */
 export type Needs = "root" | "control groups" | "sized folders"
 
-export interface Attempt extends Options {
+export interface Attempt<W extends World = World> extends Options {
   /** `without`: names of layers that are taken away. */
-  readonly succeeds: (world: World, without: ReadonlyArray<string>) => Attempted
+  readonly succeeds: (world: W, without: ReadonlyArray<string>) => Attempted
   /** Of the layer that stops it. */
   readonly needs?: Needs
   /** Whether the kernel has what is tried, so that it comes off where nothing stops it. */
@@ -26,22 +26,22 @@ export interface Attempt extends Options {
 }
 
 /** A shell script that comes off when it prints the canary. */
-export const reads = (script: (world: World) => string) => (world: World): Attempted =>
+export const reads = <W extends World = World>(script: (world: W) => string) => (world: W): Attempted =>
   Effect.map(run(world.box, script(world)), ({ output }) => output.includes(CANARY))
 
 /** A shell script that comes off when it ends well. */
-const does = (script: (world: World) => string) => (world: World): Attempted =>
+export const does = <W extends World = World>(script: (world: W) => string) => (world: W): Attempted =>
   Effect.map(run(world.box, script(world)), ({ code }) => code === 0)
 
 const worksHere = (script: string) => () => spawnSync("sh", ["-c", script]).status === 0
 
 /** Wherever the machine's root may lie. */
-const contentOf = (files: ReadonlyArray<string>) =>
+export const contentOf = (files: ReadonlyArray<string>) =>
   files.map((file) => `cat ${file} /*${file} /proc/[0-9]*/root${file} 2>/dev/null`).join("; ")
 
 const isArm = process.arch === "arm64"
-const syscall = (x64: number, arm64: number, args: string) => `syscall(${isArm ? arm64 : x64}, ${args})`
-const perl = (program: string) => `perl -e '${program}'`
+export const syscall = (x64: number, arm64: number, args: string) => `syscall(${isArm ? arm64 : x64}, ${args})`
+export const perl = (program: string) => `perl -e '${program}'`
 const calls = (x64: number, arm64: number, args: string) => perl(`exit(${syscall(x64, arm64, args)} < 0)`)
 
 const connects = (host: string, port: number) =>

@@ -37,7 +37,7 @@ $sum += $_ while <$from>;
 print $sum;
 `
 
-const counts = (...args: ReadonlyArray<string>) => ["perl", "-e", COUNTS, ...args] as const
+export const counts = (...args: ReadonlyArray<string>) => ["perl", "-e", COUNTS, ...args] as const
 
 /** Asks again: in the machine's own network, gVisor of 2022-12 does not wait for what is to be read. */
 const patiently = (host: string) => ({

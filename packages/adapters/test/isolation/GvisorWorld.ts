@@ -10,7 +10,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Means from "../../src/hosts/gvisor/Means.ts"
 import { running } from "../hosts/gvisor.fixture.ts"
-import type { Kind, SharedRemoval } from "./World.ts"
+import { inFolders, type Kind, type SharedRemoval } from "./World.ts"
 
 export interface Removal extends SharedRemoval {
   /**
@@ -22,10 +22,12 @@ export interface Removal extends SharedRemoval {
   readonly setpriv?: string
 }
 
-const tamperedRunsc = (runsc: string, change: string) =>
+/** In its place: changes what it is told and becomes it. Other calls than those that start something pass. */
+export const tamperedRunsc = (runsc: string, change: string) =>
   `#!/usr/bin/perl
 use JSON::PP;
 my ($bundle) = map { $ARGV[$_ + 1] } grep { $ARGV[$_] eq "--bundle" } 0 .. $#ARGV;
+exec "${runsc}", @ARGV unless defined $bundle;
 open my $file, "<", "$bundle/config.json" or die $!;
 local $/;
 my $config = decode_json(<$file>);
@@ -70,7 +72,7 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
   })
 
 export const gvisor: Kind<Removal> = {
-  hostIn,
+  serviceIn: inFolders(hostIn),
   worker: fileURLToPath(new URL("./gvisor.worker.ts", import.meta.url)),
   running
 }

@@ -48,7 +48,7 @@ export interface Removal extends SharedRemoval {
 }
 
 /** In the place of a tool: changes its arguments, those that bubblewrap would read from a descriptor as well, and becomes it. */
-const tampered = (tool: string, change: string) =>
+export const tampered = (tool: string, change: string) =>
   `#!/usr/bin/perl
 if ($ARGV[0] eq "--args") {
   (undef, my $descriptor) = splice @ARGV, 0, 2;
@@ -91,20 +91,52 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
     })
   })
 
+/** A service with sandboxes. */
+export interface Service {
+  readonly host: SandboxHost["Service"]
+  /** Where the machine has what a sandbox writes: its tree, its home, and its scratch folder if that is on a disk. */
+  readonly placesOf: (sandboxId: SandboxId) => Effect.Effect<ReadonlyArray<string>, HostError>
+  /** Removes what is left of one that was stopped. */
+  readonly remove: (sandboxId: SandboxId) => Effect.Effect<void>
+}
+
 /** Boxes of one kind. */
-export interface Kind<R extends SharedRemoval> {
-  readonly hostIn: (folder: string, removal: R, limits?: Partial<Limits>) => Effect.Effect<
-    { readonly host: SandboxHost["Service"]; readonly folders: SizedFolders.SizedFolders | undefined },
-    unknown,
-    Egress.Egress | Scope.Scope
-  >
+export interface Kind<R extends SharedRemoval, S extends Service = Service> {
+  readonly serviceIn: (folder: string, removal: R, limits: Partial<Limits>) => Effect.Effect<S, unknown, Egress.Egress | Scope.Scope>
   /** A program that starts a script in a box: node WORKER FOLDER WORKSPACE ID LAYER,… SCRIPT */
   readonly worker: string
   /** How many processes have the text in their command line, in boxes and outside. */
   readonly running: (text: string) => Effect.Effect<number>
 }
 
-const bubblewrap: Kind<Removal> = { hostIn, worker: fileURLToPath(new URL("./worker.ts", import.meta.url)), running }
+/** Boxes on this machine, whose trees are in folders of it. */
+export const inFolders = <R extends SharedRemoval>(
+  hostIn: (folder: string, removal: R, limits: Partial<Limits>) => Effect.Effect<
+    { readonly host: SandboxHost["Service"]; readonly folders: SizedFolders.SizedFolders | undefined },
+    unknown,
+    Egress.Egress | Scope.Scope
+  >
+): Kind<R>["serviceIn"] =>
+  Effect.fnUntraced(function*(folder, removal, limits) {
+    const { folders, host } = yield* hostIn(folder, removal, limits)
+    if (folders === undefined) return yield* Effect.die("the host has no folders")
+    const service: Service = {
+      host,
+      placesOf: Effect.fnUntraced(function*(sandboxId) {
+        const own = join(folders.directory, sandboxId)
+        const { home, scratch } = SandboxFolder.of(join(folder, "boxes"), sandboxId, (yield* folders.isSized(sandboxId)) ? own : null)
+        return [workspaceIn(own), home, scratch]
+      }),
+      remove: folders.remove
+    }
+    return service
+  })
+
+const bubblewrap: Kind<Removal> = {
+  serviceIn: inFolders(hostIn),
+  worker: fileURLToPath(new URL("./worker.ts", import.meta.url)),
+  running
+}
 
 /** Says the canary to whoever connects. */
 const telling = (where: ListenOptions) =>
@@ -173,7 +205,7 @@ const egress = ({ port }: Planted, options: Partial<Egress.Options>): Egress.Opt
 
 export interface World extends Planted {
   readonly host: SandboxHost["Service"]
-  readonly kind: Pick<Kind<never>, "running" | "worker">
+  readonly kind: Pick<Kind<never, never>, "running" | "worker">
   /** Where the hostile program runs. */
   readonly box: Box
   /** Another sandbox of the same service. */
@@ -194,24 +226,23 @@ export interface Options {
 
 export const make = (options: Options, removal: Removal) => makeOf(bubblewrap, options, removal)
 
-export const makeOf = <R extends SharedRemoval>(kind: Kind<R>, { isOpen = false, limits = {} }: Options, removal: R) =>
+export const makeOf = <R extends SharedRemoval, S extends Service>(
+  kind: Kind<R, S>,
+  { isOpen = false, limits = {} }: Options,
+  removal: R
+) =>
   Effect.gen(function*() {
     const planted = yield* plant
     const { folder } = planted
     const services = yield* Layer.build(Egress.layer(isOpen ? egress(planted, removal.egress ?? {}) : { allow: new Set() }))
-    const made = yield* Effect.provide(kind.hostIn(folder, removal, limits), services)
-
-    const { folders } = made
-    if (folders === undefined) return yield* Effect.die("the host has no folders")
+    const service = yield* Effect.provide(kind.serviceIn(folder, removal, limits), services)
     const provision = Effect.fnUntraced(function*(sandboxId: SandboxId) {
-      const own = join(folders.directory, sandboxId)
-      const workspace = workspaceIn(own)
       const box = yield* Effect.acquireRelease(
-        made.host.provision({ sandboxId, fence: 1 }),
-        () => Effect.andThen(Effect.orDie(made.host.stop(sandboxId)), folders.remove(sandboxId))
+        service.host.provision({ sandboxId, fence: 1 }),
+        () => Effect.andThen(Effect.orDie(service.host.stop(sandboxId)), service.remove(sandboxId))
       )
-      const { home, scratch } = SandboxFolder.of(join(folder, "boxes"), sandboxId, (yield* folders.isSized(sandboxId)) ? own : null)
-      return { box: removal.box?.(box, home) ?? box, places: [workspace, home, scratch] }
+      const places = yield* service.placesOf(sandboxId)
+      return { box: removal.box?.(box, places[1] ?? "") ?? box, places }
     })
     const [id, otherId] = [freshId(), freshId()]
     const other = yield* provision(otherId)
@@ -222,9 +253,10 @@ export const makeOf = <R extends SharedRemoval>(kind: Kind<R>, { isOpen = false,
     const boxed = yield* other.box.spawn({ command: "sh", args: ["-c", busy, mark], env: { TOKEN: CANARY } })
     yield* Stream.runHead(boxed.stdout)
     const { box } = yield* provision(id)
-    const world: World = {
+    const world: World & { readonly service: S } = {
       ...planted,
-      host: made.host,
+      host: service.host,
+      service,
       kind,
       box,
       other: { box: other.box, mark, secrets: other.places.map((place) => join(place, "secret")) }

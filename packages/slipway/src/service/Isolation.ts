@@ -17,6 +17,7 @@ import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGv
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as RunnerProbe from "@slipway/adapters/hosts/runner/Probe"
 import * as SandboxHostRunner from "@slipway/adapters/hosts/runner/SandboxHostRunner"
+import * as SystemCallFilters from "@slipway/adapters/hosts/runner/SystemCallFilters"
 import * as MachinesKubernetes from "@slipway/adapters/kubernetes/MachinesKubernetes"
 import { Machines } from "@slipway/adapters/runner/Machines"
 import * as Installation from "@slipway/adapters/runner/machines/Installation"
@@ -213,6 +214,12 @@ const runner = Effect.fnUntraced(function*(settings: Settings) {
   const help = `Set ${known.runnerMachines.name} to the program that makes machines.`
   const program = settings.runnerMachines
   if (program === null) return yield* new NotIsolated({ missing: [`${known.runnerMachines.name} is not set.`], help })
+  const filters = join(machinesFolder(settings), "filters")
+  yield* Effect.try({
+    try: () => SystemCallFilters.write(filters),
+    catch: (error) =>
+      new NotIsolated({ missing: [`${filters} cannot be written (${error instanceof Error ? error.message : error}).`], help })
+  })
   return yield* elsewhere("runner", settings, help, (installation) => MachinesProgram.layer({ program, installation }))
 })
 

@@ -5,8 +5,8 @@ import { Context, Effect, Layer, type Scope } from "effect"
 import { mkdir, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { filterFor } from "../../../src/hosts/bubblewrap/SeccompFilter.ts"
 import * as SandboxHostRunner from "../../../src/hosts/runner/SandboxHostRunner.ts"
+import * as SystemCallFilters from "../../../src/hosts/runner/SystemCallFilters.ts"
 import { Machines } from "../../../src/runner/Machines.ts"
 import * as MachinesProgram from "../../../src/runner/machines/MachinesProgram.ts"
 import * as Cable from "../../runner/Cable.ts"
@@ -18,27 +18,32 @@ import * as Machine from "../Machine.ts"
 
 const root = fileURLToPath(new URL("../../../../..", import.meta.url))
 const example = join(root, "deploy/machines/local.mjs")
-const runner = join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts")
+export const runner = join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts")
 
 export const INSTALLATION = "test"
 
+/** What machines see of this one: the runner, Node; and the system's programs, where an image has none. */
+export const sees = (kind: Kind): ReadonlyArray<string> => [
+  ...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])
+]
+
 /** A program as an operator has one: a script that says of what the example makes machines. */
 export const program = Effect.fnUntraced(
-  function*(folder: string, kind: "bubblewrap" | "gvisor" | "docker", more: Readonly<Record<string, string>> = {}) {
-    const seccomp = join(folder, "filter.bpf")
+  function*(folder: string, kind: Kind, more: Readonly<Record<string, string>> = {}) {
+    const filters = join(folder, "filters")
     const variables = {
       MACHINES_KIND: kind,
       MACHINES_FOLDER: join(folder, "m"),
       MACHINES_RUNNER: runner,
-      MACHINES_SEES: [...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])].join(":"),
-      MACHINES_SECCOMP: seccomp,
+      MACHINES_SEES: sees(kind).join(":"),
+      MACHINES_SECCOMP: join(filters, kind === "bubblewrap" ? "bubblewrap.bpf" : `${kind}.json`),
       ...kind === "docker" ? { MACHINES_IMAGE: Docker.IMAGE, DOCKER_HOST: `unix://${Docker.socket}` } : {},
       ...more
     }
     const file = join(folder, "machines")
     yield* Effect.promise(async () => {
       await mkdir(join(folder, "m"), { recursive: true, mode: 0o700 })
-      await writeFile(seccomp, filterFor(process.arch) ?? "")
+      SystemCallFilters.write(filters)
       const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'`)
       await writeFile(file, `#!/bin/sh\n${lines.join("\n")}\nexec '${process.execPath}' '${example}' "$@"\n`, { mode: 0o755 })
     })
