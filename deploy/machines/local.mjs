@@ -108,18 +108,20 @@ const isEmpty = async (machine) => {
   return true
 }
 
+const kill = (pid) => {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch {
+    // ended meanwhile
+  }
+}
+
 const endProcesses = async (machine) => {
   for (const until = Date.now() + 10_000;; await sleep(5)) {
     const left = processesOf(machine)
     if (left.length === 0 && await isEmpty(machine)) return
     if (Date.now() > until) throw new Error(`processes ${left.join(", ")} survive SIGKILL`)
-    for (const pid of left) {
-      try {
-        process.kill(pid, "SIGKILL")
-      } catch {
-        // ended meanwhile
-      }
-    }
+    left.forEach(kill)
   }
 }
 
@@ -133,13 +135,13 @@ const groupsOf = ({ installation, sandbox }) =>
     .map((hierarchy) => path.join(hierarchy, "slipway-machines", `${installation}-${sandbox}`))
 
 /** What a group is told, by its files. Swap is counted by few kernels of version 1. */
-const boundsOf = (group, threads) => {
+const boundsOf = (group, processes) => {
   const quota = Math.round(limits.cpus * CPU_PERIOD_MICROS)
   const all = {
     memory: isUnified
       ? [["memory.max", limits.memory], ["memory.swap.max", 0, "if there"]]
       : [["memory.limit_in_bytes", limits.memory], ["memory.memsw.limit_in_bytes", limits.memory, "if there"]],
-    pids: [["pids.max", limits.processes + threads]],
+    pids: [["pids.max", processes]],
     cpu: isUnified
       ? [["cpu.max", `${quota} ${CPU_PERIOD_MICROS}`]]
       : [["cpu.cfs_period_us", CPU_PERIOD_MICROS], ["cpu.cfs_quota_us", quota]]
@@ -147,8 +149,8 @@ const boundsOf = (group, threads) => {
   return isUnified ? Object.values(all).flat() : all[CONTROLLERS.find((controller) => group.startsWith(path.join(groups, controller)))]
 }
 
-/** Makes the machine's control groups. Answers the files that a process writes itself into. `threads`: of what makes the machine. */
-const makeGroups = (order, threads = 0) =>
+/** Makes the machine's control groups. Answers the files that a process writes itself into. */
+const makeGroups = (order, processes = limits.processes) =>
   groupsOf(order).flatMap((group) => {
     const above = [path.resolve(group, "../.."), path.dirname(group)]
     try {
@@ -159,7 +161,7 @@ const makeGroups = (order, threads = 0) =>
           writeFileSync(path.join(parent, "cgroup.subtree_control"), CONTROLLERS.map((controller) => `+${controller}`).join(" "))
         }
       }
-      for (const [file, value, isOptional] of boundsOf(group, threads)) {
+      for (const [file, value, isOptional] of boundsOf(group, processes)) {
         if (!isOptional || existsSync(path.join(group, file))) writeFileSync(path.join(group, file), `${value}`)
       }
       return path.join(group, "cgroup.procs")
@@ -169,11 +171,12 @@ const makeGroups = (order, threads = 0) =>
     }
   })
 
-/** Once nothing is in them: the kernel takes a moment to bury the dead. */
+/** With what is left in them. The kernel takes a moment to bury the dead. */
 const removeGroups = async (order) => {
   for (const group of groupsOf(order)) {
     for (const until = Date.now() + 5000; existsSync(group); await sleep(5)) {
       try {
+        readFileSync(path.join(group, "cgroup.procs"), "utf8").split("\n").filter((pid) => pid !== "").map(Number).forEach(kill)
         rmdirSync(group)
       } catch (error) {
         if (error.code !== "EBUSY" || Date.now() > until) throw error
@@ -294,8 +297,11 @@ const bubblewrap = {
   }
 }
 
-/** gVisor's own threads count as well, and it has others than its programs, which it counts itself. */
-const GVISOR_THREADS = 256
+/**
+ * Of threads that gVisor (2022-12) has: 150 at rest and some 7 for each process, which it counts itself. A machine that gets no more
+ * ends, so this one is a bound behind that.
+ */
+const threadsOfGvisor = (processes) => 512 + 8 * processes
 
 const gvisor = {
   async start(machine, order, folders) {
@@ -356,7 +362,7 @@ const gvisor = {
     mkdirSync(state, { recursive: true, mode: 0o700 })
     startApart(
       machine,
-      within(makeGroups(order, GVISOR_THREADS), [
+      within(makeGroups(order, threadsOfGvisor(limits.processes)), [
         ...["runsc", "--root", state, "--network=none", "--host-uds=create", "--overlay2=none", "--ignore-cgroups", "--oci-seccomp"],
         ...["run", "--bundle", bundle, order.sandbox]
       ])
@@ -439,6 +445,8 @@ const ensure = async (machine, order) => {
   const settings = path.join(folders[RUN], "settings.json")
   const listen = network === undefined ? { path: `${RUN}/socket` } : { host: network.split(":")[1], port: 0 }
   write(settings, JSON.stringify({ ...order.settings, listen }))
+  // Of a runner that was killed: one in gVisor may make sockets, and look at none.
+  rmSync(path.join(folders[RUN], "socket"), { force: true })
   const told = await how.start(machine, order, folders, network)
   const address = "path" in told ? { path: path.join(folders[RUN], "socket") } : { host: told.host, port: told.port }
   // The runner has read it.

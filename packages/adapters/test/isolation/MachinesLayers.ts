@@ -57,14 +57,14 @@ const ownUser: Layer = {
   lets: [
     "read what is the service's alone, in a folder that boxes see",
     "read what its runner keeps",
-    "read its runner's environment, and see what it has open",
+    "open what its runner has open",
     "signal its runner"
   ],
   probe: "Processes of a sandbox are root in its machine."
 }
 
 const shared: Layers = {
-  "own user": { ...ownUser, lets: [...ownUser.lets, "read its runner's memory"] },
+  "own user": { ...ownUser, lets: [...ownUser.lets, "read its runner's environment", "read its runner's memory"] },
   "marks of processes": { removal: { order: "delete order.settings.user.marks" }, lets: ["outlive its worker"] },
   "disk of its own": {
     needs: "sized folders",

@@ -58,8 +58,8 @@ const pathOf = (tool: string) => execFileSync("sh", ["-c", `command -v ${tool}`]
 
 /** The program of an operator whose machines lack the layer: another order reaches it, and another tool does it. */
 const programIn = Effect.fnUntraced(function*(folder: string, kind: Example.Kind, removal: Removal, limits: Partial<Limits>) {
-  const tools = join(folder, "tools")
-  mkdirSync(tools, { recursive: true })
+  const [programs, tools] = [join(folder, "programs"), join(folder, "tools")]
+  for (const at of [programs, tools]) mkdirSync(at, { recursive: true })
   for (const tool of ["bwrap", "docker", "runsc"] as const) {
     const change = removal[tool]
     if (change === undefined) continue
@@ -67,7 +67,7 @@ const programIn = Effect.fnUntraced(function*(folder: string, kind: Example.Kind
   }
   const honest = yield* Example.program(folder, kind, {
     PATH: `${tools}:${process.env["PATH"]}`,
-    MACHINES_SEES: [...Example.sees(kind), join(folder, "programs")].join(":"),
+    MACHINES_SEES: [...Example.sees(kind), programs].join(":"),
     ...variablesOf(removal.isDiskless === true ? { ...limits, diskBytes: undefined } : limits),
     ...removal.variables
   })
