@@ -22,6 +22,7 @@ const MiB = 2 ** 20
 
 /** Where the example has the runner's settings and its socket. */
 const RUN = "/run/slipway-runner"
+export const SOCKET = `${RUN}/socket`
 
 /** Perl that knows the processes of its runner, whose last argument is where it was told of its key. */
 const atRunner = (program: string) => (world: MachinesWorld): Attempted =>
@@ -89,7 +90,7 @@ export const stranger = () => Identity.mint().worker
 /** Leaves its session and its parent, sees to it that nothing is heard of it, and goes on when there is another worker. */
 const outlives = (kind: Kind) => (world: MachinesWorld, without: ReadonlyArray<string>): Attempted =>
   Effect.gen(function*() {
-    const { kind: { running, worker: program }, service } = world
+    const { kind: { worker: program }, service } = world
     const [sandboxId, mark] = [freshId(), `mark-${freshId()}`]
     const workspace = join(service.machineOf(sandboxId), "workspace")
     const [ready, asked, answers] = [join(workspace, "ready"), join(workspace, "asked"), join(workspace, "answers")]
@@ -112,18 +113,20 @@ const outlives = (kind: Kind) => (world: MachinesWorld, without: ReadonlyArray<s
     worker.kill("SIGKILL")
     if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
     // Whose runner ends all that there is before it answers.
-    yield* service.host.provision({ sandboxId, fence: 2 })
+    const box = yield* service.host.provision({ sandboxId, fence: 2 })
     writeFileSync(asked, "")
     const look = Effect.gen(function*() {
       const answered = existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0
-      return answered === 20 ? "lives" : (yield* running(mark)) === 0 ? "dead" : "neither"
+      if (answered === 20) return "lives"
+      const { code, output } = yield* run(box, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'")
+      return code === 0 && !output.includes(mark) ? "dead" : "neither"
     })
     return (yield* SandboxHostContract.eventually(look, (seen) => seen !== "neither", "30 seconds")) === "lives"
   })
 
 /** With the runner in it, a machine takes more than a box, and starts slowly with little of a processor. */
 const CPUS = 0.1
-const SECONDS = 4 * CPUS * 2
+const SECONDS = 4 * CPUS * 1.5
 
 const processor: MachineAttempt = {
   needs: "control groups",
@@ -197,7 +200,10 @@ const all = (kind: Kind) => ({
       use Fcntl;
       my $opened = 0;
       for my $path (map { glob "/proc/$_/root/ /proc/$_/cwd/ /proc/$_/fd/*" } @runner) {
-        for my $mode (O_RDONLY, O_WRONLY) { sysopen my $file, $path, $mode | O_NONBLOCK and $opened += !-c $file && !-O $file }
+        for my $mode (O_RDONLY, O_WRONLY) {
+          sysopen my $file, $path, $mode | O_NONBLOCK or next;
+          $opened++ unless -c $file or $< && -O $file;
+        }
       }
       exit($opened == 0)`)
   },
@@ -224,7 +230,7 @@ const all = (kind: Kind) => ({
       })
   },
   "speak to its runner as its worker does": {
-    succeeds: (world: MachinesWorld) => Effect.map(speaks(world, { path: `${RUN}/socket` }, stranger()), isWelcome)
+    succeeds: (world: MachinesWorld) => Effect.map(speaks(world, { path: SOCKET }, stranger()), isWelcome)
   },
   "read what is kept of another sandbox's machine": {
     succeeds: reads(({ other, service }: MachinesWorld) =>

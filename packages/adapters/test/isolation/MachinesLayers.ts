@@ -165,6 +165,7 @@ const gvisor: Layers = {
     lets: ofNetworks.slice(0, 2),
     probe: "A machine reaches the worker's own network"
   },
+  "no sockets of the machine": { removal: { runsc: "s/^--host-uds=create$/--host-uds=all/ for @ARGV" }, lets: [] },
   "files by allow list": { removal: { runsc: runscOf("files by allow list") }, lets: ["read a file of the machine"] },
   "read-only system": { removal: { runsc: runscOf("read-only system") }, lets: ["change a program that other sandboxes run"] },
   "read-only root": { removal: { runsc: "$config->{root}{readonly} = JSON::PP::false" }, lets: [] },
@@ -190,6 +191,16 @@ const gvisor: Layers = {
     lets: ["start 200 processes"]
   },
   "size of files in memory": { removal: { runsc: runscOf("size of files in memory") }, lets: ["fill memory with files"] }
+}
+
+/**
+ * Who has taken these away, and has the worker's key, speaks to its runner. In gVisor nobody reaches a socket of the machine, which the
+ * runner's own is.
+ */
+export const beforeTheKey: Readonly<Record<Kind, ReadonlyArray<string>>> = {
+  bubblewrap: ["own user"],
+  docker: ["own user"],
+  gvisor: ["own user", "no sockets of the machine"]
 }
 
 export const layersOf: Readonly<Record<Kind, Layers>> = { bubblewrap, docker, gvisor }

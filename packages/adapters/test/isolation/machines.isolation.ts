@@ -9,8 +9,8 @@ import * as Probe from "../../src/hosts/runner/Probe.ts"
 import { openFolder, run } from "../hosts/bubblewrap.fixture.ts"
 import { absent, type Kind } from "../hosts/runner/Machines.fixture.ts"
 import { lacks, type Needs } from "./Attempts.ts"
-import { attemptsOf, isWelcome, type Name, senseless, speaks } from "./MachinesAttempts.ts"
-import { layersOf, pairsOf, without } from "./MachinesLayers.ts"
+import { attemptsOf, isWelcome, type Name, senseless, SOCKET, speaks } from "./MachinesAttempts.ts"
+import { beforeTheKey, layersOf, pairsOf, without } from "./MachinesLayers.ts"
 import { kindOf, type MachinesWorld, serviceIn } from "./MachinesWorld.ts"
 import { CANARY, CANARY_VARIABLE, makeOf } from "./World.ts"
 
@@ -99,14 +99,15 @@ for (const kind of ["bubblewrap", "gvisor", "docker"] satisfies ReadonlyArray<Ki
     })
   }
 
+  const key = beforeTheKey[kind]
   when([])(
-    `without its own user, but with its worker's key, a hostile program in a machine of ${kind} can speak to its runner as its worker does`,
+    `without ${key.join(" and ")}, but with the worker's key alone, a hostile program in a machine of ${kind} can speak to its runner`,
     Effect.gen(function*() {
-      const world = yield* makeOf(kindOf(kind), {}, without(kind, ["own user"]))
-      const address = { path: "/run/slipway-runner/socket" }
+      const name = "speak to its runner as its worker does"
+      const world = yield* makeOf(kindOf(kind), {}, without(kind, key))
+      assert.isFalse(yield* attempts[name].succeeds(world, key))
       const { certificate, privateKey } = world.service.workerOf(world.box.sandboxId)
-      assert.isFalse(yield* attempts["speak to its runner as its worker does"].succeeds(world, ["own user"]))
-      assert.isTrue(isWelcome(yield* speaks(world, address, { certificate, privateKey })))
+      assert.isTrue(isWelcome(yield* speaks(world, { path: SOCKET }, { certificate, privateKey })))
     }).pipe(Effect.scoped)
   )
 
@@ -125,7 +126,7 @@ for (const kind of ["bubblewrap", "gvisor", "docker"] satisfies ReadonlyArray<Ki
   })
 
   it(`each layer of machines of ${kind} lets something happen when it is taken away, or is one of a pair that does`, () => {
-    const paired = new Set(pairsOf[kind].flatMap(({ layers }) => layers))
+    const paired = new Set([...pairsOf[kind].flatMap(({ layers }) => layers), ...key])
     assert.deepStrictEqual(Object.keys(layers).filter((layer) => layers[layer]?.lets.length === 0 && !paired.has(layer)), [])
   })
 }
