@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as SandboxHostRunner from "../../src/hosts/runner/SandboxHostRunner.ts"
 import type { Identity } from "../../src/runner/Identity.ts"
-import { Machines } from "../../src/runner/Machines.ts"
+import { type Address, Machines } from "../../src/runner/Machines.ts"
 import * as MachinesProgram from "../../src/runner/machines/MachinesProgram.ts"
 import * as Gvisor from "../hosts/gvisor.fixture.ts"
 import * as Machine from "../hosts/Machine.ts"
@@ -35,10 +35,19 @@ export interface Service extends World.Service {
   readonly machineOf: (sandboxId: SandboxId) => string
   /** The secret lines of the key of its runner. */
   readonly keyOf: (sandboxId: SandboxId) => string
+  /** Where its runner listens. */
+  readonly addressOf: (sandboxId: SandboxId) => Address
   /** Who its worker is to it. */
   readonly workerOf: (sandboxId: SandboxId) => Identity
   /** Where the worker keeps what makes it the worker of its machines. */
   readonly known: string
+}
+
+/** What the worker keeps of a machine. */
+interface Note {
+  readonly address: Address
+  readonly runner: Identity
+  readonly worker: Identity
 }
 
 export type MachinesWorld = World.World & { readonly service: Service }
@@ -97,8 +106,7 @@ export const serviceIn = (kind: Example.Kind) => (folder: string, removal: Remov
     plant(known)
     const { host } = yield* Effect.provideService(SandboxHostRunner.make({ directory: known }), Machines, machines)
     const machineOf = (sandboxId: SandboxId) => join(folder, "m", Example.INSTALLATION, sandboxId)
-    const noteOf = (sandboxId: SandboxId): { readonly runner: Identity; readonly worker: Identity } =>
-      JSON.parse(readFileSync(join(known, `${sandboxId}.json`), "utf8"))
+    const noteOf = (sandboxId: SandboxId): Note => JSON.parse(readFileSync(join(known, `${sandboxId}.json`), "utf8"))
     const service: Service = {
       host,
       placesOf: (sandboxId) =>
@@ -111,6 +119,7 @@ export const serviceIn = (kind: Example.Kind) => (folder: string, removal: Remov
       remove: () => Effect.void,
       machineOf,
       keyOf: (sandboxId) => noteOf(sandboxId).runner.privateKey.split("\n")[1] ?? "",
+      addressOf: (sandboxId) => noteOf(sandboxId).address,
       workerOf: (sandboxId) => noteOf(sandboxId).worker,
       known
     }

@@ -8,8 +8,10 @@ import { Context, Effect, Layer } from "effect"
 import * as Probe from "../../src/hosts/runner/Probe.ts"
 import { openFolder, run } from "../hosts/bubblewrap.fixture.ts"
 import { absent, type Kind } from "../hosts/runner/Machines.fixture.ts"
+import * as Cable from "../runner/Cable.ts"
+import { noNamespaces } from "../runner/Cable.ts"
 import { lacks, type Needs } from "./Attempts.ts"
-import { attemptsOf, isWelcome, type Name, senseless, SOCKET, speaks } from "./MachinesAttempts.ts"
+import { attemptsOf, isWelcome, type Name, senseless, SOCKET, speaks, stranger } from "./MachinesAttempts.ts"
 import { beforeTheKey, layersOf, pairsOf, without } from "./MachinesLayers.ts"
 import { kindOf, type MachinesWorld, serviceIn } from "./MachinesWorld.ts"
 import { CANARY, CANARY_VARIABLE, makeOf } from "./World.ts"
@@ -130,3 +132,22 @@ for (const kind of ["bubblewrap", "gvisor", "docker"] satisfies ReadonlyArray<Ki
     assert.deepStrictEqual(Object.keys(layers).filter((layer) => layers[layer]?.lets.length === 0 && !paired.has(layer)), [])
   })
 }
+
+const noCables = absent("bubblewrap") ?? noNamespaces
+it.live.skipIf(noCables !== undefined)(
+  `a hostile program reaches the port of its own runner over the network, no other's, and is not its worker there${because(noCables)}`,
+  () =>
+    Effect.gen(function*() {
+      const cables = [yield* Cable.cableOf(21), yield* Cable.cableOf(22)]
+      const MACHINES_NETWORKS = cables.map(({ address, name }) => `${name}:${address}`).join(",")
+      const world = yield* makeOf(kindOf("bubblewrap"), {}, { variables: { MACHINES_NETWORKS } })
+      const { addressOf, workerOf } = world.service
+      const [own, other] = [world.box.sandboxId, world.other.box.sandboxId]
+      const said = yield* speaks(world, addressOf(own), stranger())
+      assert.include(said, "connected")
+      assert.isFalse(isWelcome(said))
+      assert.notInclude(yield* speaks(world, addressOf(other), workerOf(other)), "connected")
+      // So it is the key that keeps it out.
+      assert.isTrue(isWelcome(yield* speaks(world, addressOf(own), workerOf(own))))
+    }).pipe(Effect.scoped)
+)
