@@ -1,6 +1,5 @@
 /** Sandboxes in machines of their own, with nothing of a worker in them but its word: what any other sandbox does, they do. */
 import { assert, it } from "@effect/vitest"
-import { filterFor } from "@slipway/adapters/internal/hosts/bubblewrap/SeccompFilter"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
@@ -29,18 +28,16 @@ const kill = (pid: number) => {
   }
 }
 
-/** The program of an operator who has the worked example make machines on this one. */
-const machinesIn = (at: string, kind: string) => {
+/** The program of an operator who has the worked example make machines on this one, for a worker with this data folder. */
+const machinesIn = (at: string, kind: string, dataDir: string) => {
   const machines = path.join(at, "m")
   mkdirSync(machines, { mode: 0o700 })
-  const filter = path.join(at, "filter.bpf")
-  writeFileSync(filter, filterFor(process.arch) ?? "")
   const variables = {
     MACHINES_KIND: kind,
     MACHINES_FOLDER: machines,
     MACHINES_RUNNER: path.join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts"),
     MACHINES_SEES: [...new Set([root, path.dirname(process.execPath)])].join(":"),
-    MACHINES_SECCOMP: filter
+    MACHINES_SECCOMP: path.join(dataDir, "machines/filters", kind === "bubblewrap" ? "bubblewrap.bpf" : `${kind}.json`)
   }
   const program = path.join(at, "machines")
   const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'`)
@@ -64,7 +61,7 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
         const url = yield* TestPostgres.database(Migrations.layer)
         const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
         yield* run(front, ["repos", "add", "acme/shop", repository(front)], { DATABASE_URL: url })
-        const { left, machines, program } = machinesIn(yield* folder, kind)
+        const { left, machines, program } = machinesIn(yield* folder, kind, back)
         // They are nobody's children: of a test that fails they would stay.
         yield* Effect.addFinalizer(() =>
           Effect.map(processesOf(`${machines}/`), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
