@@ -133,6 +133,34 @@ for (const kind of ["bubblewrap", "gvisor", "docker"] satisfies ReadonlyArray<Ki
   })
 }
 
+// gVisor's own kernel, which the suite of its boxes takes away, stops more by itself.
+it.each(["bubblewrap", "docker"] as const)(
+  "each attempt in a machine of %s comes off without some layer, but where the suite can plant nothing, or takes away no runner",
+  (kind) => {
+    const coming = new Set([...Object.values(layersOf[kind]), ...pairsOf[kind]].flatMap(({ lets }) => lets))
+    const never = (Object.keys(attemptsOf(kind)) as ReadonlyArray<Name>).filter((name) => !coming.has(name))
+    assert.deepStrictEqual(never, [
+      "have the host write its home files elsewhere, through a link",
+      "find the service's environment in its own",
+      "become root by a program of root's that says so (setuid)",
+      "reach a metadata service",
+      "reach a private address",
+      "reach a public address",
+      "resolve a name",
+      "open a raw socket",
+      "open a packet socket",
+      "reach a listed name that leads to a metadata service",
+      "reach an address by the way out",
+      // Who made the machine has deleted it.
+      "read the key of its runner where it was told it",
+      "have its runner write home files elsewhere, through a link",
+      // With the worker's key it does: see above.
+      "speak to its runner as its worker does",
+      "have the kernel end its runner, where memory is short"
+    ])
+  }
+)
+
 const noCables = absent("bubblewrap") ?? noNamespaces
 it.live.skipIf(noCables !== undefined)(
   `a hostile program reaches the port of its own runner over the network, no other's, and is not its worker there${because(noCables)}`,
