@@ -1,6 +1,6 @@
 /** What a hostile program tries in a machine with a runner: what it tries in a box, and what it is after where a runner is beside it. */
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
-import { Effect, Exit } from "effect"
+import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
@@ -239,28 +239,6 @@ const all = (kind: Kind) => ({
   },
   "read the keys that make a worker of somebody": {
     succeeds: reads(({ service }: MachinesWorld) => contentOf([join(service.known, "canary")]))
-  },
-  "have the kernel end its runner, where memory is short": {
-    needs: "control groups",
-    limits: { memoryBytes: 320 * MiB },
-    // Each of them smaller than the runner, all together more than there is.
-    succeeds: ({ box }: MachinesWorld) =>
-      Effect.gen(function*() {
-        yield* Effect.exit(run(
-          box,
-          perl(`
-          my @children;
-          for (1 .. 120) {
-            my $child = fork // last;
-            if (!$child) { my $taken = "a" x (6 * 1048576 + $$); sleep 30; exit }
-            push @children, $child;
-            select undef, undef, undef, 0.01;
-          }
-          sleep 1;
-          kill 9, @children`)
-        ))
-        return Exit.isFailure(yield* Effect.exit(run(box, "echo fine")))
-      })
   }
 } satisfies Readonly<Record<string, MachineAttempt>>)
 
@@ -274,7 +252,6 @@ export const senseless: Readonly<Record<Kind, Readonly<Record<string, string>>>>
   docker: { "write a file beyond its limit": "the disk has a bound, no single file" },
   gvisor: {
     "write a file beyond its limit": "the disk has a bound, no single file",
-    "read its runner's environment": "gVisor of 2022-12 tells everybody's, and the example puts nothing in it",
-    "have the kernel end its runner, where memory is short": "its kernel is a process of the machine, which ends as a whole"
+    "read its runner's environment": "gVisor of 2022-12 tells everybody's, and the example puts nothing in it"
   }
 }

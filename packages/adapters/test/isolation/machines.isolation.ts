@@ -155,8 +155,7 @@ it.each(["bubblewrap", "docker"] as const)(
       "read the key of its runner where it was told it",
       "have its runner write home files elsewhere, through a link",
       // With the worker's key it does: see above.
-      "speak to its runner as its worker does",
-      "have the kernel end its runner, where memory is short"
+      "speak to its runner as its worker does"
     ])
   }
 )

@@ -185,7 +185,6 @@ export const make = ({ records, tree, user }: Options): Processes => {
         return
       }
       child.on("error", () => {})
-      SandboxUser.goFirst(pid)
       try {
         // In this tick: a runner that is killed from now on ends it when it starts again.
         records.add(pid)

@@ -2,7 +2,7 @@
  * Who a sandbox's processes are, and how all of them are found wherever they went: no process changes its user or its groups without
  * rights, and `/proc` tells both of each.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 
 export interface SandboxUser {
   readonly uid: number
@@ -33,21 +33,6 @@ export const marked = ({ gid, uid }: SandboxUser, mark: number, command: Readonl
   ...[`--reuid=${uid}`, `--regid=${gid}`, `--groups=${mark}`, "--no-new-privs", "--inh-caps=-all", "--"],
   ...command
 ]
-
-/** Of 1,000, added to what it takes of the memory. The same as in boxes. */
-const OOM_SCORE = 500
-
-/**
- * Where memory runs out, the kernel ends this process and what it starts from now on before the runner, which may be larger than each.
- * Nothing without rights lowers its own again. Elsewhere than on Linux there is no such thing.
- */
-export const goFirst = (pid: number): void => {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, `${OOM_SCORE}`)
-  } catch {
-    // gone in this very moment
-  }
-}
 
 const numbersIn = (status: string, row: string): ReadonlyArray<number> =>
   (new RegExp(`^${row}:[ \\t]*(.*)$`, "mu").exec(status)?.[1] ?? "").split(/\s+/u).filter((word) => word !== "").map(Number)
