@@ -49,7 +49,7 @@ for (const kind of ["bubblewrap", "gvisor"] satisfies ReadonlyArray<Kind>) {
             yield* host.stop(sandboxId)
             assert.isFalse(existsSync(machine))
             assert.notInclude(readFileSync("/proc/self/mounts", "utf8"), folder)
-          }).pipe(Effect.provide(layerIn(folder, kind, undefined, { MACHINES_DISK_BYTES: `${32 * MiB}` })))
+          }).pipe(Effect.provide(layerIn(folder, kind, { more: { MACHINES_DISK_BYTES: `${32 * MiB}` } })))
         }).pipe(Effect.scoped)
     )
 
