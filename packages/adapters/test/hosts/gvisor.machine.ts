@@ -67,6 +67,15 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
       assert.deepStrictEqual(bundlesOf(sandboxId), [])
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
+  it.live("counts the sandbox's processes, not the several threads that gVisor takes for each", () =>
+    Effect.gen(function*() {
+      const { box } = yield* provision
+      // With a group for that many alone gVisor ends the container from the 190th on.
+      const many =
+        "perl -e '$| = 1; for (1 .. 300) { last if !defined(my $p = fork); if (!$p) { sleep 1000; exit } print \"$_\\n\" } kill 9, -1'"
+      assert.strictEqual((yield* run(box, many)).output.split("\n").at(-1), "300")
+    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { processes: 320 } }))))
+
   it.live("makes boxes of folders that lie behind others which gVisor's users cannot pass through", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder

@@ -36,8 +36,14 @@ const MARK = "SANDBOX_MARK"
 /** Of killed processes. A sandbox is to be over two seconds after it was told so. */
 const KILL_WITHIN = "2 seconds"
 
-/** Room for threads of gVisor itself, which takes some 50 for a container (2026-11): for five of them. They are not the sandbox's. */
-const OWN_THREADS = 256
+/**
+ * Threads of the machine that gVisor takes for one process of the sandbox: seven, with `ptrace` (2026-11). It ends the whole container
+ * where it cannot have one, so the group has room for all that RLIMIT_NPROC lets in.
+ */
+const THREADS_EACH = 8
+
+/** And for itself: some 50 for a container, for ten of them. */
+const OWN_THREADS = 512
 
 /** Kernel limits that pass, in the words of `runsc`. */
 const isPassing = (complaint: string) =>
@@ -177,7 +183,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
         yield* attempt(
           operation,
           "The sandbox's control group cannot be made.",
-          () => groups.create(sandboxId, { ...limits, processes: limits.processes + OWN_THREADS })
+          () => groups.create(sandboxId, { ...limits, processes: OWN_THREADS + THREADS_EACH * limits.processes })
         )
       )
     }),
