@@ -117,8 +117,10 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
     writeFileSync(asked, "")
     const look = Effect.gen(function*() {
+      // Before what it answered is read: one that is not there any more has said all by then.
+      const isRunning = (yield* world.kind.running(mark)) > 0
       const answered = existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0
-      return answered === 20 ? "lives" : (yield* world.kind.running(mark)) === 0 ? "dead" : "neither"
+      return answered === 20 ? "lives" : isRunning ? "neither" : "dead"
     })
     return (yield* SandboxHostContract.eventually(look, (seen) => seen !== "neither", "30 seconds")) === "lives"
   })
