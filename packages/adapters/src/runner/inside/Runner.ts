@@ -47,7 +47,7 @@ export interface Runner {
 }
 
 /** Of a server that listens on a port. */
-const portOf = (server: Server) => {
+export const portOf = (server: Server) => {
   const address = server.address()
   if (address === null || typeof address === "string") throw new Error("it does not listen on a port")
   return { host: address.address, port: address.port }

@@ -28,6 +28,16 @@ export interface Settings {
   readonly beatMillis: number
 }
 
+/** Of a runner whose sandbox is not known yet. */
+export interface Waiting {
+  /** Where the sandbox's runner listens as well. */
+  readonly listen: { readonly host: string; readonly port: number }
+  /** As in `Settings`. */
+  readonly state: string
+  /** The runner's side of its pool's keys: every runner of the pool has it. */
+  readonly identity: Identity
+}
+
 const DEFAULT_SILENCE_MILLIS = 30_000
 const DEFAULT_BEAT_MILLIS = 5000
 
@@ -73,8 +83,18 @@ const decodeWay = (value: unknown): Way => {
   return { name, port: countOf(fields, "port", PORTS) }
 }
 
-const listenOf = (fields: Fields): Address =>
-  fields["path"] === undefined ? { host: textOf(fields, "host"), port: countOf(fields, "port", PORTS) } : { path: pathOf(fields, "path") }
+const portOf = (fields: Fields) => ({ host: textOf(fields, "host"), port: countOf(fields, "port", PORTS) })
+
+const listenOf = (fields: Fields): Address => fields["path"] === undefined ? portOf(fields) : { path: pathOf(fields, "path") }
+
+const identityOf = (fields: Fields): Identity => {
+  const identity = fieldsOf(fields["identity"], "identity")
+  return {
+    privateKey: textOf(identity, "privateKey"),
+    certificate: textOf(identity, "certificate"),
+    peer: textOf(identity, "peer")
+  }
+}
 
 const userOf = (fields: Fields): SandboxUser => ({
   uid: countOf(fields, "uid", IDS),
@@ -86,7 +106,6 @@ const userOf = (fields: Fields): SandboxUser => ({
 export const decode = (value: unknown): Settings => {
   const fields = fieldsOf(value, "the settings")
   const listen = fieldsOf(fields["listen"], "listen")
-  const identity = fieldsOf(fields["identity"], "identity")
   const user = fields["user"] === undefined ? undefined : fieldsOf(fields["user"], "user")
   const ways = fields["ways"] ?? []
   if (!Array.isArray(ways) || ways.length > 16) throw new Error("ways is no list of at most 16")
@@ -96,11 +115,7 @@ export const decode = (value: unknown): Settings => {
     home: fields["home"] === undefined ? undefined : pathOf(fields, "home"),
     folders: pathsOf(fields["folders"] ?? []),
     state: pathOf(fields, "state"),
-    identity: {
-      privateKey: textOf(identity, "privateKey"),
-      certificate: textOf(identity, "certificate"),
-      peer: textOf(identity, "peer")
-    },
+    identity: identityOf(fields),
     user: user && userOf(user),
     ways: ways.map(decodeWay),
     silenceMillis: countOf(fields, "silenceMillis", DAY_MILLIS, DEFAULT_SILENCE_MILLIS),
@@ -108,8 +123,18 @@ export const decode = (value: unknown): Settings => {
   }
 }
 
+/** `null`: they are of a runner that knows its sandbox. */
+const decodeWaiting = (value: unknown): Waiting | null => {
+  const fields = fieldsOf(value, "the settings")
+  if (fields["waits"] !== true) return null
+  return { listen: portOf(fieldsOf(fields["listen"], "listen")), state: pathOf(fields, "state"), identity: identityOf(fields) }
+}
+
+/** What a runner is told, of either kind. */
+export type Told = { readonly waits: false; readonly settings: Settings } | { readonly waits: true; readonly settings: Waiting }
+
 /** Reads them from a file of mode 0600 or 0400, or through a descriptor (`/dev/fd/3`). Throws with what is wrong. */
-export const read = (path: string): Settings => {
+export const read = (path: string): Told => {
   const fd = openSync(path, "r")
   try {
     const stats = fstatSync(fd)
@@ -122,7 +147,8 @@ export const read = (path: string): Settings => {
       // The parser's own words quote what it read.
       throw new Error("the settings are no JSON")
     }
-    return decode(value)
+    const waiting = decodeWaiting(value)
+    return waiting === null ? { waits: false, settings: decode(value) } : { waits: true, settings: waiting }
   } finally {
     closeSync(fd)
   }
