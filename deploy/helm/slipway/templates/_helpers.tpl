@@ -58,6 +58,7 @@ SLIPWAY_KUBERNETES_IMAGE: {{ $machines.image | default (include "slipway.image" 
 SLIPWAY_KUBERNETES_INSTALLATION: {{ printf "%s.%s" .Release.Namespace .Release.Name | trunc 63 | trimSuffix "-" | trimSuffix "." | quote }}
 SLIPWAY_KUBERNETES_OWNER: {{ include "slipway.name" . }}
 SLIPWAY_KUBERNETES_MACHINES: {{ $machines.machines }}
+SLIPWAY_KUBERNETES_WARM_PODS: {{ $machines.warmPods | int | toString | quote }}
 SLIPWAY_KUBERNETES_USER_NAMESPACES: {{ $machines.userNamespaces | toString | quote }}
 {{- with $machines.runtimeClassName }}
 SLIPWAY_KUBERNETES_RUNTIME_CLASS: {{ . | quote }}

@@ -1,18 +1,19 @@
 /**
- * What holds a machine in Kubernetes: its pod, or where kubernetes-sigs/agent-sandbox is used a `Sandbox`, whose controller makes a pod
- * of the same name. Machines are found by their names, made and ended by their holders.
+ * What holds a machine in Kubernetes: its pod; or where kubernetes-sigs/agent-sandbox is used a `Sandbox`, whose controller makes a pod
+ * of the same name; or with a pool a `SandboxClaim`, whose controller gives it a `Sandbox` of some name. Machines are found by the names
+ * of their holders, made and ended by them.
  */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
 import { GRACE_SECONDS } from "./MachinePod.ts"
-import { EVENTS, Held, type Kind, listPath, Page, pathOf, Pod, PODS, SANDBOXES, SECRETS, versionPath } from "./Objects.ts"
+import { Claim, CLAIMS, EVENTS, Held, type Kind, listPath, Page, pathOf, Pod, PODS, SANDBOXES, SECRETS, versionPath } from "./Objects.ts"
 import type { PodWatch } from "./PodWatch.ts"
 import * as Refusal from "./Refusal.ts"
 
 export interface Holder {
   readonly kind: Kind
-  readonly held: Held
+  readonly held: Held | Claim
 }
 
 /** `auto`: by agent-sandbox where the cluster has it. */
@@ -38,11 +39,25 @@ const KNOWN_MILLIS = 300_000
 
 const isStatus = (status: number) => (failed: KubernetesFailed) => failed.status === status
 
-/** Of a pod that a `Sandbox` made. */
-export const isControlled = ({ metadata: { ownerReferences = [] } }: Held): boolean =>
-  ownerReferences.some(({ apiVersion, controller, kind }) =>
-    controller === true && kind === SANDBOXES.kind && apiVersion.startsWith("agents.x-k8s.io/")
+const groupOf = (apiVersion: string): string => apiVersion.slice(0, apiVersion.indexOf("/"))
+
+const isMadeBy = (kind: Kind) => ({ metadata: { ownerReferences = [] } }: Held): boolean =>
+  ownerReferences.some((owner) =>
+    owner.controller === true && owner.kind === kind.kind && groupOf(owner.apiVersion) === groupOf(kind.apiVersion)
   )
+
+/** Of a pod that a `Sandbox` made. */
+export const isControlled = isMadeBy(SANDBOXES)
+
+/** Of a `Sandbox` that a claim has. */
+export const isClaimed = isMadeBy(CLAIMS)
+
+export const isOwnedBy = ({ metadata: { ownerReferences = [] } }: Held, uid: string): boolean =>
+  ownerReferences.some((owner) => owner.uid === uid)
+
+/** Of the machine's pod; `null`: the claim has none yet. */
+const podNameOf = (kind: Kind, held: Held | Claim): string | null =>
+  kind === CLAIMS ? ("status" in held ? held.status?.sandbox?.name : undefined) ?? null : held.metadata.name
 
 const WarningEvent = Schema.Struct({
   type: Schema.optionalKey(Schema.String),
@@ -50,7 +65,15 @@ const WarningEvent = Schema.Struct({
   message: Schema.optionalKey(Schema.String)
 })
 
-export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: Times, watch: PodWatch) => {
+export interface Options {
+  readonly namespace: string
+  readonly mode: Mode
+  readonly times: Times
+  /** Whether new machines are claims to those of a pool. */
+  readonly isPooled: boolean
+}
+
+export const make = (api: KubernetesApi, { isPooled, mode, namespace, times }: Options, watch: PodWatch) => {
   /** Pods that we ended: nobody is told of their loss. The oldest are forgotten. */
   const leaving = new Set<string>()
   const MOST_LEAVING = 4096
@@ -70,35 +93,57 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
 
   const podOf = (operation: HostError["operation"], name: string) => get(operation, PODS, name, Pod)
 
-  let known: { readonly has: boolean; readonly at: number } | undefined
-  const hasSandboxes = Effect.gen(function*() {
-    if (mode === "pods") return false
+  const absent = isStatus(404)
+  const answers = (path: string, isNot: (failed: KubernetesFailed) => boolean) =>
+    api.call({ method: "GET", path }).pipe(Effect.as(true), Effect.catchIf(isNot, () => Effect.succeed(false)))
+
+  let known: { readonly sandboxes: boolean; readonly claims: boolean; readonly at: number } | undefined
+  const look = Effect.gen(function*() {
+    if (mode === "pods") return { sandboxes: false, claims: false }
     const now = yield* Clock.currentTimeMillis
-    if (known !== undefined && now - known.at < KNOWN_MILLIS) return known.has
-    const has = yield* api.call({ method: "GET", path: versionPath(SANDBOXES) }).pipe(
-      Effect.as(true),
-      Effect.catchIf(isStatus(404), () => Effect.succeed(false))
-    )
-    known = { has, at: now }
-    return has
+    if (known !== undefined && now - known.at < KNOWN_MILLIS) return known
+    const sandboxes = yield* answers(versionPath(SANDBOXES), absent)
+    // Without a pool there are none but those of an earlier one: who may not see them has none.
+    const claims = sandboxes && (yield* isPooled
+      ? answers(versionPath(CLAIMS), absent)
+      : answers(listPath(CLAIMS, namespace), (failed) => absent(failed) || failed.status === 403))
+    known = { sandboxes, claims, at: now }
+    return known
   })
 
-  /** Kinds that machines of this installation may be held by; the first is what new ones are. */
-  const kinds = (operation: HostError["operation"]): Effect.Effect<readonly [Kind, ...ReadonlyArray<Kind>], HostError> =>
+  const refuse = (operation: HostError["operation"], detail: string) => new HostError({ operation, detail, retryable: false })
+
+  /** Kinds that machines of this installation may be held by, each before those that it makes. */
+  const kinds = (operation: HostError["operation"]): Effect.Effect<ReadonlyArray<Kind>, HostError> =>
     Effect.gen(function*() {
-      const has = yield* Effect.mapError(hasSandboxes, Refusal.hostError(operation))
-      if (has) return [SANDBOXES, PODS] as const
-      if (mode === "pods" || mode === "auto") return [PODS] as const
-      return yield* new HostError({
-        operation,
-        detail: "The cluster does not have agent-sandbox (agents.x-k8s.io/v1beta1). Install it, or let machines be pods.",
-        retryable: false
-      })
+      const { claims, sandboxes } = yield* Effect.mapError(look, Refusal.hostError(operation))
+      if (mode === "agent-sandbox" && !sandboxes) {
+        return yield* refuse(
+          operation,
+          "The cluster does not have agent-sandbox (agents.x-k8s.io/v1beta1). Install it, or let machines be pods."
+        )
+      }
+      return [...(claims ? [CLAIMS] : []), ...(sandboxes ? [SANDBOXES] : []), PODS]
     })
+
+  /** What new machines are. */
+  const kindOfNew = Effect.gen(function*() {
+    const found = yield* kinds("provision")
+    if (!isPooled) return found.includes(SANDBOXES) ? SANDBOXES : PODS
+    if (found.includes(CLAIMS)) return CLAIMS
+    return yield* refuse(
+      "provision",
+      mode === "pods"
+        ? "A pool of warm pods is agent-sandbox's: have none, or do not say that machines are pods."
+        : `The cluster does not have the pools of agent-sandbox (${CLAIMS.apiVersion}). Install its extensions, or have no warm pods.`
+    )
+  })
+
+  const claimOf = (operation: HostError["operation"], name: string) => get(operation, CLAIMS, name, Claim)
 
   const find = Effect.fnUntraced(function*(operation: HostError["operation"], name: string) {
     for (const kind of yield* kinds(operation)) {
-      const held = yield* get(operation, kind, name, Held)
+      const held = kind === CLAIMS ? yield* claimOf(operation, name) : yield* get(operation, kind, name, Held)
       if (held !== null) return { kind, held } satisfies Holder
     }
     return null
@@ -136,35 +181,61 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
   /** Until something is told of the pod, or for as long as one looks. `count`: as it was before the last look. */
   const pause = (name: string, count: number) => Effect.timeoutOption(watch.changed(name, count), times.look)
 
+  /** Its pod, as it is now. */
+  const podOfHolder = Effect.fnUntraced(function*(operation: HostError["operation"], { held, kind }: Holder) {
+    const name = podNameOf(kind, held)
+    return name === null ? null : yield* podOf(operation, name)
+  })
+
   /** Asks for its end, without waiting for it. */
-  const dismiss = Effect.fnUntraced(function*(operation: HostError["operation"], { held, kind }: Holder) {
-    const { name } = held.metadata
-    const pod = kind === PODS ? null : yield* podOf(operation, name)
+  const dismiss = Effect.fnUntraced(function*(operation: HostError["operation"], holder: Holder) {
+    const pod = holder.kind === PODS ? null : yield* podOfHolder(operation, holder)
     if (pod !== null && isControlled(pod)) forget(pod.metadata.uid)
-    yield* ask(operation, kind, held)
+    yield* ask(operation, holder.kind, holder.held)
   })
 
   /** Ends it with all that is in it; returns once it is gone. */
   const end = Effect.fnUntraced(function*(operation: HostError["operation"], holder: Holder) {
-    const { name, uid } = holder.held.metadata
+    const { held: { metadata: { name, uid } }, kind } = holder
     if (mode === "pods" && isControlled(holder.held)) {
-      return yield* new HostError({
+      return yield* refuse(
         operation,
-        detail: `The pod ${name} is of agent-sandbox, which would make it again: do not say that machines are pods while it is there.`,
-        retryable: false
-      })
+        `The pod ${name} is of agent-sandbox, which would make it again: do not say that machines are pods while it is there.`
+      )
     }
-    yield* dismiss(operation, holder)
+    /** As it is now; a claim may have been given its pod since it was found. */
+    const again = kind === PODS ? Effect.succeed(null) : kind === CLAIMS ? claimOf(operation, name) : get(operation, kind, name, Held)
+    const now = yield* again
+    let podName = podNameOf(kind, now ?? holder.held)
+    /** The `Sandbox` that a claim has. */
+    const boxOf = Effect.suspend(() =>
+      kind === CLAIMS && podName !== null ? get(operation, SANDBOXES, podName, Held) : Effect.succeed(null)
+    )
+    let box: string | undefined
+    // Who knows it beforehand knows its pod when nothing but that is left.
+    const before = yield* boxOf
+    if (before !== null && isOwnedBy(before, uid)) box = before.metadata.uid
+    yield* dismiss(operation, now === null || now.metadata.uid !== uid ? holder : { kind, held: now })
     const started = yield* Clock.currentTimeMillis
     const patience = Duration.toMillis(times.leave)
     let isForced = false
     for (;;) {
-      const count = watch.count(name)
-      const held = holder.kind === PODS ? null : yield* get(operation, holder.kind, name, Held)
+      const count = watch.count(podName ?? name)
+      const held = yield* again
       const isHeld = held !== null && held.metadata.uid === uid
-      const pod = yield* podOf(operation, name)
-      const isThere = pod !== null && (holder.kind === PODS ? pod.metadata.uid === uid : isHeld || isControlled(pod))
-      if (!isHeld && !isThere) return
+      if (isHeld) podName = podNameOf(kind, held) ?? podName
+      const sandbox = yield* boxOf
+      const isBox = sandbox !== null && isOwnedBy(sandbox, uid)
+      if (isBox) box = sandbox.metadata.uid
+      const pod = podName === null ? null : yield* podOf(operation, podName)
+      const isOfIt = (one: Held) =>
+        kind === PODS
+          ? one.metadata.uid === uid
+          : kind === CLAIMS
+          ? box !== undefined && isOwnedBy(one, box)
+          : isHeld || isControlled(one)
+      const isThere = pod !== null && isOfIt(pod)
+      if (!isHeld && !isBox && !isThere) return
       const waited = (yield* Clock.currentTimeMillis) - started
       if (waited > patience && isThere && !isForced) {
         // What it was for is made anew with other keys, and shares nothing with it: it may go on where nobody sees it.
@@ -182,7 +253,7 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
           retryable: true
         })
       }
-      yield* pause(name, count)
+      yield* pause(podName ?? name, count)
     }
   })
 
@@ -205,8 +276,11 @@ export const make = (api: KubernetesApi, namespace: string, mode: Mode, times: T
   return {
     get,
     kinds,
+    kindOfNew,
     find,
+    claimOf,
     podOf,
+    podOfHolder,
     dismiss,
     end,
     pause,

@@ -16,9 +16,13 @@ export const CERTIFICATE = "slipway.dev/certificate"
 export const COMPONENT = "app.kubernetes.io/component"
 export const COMPONENT_NAME = "sandbox"
 
+const suffixOf = (installation: string): string => createHash("sha256").update(installation).digest("hex").slice(0, 8)
+
+/** Of an installation's pool, its Secret, and what names of its templates begin with. */
+export const poolNameOf = (installation: string): string => `slipway-pool-${suffixOf(installation)}`
+
 /** One name for each sandbox of an installation, so that Kubernetes itself keeps a second machine of it away. */
-export const nameOf = (installation: string, sandboxId: SandboxId): string =>
-  `slipway-${sandboxId.slice(2)}-${createHash("sha256").update(installation).digest("hex").slice(0, 8)}`
+export const nameOf = (installation: string, sandboxId: SandboxId): string => `slipway-${sandboxId.slice(2)}-${suffixOf(installation)}`
 
 export const digestOf = (certificate: string): string => createHash("sha256").update(certificate).digest("hex")
 

@@ -3,9 +3,11 @@
  * and processes of the sandbox as another user, who has no capability. It reaches nothing, and sees no file of the node.
  */
 import type { Limits } from "../hosts/box/Limits.ts"
+import type { Identity } from "../runner/Identity.ts"
+import type { Waiting } from "../runner/inside/Settings.ts"
 import { type Order, PLACES, settingsOf } from "../runner/Machines.ts"
 import * as Labels from "./Labels.ts"
-import { type Kind, PODS, SANDBOXES } from "./Objects.ts"
+import { CLAIMS, type Kind, PODS, SANDBOXES, TEMPLATES, WARM_POOLS } from "./Objects.ts"
 
 /** Of the runner, in every pod: the network policy names it. */
 export const PORT = 4003
@@ -87,7 +89,15 @@ const limitsOf = ({ limits, userNamespaces }: Template): ReadonlyArray<string> =
   ...(userNamespaces ? [`--nproc=${limits.processes}`] : [])
 ]
 
-const specOf = (template: Template, secretName: string) => {
+/** What a runner is started with: a file of a Secret, and what it calls its machine. */
+interface Told {
+  readonly secret: { readonly secretName: string; readonly items?: ReadonlyArray<{ readonly key: string; readonly path: string }> }
+  readonly file: string
+  readonly env: ReadonlyArray<unknown>
+  readonly machine: ReadonlyArray<string>
+}
+
+const specOf = (template: Template, told: Told) => {
   const { limits, requestPercent } = template
   const limited = {
     memory: limits.memoryBytes,
@@ -126,8 +136,10 @@ const specOf = (template: Template, secretName: string) => {
         "--",
         "node",
         template.runner,
-        `${SETTINGS_FOLDER}/${SETTINGS_FILE}`
+        `${SETTINGS_FOLDER}/${told.file}`,
+        ...told.machine
       ],
+      ...(told.env.length === 0 ? {} : { env: told.env }),
       workingDir: "/",
       ports: [{ name: "runner", containerPort: PORT, protocol: "TCP" }],
       // Once it listens it is not asked again: each time would be one of the few connections that a runner lets in at once.
@@ -164,7 +176,7 @@ const specOf = (template: Template, secretName: string) => {
     }],
     volumes: [
       // 0400: root's alone. A group that may read would be what the runner refuses to start with.
-      { name: "settings", secret: { secretName, defaultMode: 0o400 } },
+      { name: "settings", secret: { ...told.secret, defaultMode: 0o400 } },
       { name: "state", emptyDir: { sizeLimit: String(OWN_DISK_BYTES / 2) } },
       { name: "workspace", ...disk },
       { name: "home", ...disk },
@@ -175,10 +187,21 @@ const specOf = (template: Template, secretName: string) => {
   }
 }
 
-export const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">): Readonly<Record<string, string>> => ({
+/** Of every machine, also of one that waits for its sandbox. */
+const commonLabels = ({ installation }: Pick<Template, "installation">) => ({
   "app.kubernetes.io/name": "slipway",
   [Labels.COMPONENT]: Labels.COMPONENT_NAME,
-  [Labels.INSTALLATION]: template.installation,
+  [Labels.INSTALLATION]: installation
+})
+
+/** What is in it is nowhere else until a checkpoint is taken. */
+const STAYS = {
+  "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+  "karpenter.sh/do-not-disrupt": "true"
+}
+
+export const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">): Readonly<Record<string, string>> => ({
+  ...commonLabels(template),
   [Labels.MACHINE]: template.machine,
   [Labels.SANDBOX]: order.sandboxId,
   [Labels.FENCE]: String(order.fence)
@@ -190,19 +213,22 @@ const settingsText = (order: Order): string => JSON.stringify({ ...settingsOf(or
 export const secretNameOf = ({ installation }: Pick<Template, "installation">, order: Order): string =>
   `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsText(order)).slice(0, 16)}`
 
-/** What is asked for: the pod itself, or a `Sandbox` whose controller makes the pod. */
+const ownedBy = (owner: Owner | null) => owner === null ? {} : { ownerReferences: [owner] }
+
+/** What is asked for: the pod itself, a `Sandbox` whose controller makes the pod, or a claim to one of the pool's. */
 export const holder = (kind: Kind, template: Template, order: Order, owner: Owner | null) => {
   const { apiVersion } = kind
   const name = Labels.nameOf(template.installation, order.sandboxId)
-  const annotations = {
-    [Labels.CERTIFICATE]: Labels.digestOf(order.identity.certificate),
-    // What is in it is nowhere else until a checkpoint is taken.
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "karpenter.sh/do-not-disrupt": "true"
-  }
+  const certificate = { [Labels.CERTIFICATE]: Labels.digestOf(order.identity.certificate) }
+  const annotations = { ...certificate, ...STAYS }
   const labels = labelsOf(template, order)
-  const metadata = { name, namespace: template.namespace, labels, annotations, ...(owner === null ? {} : { ownerReferences: [owner] }) }
-  const spec = specOf(template, secretNameOf(template, order))
+  const metadata = { name, namespace: template.namespace, labels, annotations, ...ownedBy(owner) }
+  if (kind === CLAIMS) {
+    // Labels of pods are those of domains that the controller was told alone: whoever made the claim puts ours on them.
+    const spec = { warmPoolRef: { name: Labels.poolNameOf(template.installation) }, additionalPodMetadata: { annotations: STAYS } }
+    return { apiVersion, kind: kind.kind, metadata: { ...metadata, annotations: certificate }, spec }
+  }
+  const spec = specOf(template, { secret: { secretName: secretNameOf(template, order) }, file: SETTINGS_FILE, env: [], machine: [] })
   return kind === SANDBOXES
     ? { apiVersion, kind: kind.kind, metadata, spec: { podTemplate: { metadata: { labels, annotations }, spec }, service: false } }
     : { apiVersion, kind: PODS.kind, metadata, spec }
@@ -221,4 +247,76 @@ export const secret = (template: Template, order: Order, owner: Owner) => ({
     ownerReferences: [owner]
   },
   stringData: { [SETTINGS_FILE]: settingsText(order) }
+})
+
+/** Files of a pool's Secret. Pods have the first alone. */
+export const POOL_FILES = { runner: "runner.json", worker: "worker.json" } as const
+
+const MACHINE_VARIABLE = "SLIPWAY_MACHINE"
+
+/** With the keys of the pool: a pod is given the runner's half. It has its owner's life. */
+export const poolSecret = (template: Template, keys: { readonly worker: Identity; readonly runner: Identity }, owner: Owner | null) => {
+  const waiting: Waiting = { listen: { host: "0.0.0.0", port: PORT }, state: PLACES.state, identity: keys.runner }
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    type: "Opaque",
+    immutable: true,
+    metadata: {
+      name: Labels.poolNameOf(template.installation),
+      namespace: template.namespace,
+      labels: commonLabels(template),
+      ...ownedBy(owner)
+    },
+    stringData: {
+      [POOL_FILES.runner]: JSON.stringify({ waits: true, ...waiting }),
+      [POOL_FILES.worker]: JSON.stringify(keys.worker)
+    }
+  }
+}
+
+/**
+ * What pods of the pool are made of: the same as every machine, but for whom they are. Its name says what is in it, so that one is never
+ * changed; `certificate` is the runner's of the pool: with other keys it is another template.
+ */
+export const poolTemplate = (template: Template, certificate: string, owner: Owner | null) => {
+  const pool = Labels.poolNameOf(template.installation)
+  const file = `${Labels.digestOf(certificate).slice(0, 16)}.json`
+  const spec = {
+    podTemplate: {
+      metadata: { labels: commonLabels(template) },
+      spec: specOf(template, {
+        secret: { secretName: pool, items: [{ key: POOL_FILES.runner, path: file }] },
+        file,
+        env: [{ name: MACHINE_VARIABLE, valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } }],
+        machine: [`$(${MACHINE_VARIABLE})`]
+      })
+    },
+    service: false,
+    // The namespace's own are what keeps pods from the network, those of no pool too.
+    networkPolicyManagement: "Unmanaged"
+  }
+  const name = `${pool}-${Labels.digestOf(JSON.stringify(spec)).slice(0, 12)}`
+  return {
+    apiVersion: TEMPLATES.apiVersion,
+    kind: TEMPLATES.kind,
+    metadata: { name, namespace: template.namespace, labels: commonLabels(template), ...ownedBy(owner) },
+    spec
+  }
+}
+
+/** What changes of a pool. */
+export const poolSpec = (templateName: string, pods: number) => ({ replicas: pods, sandboxTemplateRef: { name: templateName } })
+
+export const pool = (template: Template, templateName: string, pods: number, owner: Owner | null) => ({
+  apiVersion: WARM_POOLS.apiVersion,
+  kind: WARM_POOLS.kind,
+  metadata: {
+    name: Labels.poolNameOf(template.installation),
+    namespace: template.namespace,
+    labels: commonLabels(template),
+    ...ownedBy(owner)
+  },
+  // Those that wait as the last version's are made anew, rather than handed out.
+  spec: { ...poolSpec(templateName, pods), updateStrategy: { type: "Recreate" } }
 })

@@ -2,17 +2,19 @@
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Clock, Duration, Effect, Layer, Result, Stream } from "effect"
-import { type Address, type Loss, Machines, type Order } from "../runner/Machines.ts"
+import * as Adopting from "../runner/client/Adopting.ts"
+import { type Address, type Loss, Machines, type Order, settingsOf } from "../runner/Machines.ts"
 import type * as Cluster from "./Cluster.ts"
 import * as Holders from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
 import * as Labels from "./Labels.ts"
 import * as Lists from "./Lists.ts"
 import * as MachinePod from "./MachinePod.ts"
-import { CONFIG_MAPS, Held, type Kind, listPath, pathOf, type Pod, PODS, SANDBOXES, SECRETS } from "./Objects.ts"
+import { CLAIMS, CONFIG_MAPS, Held, type Kind, listPath, pathOf, type Pod, PODS, SANDBOXES, SECRETS } from "./Objects.ts"
 import * as PodTrouble from "./PodTrouble.ts"
 import * as PodWatch from "./PodWatch.ts"
 import * as Refusal from "./Refusal.ts"
+import * as WarmPool from "./WarmPool.ts"
 
 export interface Options extends MachinePod.Template {
   readonly cluster: Cluster.Cluster
@@ -22,6 +24,8 @@ export interface Options extends MachinePod.Template {
    * worker's pod must not be one, since sandboxes outlive it.
    */
   readonly owner: string | null
+  /** How many pods wait for sandboxes in a pool of agent-sandbox. 0: each is made when its sandbox boots. */
+  readonly warmPods: number
   readonly times?: Partial<Holders.Times>
   readonly timeLimits?: Partial<KubernetesApi.TimeLimits>
 }
@@ -31,6 +35,9 @@ const YOUNG_MILLIS = 600_000
 
 /** How often an order begins anew because what it found went away under it. */
 const MOST_TRIES = 8
+
+/** Of what is not watched: how soon it is looked at again first. Each time it takes half as long again. */
+const FIRST_LOOK_MILLIS = 50
 
 /** How many machines that were lost are remembered as told. */
 const MOST_TOLD = 4096
@@ -45,12 +52,12 @@ const lossOf = (pod: Pod, isGone: boolean): Pick<Loss, "detail" | "ofSandbox"> |
 }
 
 export const make = Effect.fnUntraced(function*(options: Options) {
-  const { installation, machine, mode, namespace } = options
+  const { installation, machine, mode, namespace, warmPods } = options
   const times: Holders.Times = { ...Holders.TIMES, ...options.times }
   const api = yield* KubernetesApi.make(options.cluster, options.timeLimits)
   const ours = `${Labels.INSTALLATION}=${installation}`
   const watch = yield* PodWatch.make(api, namespace, `${ours},${Labels.MACHINE}=${machine}`)
-  const holders = Holders.make(api, namespace, mode, times, watch)
+  const holders = Holders.make(api, { namespace, mode, times, isPooled: warmPods > 0 }, watch)
   const nameOf = (sandboxId: SandboxId) => Labels.nameOf(installation, sandboxId)
   const provision = Refusal.hostError("provision")
 
@@ -68,7 +75,9 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     })
   })
 
-  /** `null`: one is there already. */
+  const pool = WarmPool.make(api, holders, { template: options, pods: warmPods, owner })
+
+  /** `false`: one is there already. */
   const create = Effect.fnUntraced(function*(kind: Kind, order: Order) {
     const body = MachinePod.holder(kind, options, order, yield* owner)
     return yield* api.call({ method: "POST", path: listPath(kind, namespace), body }).pipe(
@@ -128,57 +137,137 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   }
 
   const isUsable = Effect.fnUntraced(function*({ held, kind }: Holders.Holder, order: Order) {
-    const { annotations, deletionTimestamp, name } = held.metadata
+    const { annotations, deletionTimestamp } = held.metadata
     if (deletionTimestamp !== undefined) return false
     if (annotations?.[Labels.CERTIFICATE] !== Labels.digestOf(order.identity.certificate)) return false
     // A pod without its `Sandbox`, which Kubernetes is about to delete.
     if (kind === PODS && Holders.isControlled(held)) return false
-    const pod = yield* holders.podOf("provision", name)
+    const pod = yield* holders.podOfHolder("provision", { held, kind })
     return pod === null || PodTrouble.endOf(pod) === null
   })
 
+  /** What a claim that is gone had, until Kubernetes deletes it. It is called as the claim was where no pod was waiting. */
+  const isLeftOver = ({ held, kind }: Holders.Holder) =>
+    kind === SANDBOXES && Holders.isClaimed(held) ||
+    kind === PODS && Holders.isControlled(held) && held.metadata.labels?.[Labels.INSTALLATION] === installation &&
+      Labels.marksOf(held) === null
+
+  interface Look {
+    readonly isGone: boolean
+    /** `null`: there is none yet. */
+    readonly pod: Pod | null
+    /** What is in the way of a claim, as its controller says it. */
+    readonly trouble?: string | undefined
+  }
+
+  const lookAtClaim = Effect.fnUntraced(function*({ name, uid }: Held["metadata"]): Effect.fn.Return<Look, HostError> {
+    const claim = yield* holders.claimOf("provision", name)
+    if (claim === null || claim.metadata.uid !== uid || claim.metadata.deletionTimestamp !== undefined) return { isGone: true, pod: null }
+    const condition = claim.status?.conditions?.find(({ status, type }) => type === "Ready" && status === "False")
+    if (condition?.reason === "WarmPoolNotFound" || condition?.reason === "TemplateNotFound") pool.forget()
+    const trouble = condition === undefined ? undefined : `${condition.reason ?? ""}: ${condition.message ?? ""}`
+    const box = claim.status?.sandbox?.name ?? ""
+    if (box === "") return { isGone: false, pod: null, trouble }
+    const sandbox = yield* holders.get("provision", SANDBOXES, box, Held)
+    const pod = sandbox !== null && Holders.isOwnedBy(sandbox, uid) ? yield* holders.podOf("provision", box) : null
+    // Of one that is being deleted the controller makes another.
+    const isIts = pod !== null && sandbox !== null && Holders.isOwnedBy(pod, sandbox.metadata.uid) &&
+      pod.metadata.deletionTimestamp === undefined
+    return { isGone: false, pod: isIts ? pod : null, trouble }
+  })
+
+  const lookAt = Effect.fnUntraced(function*({ held, kind }: Holders.Holder): Effect.fn.Return<Look, HostError> {
+    if (kind === CLAIMS) return yield* lookAtClaim(held.metadata)
+    const { name, uid } = held.metadata
+    const found = yield* holders.podOf("provision", name)
+    if (kind === PODS && found?.metadata.uid !== uid) return { isGone: true, pod: null }
+    // What a controller has not replaced yet is an earlier one's.
+    const pod = found !== null && (kind === PODS || Holders.isOwnedBy(found, uid)) ? found : null
+    return { isGone: pod?.metadata.deletionTimestamp !== undefined, pod }
+  })
+
+  /** Tells a pod whose it is, that waited for it in a pool. One that was told is found to be. */
+  const adopt = Effect.fnUntraced(function*(pod: Pod, host: string, order: Order) {
+    const labels = MachinePod.labelsOf(options, order)
+    if (Object.entries(labels).some(([name, value]) => pod.metadata.labels?.[name] !== value)) {
+      const body = { metadata: { labels } }
+      yield* Effect.mapError(api.call({ method: "PATCH", path: pathOf(PODS, namespace, pod.metadata.name), body }), provision)
+    }
+    const keys = yield* pool.keys
+    return yield* Adopting.adopt({
+      address: { host, port: MachinePod.PORT },
+      pool: keys,
+      adoption: { machine: pod.metadata.uid, fence: order.fence, settings: settingsOf(order) }
+    })
+  })
+
   /** `null`: the machine went away. */
-  const ready = Effect.fnUntraced(function*(holder: Holders.Holder): Effect.fn.Return<Address | null, HostError> {
-    const { name, uid } = holder.held.metadata
+  const ready = Effect.fnUntraced(function*(holder: Holders.Holder, order: Order): Effect.fn.Return<Address | null, HostError> {
+    const { held: { metadata: { name, uid } }, kind } = holder
     const deadline = (yield* Clock.currentTimeMillis) + Duration.toMillis(times.start)
     const fail = (detail: string, retryable: boolean, ofSandbox = false) =>
       Effect.fail(new HostError({ operation: "provision", detail, retryable, ...(ofSandbox ? { ofSandbox } : {}) }))
+    const mostMillis = Duration.toMillis(times.look)
+    let waitMillis = FIRST_LOOK_MILLIS
     for (;;) {
       const count = watch.count(name)
-      const found = yield* holders.podOf("provision", name)
-      if (holder.kind === PODS && found?.metadata.uid !== uid) return null
-      // What a controller has not replaced yet is an earlier one's.
-      const pod = holder.kind === PODS || found?.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true ? found : null
-      if (pod !== null && pod.metadata.deletionTimestamp !== undefined) return null
+      const { isGone, pod, trouble: refusal } = yield* lookAt(holder)
+      if (isGone) return null
       const host = pod?.status?.podIP
-      if (pod !== null && host !== undefined && PodTrouble.isReady(pod)) return { host, port: MachinePod.PORT }
+      const isLate = (yield* Clock.currentTimeMillis) >= deadline
+      const isRunning = pod?.status?.containerStatuses?.[0]?.state?.running !== undefined
+      let refused: string | undefined
+      if (pod !== null && host !== undefined && (PodTrouble.isReady(pod) || isLate && isRunning)) {
+        if (kind !== CLAIMS) return { host, port: MachinePod.PORT }
+        const met = yield* Effect.catchTag(adopt(pod, host, order), "NotAdopted", ({ detail }) => {
+          refused = detail
+          return Effect.succeed("none" as const)
+        })
+        if (met === "adopted" || met === "ours") return { host, port: MachinePod.PORT }
+        if (met === "another") {
+          // Somebody else's by now, or of keys that the pool has no more.
+          yield* holders.end("provision", holder)
+          return null
+        }
+      }
       const trouble = pod === null ? null : PodTrouble.of(pod)
       if (trouble?.isFinal === true) {
         // With the settings of tomorrow it is made anew.
         yield* Effect.ignore(holders.dismiss("provision", holder))
         return yield* fail(trouble.detail, trouble.retryable, trouble.ofSandbox)
       }
-      if ((yield* Clock.currentTimeMillis) >= deadline) {
-        if (host !== undefined && pod?.status?.containerStatuses?.[0]?.state?.running !== undefined) return { host, port: MachinePod.PORT }
+      if (isLate) {
+        if (refused !== undefined) return yield* fail(`The machine is there, but ${refused}.`, true)
         if (trouble !== null) return yield* fail(trouble.detail, trouble.retryable)
-        const warning = KubernetesApi.words(yield* holders.warning(pod?.metadata.uid ?? uid))
+        const said = refusal ?? (yield* holders.warning(pod?.metadata.uid ?? uid))
+        const warning = KubernetesApi.words(said)
         return yield* fail(
           `The machine did not start within ${Duration.toSeconds(times.start)} seconds.` +
-            (warning === "" ? ` See: kubectl --namespace ${namespace} describe pod ${name}` : ` Kubernetes says: ${warning}`),
+            (warning === ""
+              ? ` See: kubectl --namespace ${namespace} describe ${kind === CLAIMS ? "sandboxclaim" : "pod"} ${name}`
+              : ` Kubernetes says: ${warning}`),
           true
         )
       }
-      yield* holders.pause(name, count)
+      if (kind === CLAIMS) {
+        yield* Effect.sleep(Math.min(waitMillis, mostMillis))
+        waitMillis *= 1.5
+      } else yield* holders.pause(name, count)
     }
   })
 
   const ensure = Effect.fn("Machines.ensure")(function*(order: Order) {
     const name = nameOf(order.sandboxId)
     for (let tries = 0; tries < MOST_TRIES; tries++) {
-      const [kind] = yield* holders.kinds("provision")
+      const kind = yield* holders.kindOfNew
       const found = yield* holders.find("provision", name)
       if (found === null) {
+        if (kind === CLAIMS) yield* pool.keys
         yield* create(kind, order)
+        continue
+      }
+      if (isLeftOver(found)) {
+        yield* holders.end("provision", found)
         continue
       }
       const marks = yield* check("provision", found, order.fence)
@@ -187,8 +276,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
         continue
       }
       if (marks.fence < order.fence) yield* mark(found, order.fence)
-      yield* deliver(order, found)
-      const address = yield* ready(found)
+      if (found.kind !== CLAIMS) yield* deliver(order, found)
+      const address = yield* ready(found, order)
       if (address !== null) return address
     }
     return yield* new HostError({
@@ -255,6 +344,14 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       return Result.succeed({ sandboxId: marks.sandboxId, ...loss })
     })
   )
+
+  // Pods that are there before the first sandbox are what it is for.
+  if (warmPods > 0) {
+    yield* Effect.andThen(holders.kindOfNew, pool.keys).pipe(
+      Effect.catch(({ detail }) => Effect.logWarning(`no pods wait for sandboxes: ${detail}`)),
+      Effect.forkScoped
+    )
+  } else if (mode !== "pods") yield* Effect.forkScoped(Effect.ignore(pool.retire))
 
   return Machines.of({ isolation: "kubernetes", programs: Effect.succeed(options.image), ensure, remove, list, losses, removeAbandoned })
 })

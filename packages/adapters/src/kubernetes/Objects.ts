@@ -24,16 +24,37 @@ const Metadata = Schema.Struct({
   deletionTimestamp: Schema.optionalKey(Schema.String)
 })
 
-/** Any object. */
-export const Held = Schema.Struct({ metadata: Metadata })
-export type Held = typeof Held.Type
-
 const Condition = Schema.Struct({
   type: Schema.String,
   status: Schema.String,
   reason: Schema.optionalKey(Schema.String),
   message: Schema.optionalKey(Schema.String)
 })
+
+/** Any object. */
+export const Held = Schema.Struct({ metadata: Metadata })
+export type Held = typeof Held.Type
+
+/** A `SandboxClaim`. */
+export const Claim = Schema.Struct({
+  metadata: Metadata,
+  status: Schema.optionalKey(Schema.Struct({
+    conditions: Schema.optionalKey(Schema.Array(Condition)),
+    /** Of the `Sandbox` that it got; its pod has the same name. */
+    sandbox: Schema.optionalKey(Schema.Struct({ name: Schema.optionalKey(Schema.String) }))
+  }))
+})
+export type Claim = typeof Claim.Type
+
+export const WarmPool = Schema.Struct({
+  metadata: Metadata,
+  spec: Schema.Struct({
+    replicas: Schema.optionalKey(Schema.Int),
+    sandboxTemplateRef: Schema.Struct({ name: Schema.String })
+  })
+})
+
+export const Secret = Schema.Struct({ metadata: Metadata, data: Schema.optionalKey(Texts) })
 
 const ContainerStatus = Schema.Struct({
   name: Schema.String,
@@ -88,6 +109,11 @@ export const EVENTS: Kind = { apiVersion: "v1", kind: "Event", plural: "events" 
 export const NETWORK_POLICIES: Kind = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", plural: "networkpolicies" }
 /** Of kubernetes-sigs/agent-sandbox, v0.5. */
 export const SANDBOXES: Kind = { apiVersion: "agents.x-k8s.io/v1beta1", kind: "Sandbox", plural: "sandboxes" }
+const EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
+/** What gets a `Sandbox` of a pool, or a new one where none is ready. */
+export const CLAIMS: Kind = { apiVersion: EXTENSIONS, kind: "SandboxClaim", plural: "sandboxclaims" }
+export const TEMPLATES: Kind = { apiVersion: EXTENSIONS, kind: "SandboxTemplate", plural: "sandboxtemplates" }
+export const WARM_POOLS: Kind = { apiVersion: EXTENSIONS, kind: "SandboxWarmPool", plural: "sandboxwarmpools" }
 
 /** Where a group's version is. */
 export const versionPath = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`

@@ -6,6 +6,7 @@ import type { Mode } from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
 import * as MachinePod from "./MachinePod.ts"
 import {
+  CLAIMS,
   CONFIG_MAPS,
   EVENTS,
   type Kind,
@@ -16,7 +17,9 @@ import {
   PODS,
   SANDBOXES,
   SECRETS,
-  versionPath
+  TEMPLATES,
+  versionPath,
+  WARM_POOLS
 } from "./Objects.ts"
 
 export interface Finding {
@@ -31,6 +34,7 @@ export interface Options {
   readonly template: MachinePod.Template
   readonly mode: Mode
   readonly owner: string | null
+  readonly warmPods: number
 }
 
 /** What the service does, by kind. The Role of the chart allows it. */
@@ -42,6 +46,12 @@ export const VERBS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<str
   [EVENTS, ["list"], false]
 ]
 export const VERBS_OF_SANDBOXES = ["create", "get", "list", "patch", "delete"]
+/** With pods that wait in a pool. */
+export const VERBS_OF_POOLS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean]> = [
+  [CLAIMS, ["create", "get", "list", "patch", "delete"], true],
+  [TEMPLATES, ["create", "get", "delete"], true],
+  [WARM_POOLS, ["create", "get", "patch"], true]
+]
 
 const Version = Schema.Struct({ gitVersion: Schema.String })
 const Review = Schema.Struct({ status: Schema.Struct({ allowed: Schema.Boolean }) })
@@ -109,7 +119,7 @@ const SOME = SandboxId.make("c_aaaaaaaaaaaa")
 
 /** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
 export const examine = Effect.fn("KubernetesProbe.examine")(function*(
-  { cluster, mode, owner, template }: Options
+  { cluster, mode, owner, template, warmPods }: Options
 ): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {
   const { namespace, runtimeClass, userNamespaces } = template
   const api = yield* KubernetesApi.make(cluster)
@@ -161,6 +171,17 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
       ? `agent-sandbox (${SANDBOXES.apiVersion}) is not in the cluster: install it, or let machines be pods`
       : `made as pods${hasSandboxes ? "; agent-sandbox is there too" : ""}`
   }
+
+  const hasPools = warmPods > 0 && bySandboxes && (yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(CLAIMS) })))
+  const waiting: ReadonlyArray<Finding> = warmPods === 0 ? [] : [{
+    what: "Kubernetes: warm pods",
+    state: hasPools ? "ok" : "missing",
+    detail: hasPools
+      ? `${warmPods} wait for sandboxes, in a pool of agent-sandbox`
+      : mode === "pods"
+      ? "a pool is agent-sandbox's: have none, or do not say that machines are pods"
+      : `the pools of agent-sandbox (${CLAIMS.apiVersion}) are not in the cluster: install its extensions, or have no warm pods`
+  }]
 
   const classes = yield* api.call({ method: "GET", path: "/apis/node.k8s.io/v1/runtimeclasses", query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
@@ -227,13 +248,14 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
     )
 
   const allowed = yield* Effect.forEach(
-    [...VERBS, ...(bySandboxes ? [[SANDBOXES, VERBS_OF_SANDBOXES, true] as const] : [])],
+    [...VERBS, ...(bySandboxes ? [[SANDBOXES, VERBS_OF_SANDBOXES, true] as const] : []), ...(hasPools ? VERBS_OF_POOLS : [])],
     ([kind, verbs, isNeeded]) => rights(kind, verbs, isNeeded)
   )
   return [
     { what: "Kubernetes", state: "ok", detail: `${version.success.gitVersion} at ${api.host}, namespace ${namespace}` },
     ...allowed,
     holders,
+    ...waiting,
     kernel,
     network,
     installation

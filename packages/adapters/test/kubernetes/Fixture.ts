@@ -15,6 +15,7 @@ import type { Address, Order } from "../../src/runner/Machines.ts"
 import { temporaryFolder } from "../hosts/Machine.ts"
 import { program, shell, textOf } from "../runner/Fixture.ts"
 import { ApiServer } from "./ApiServer.ts"
+import { Extensions } from "./Extensions.ts"
 import { Kubelet, type Options as KubeletOptions } from "./Kubelet.ts"
 
 export const NAMESPACE = "sandboxes"
@@ -69,6 +70,10 @@ export const clusterOf = Effect.fnUntraced(function*(
     Effect.sync(() => new Kubelet(server, { folder: pods, ...node })),
     (kubelet) => Effect.sync(() => kubelet.close())
   )
+  yield* Effect.acquireRelease(
+    Effect.sync(() => new Extensions(server)),
+    (extensions) => Effect.sync(() => extensions.close())
+  )
   const port = yield* Effect.promise(() => server.listen())
   server.tokens.add(TOKEN)
   server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
@@ -84,6 +89,7 @@ export const options = ({ cluster }: TestCluster): MachinesKubernetes.Options =>
   machine: "3d0f8bb5-6b43-4d0e-9f0f-0123456789ab",
   mode: "auto",
   owner: OWNER,
+  warmPods: 0,
   image: "registry.example/slipway:1",
   runner: program,
   runtimeClass: null,

@@ -12,6 +12,8 @@ import type { ApiServer, Stored } from "./ApiServer.ts"
 
 const isRoot = process.getuid?.() === 0
 
+const PROPAGATED = "agents.x-k8s.io/propagated-labels"
+
 /** How a pod is treated, before it is there. */
 export type Treatment = "run" | "no node" | "no image" | "crash" | "stuck"
 
@@ -26,6 +28,8 @@ export interface Options {
   readonly folder: string
   /** Of containers; each is used by one at a time. */
   readonly networks?: ReadonlyArray<Network>
+  /** Whether pods are containers also where there are no networks for them: what runs in them finds folders where the pod has them. */
+  readonly contains?: boolean
   /** What containers see of this machine beside its system. */
   readonly sees?: ReadonlyArray<string>
 }
@@ -87,13 +91,19 @@ const ETC = ["alternatives", "ld.so.cache", "localtime", "nsswitch.conf", "os-re
 const isLink = (at: string) => lstatSync(at).isSymbolicLink()
 
 /** A container of bubblewrap, with what it was asked for. bubblewrap always refuses new privileges. */
-const contained = ({ name }: Network, { places }: Running, { command, securityContext }: Container, sees: ReadonlyArray<string>) => {
+const contained = (
+  { network, places }: Running,
+  { securityContext }: Container,
+  command: ReadonlyArray<string>,
+  sees: ReadonlyArray<string>
+) => {
   const ways = [...ETC, ...sees, ...places.map(([mountPath]) => mountPath)].flatMap((at) =>
     at.split("/").slice(1, -1).map((_, i, names) => `/${names.slice(0, i + 1).join("/")}`)
   )
   const isReadOnly = securityContext.readOnlyRootFilesystem === true
   return [
-    ...["ip", "netns", "exec", name, "bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--die-with-parent"],
+    ...(network === undefined ? [] : ["ip", "netns", "exec", network.name]),
+    ...["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1", "--die-with-parent"],
     ...["--new-session", "--hostname", "sandbox", "--clearenv", "--setenv", "PATH", `${path.dirname(process.execPath)}:/usr/bin:/bin`],
     ...["--cap-drop", "ALL", ...securityContext.capabilities.add.flatMap((right: string) => ["--cap-add", `CAP_${right}`])],
     ...[...new Set(ways)].sort().flatMap((at) => ["--perms", "0755", "--dir", at]),
@@ -174,12 +184,22 @@ export class Kubelet {
   /** The controller of agent-sandbox. */
   #reconcile(sandbox: Stored, isGone: boolean) {
     if (isGone) return
-    const { metadata: { labels, name, uid }, spec: { podTemplate } } = sandbox
+    const { metadata: { name, uid }, spec: { podTemplate } } = sandbox
+    const labels: Record<string, string> = Object.fromEntries(
+      Object.entries(podTemplate.metadata.labels ?? {}).filter((label): label is [string, string] =>
+        !label[0].startsWith("agents.x-k8s.io/")
+      )
+    )
+    // What it put there before and is in the template no more it takes away; labels of others it leaves.
+    const annotations: Record<string, string> = { ...podTemplate.metadata.annotations, [PROPAGATED]: Object.keys(labels).sort().join(",") }
     const pod = this.#server.get("pods", name)
     if (pod !== undefined) {
-      const wanted = podTemplate.metadata.labels
-      if (Object.entries(wanted).some(([key, value]) => pod.metadata.labels?.[key] !== value)) {
-        this.#server.change("pods", name, { metadata: { labels: wanted } })
+      const before = pod.metadata.annotations?.[PROPAGATED]?.split(",") ?? []
+      const wanted = { ...Object.fromEntries(before.map((key) => [key, null])), ...labels }
+      const differs = (now: Record<string, string> = {}, patch: Record<string, string | null>) =>
+        Object.entries(patch).some(([key, value]) => (now[key] ?? null) !== value)
+      if (differs(pod.metadata.labels, wanted) || differs(pod.metadata.annotations, annotations)) {
+        this.#server.change("pods", name, { metadata: { labels: wanted, annotations } })
       }
       return
     }
@@ -189,8 +209,8 @@ export class Kubelet {
       kind: "Pod",
       metadata: {
         name,
-        labels: { ...labels, ...podTemplate.metadata.labels, "agents.x-k8s.io/sandbox-name-hash": "1" },
-        annotations: podTemplate.metadata.annotations,
+        labels: { ...labels, "agents.x-k8s.io/sandbox-name-hash": "1" },
+        annotations,
         ownerReferences: [{ apiVersion: sandbox.apiVersion, kind: sandbox.kind, name, uid, controller: true }]
       },
       spec: structuredClone(podTemplate.spec)
@@ -247,7 +267,12 @@ export class Kubelet {
       if (secret === undefined) continue
       const found = await this.#secret(secret.secretName, running)
       if (found === undefined) return
-      for (const [file, data] of Object.entries(found["data"])) {
+      const items: ReadonlyArray<{ key: string; path: string }> = secret.items ??
+        Object.keys(found["data"]).map((key) => ({ key, path: key }))
+      for (const { key, path: file } of items) {
+        const data: unknown = found["data"][key]
+        // Until the Secret has it, a pod does not start.
+        if (data === undefined) return
         writeFileSync(path.join(at, file), this.#here(running, Buffer.from(String(data), "base64").toString()), {
           mode: secret.defaultMode
         })
@@ -270,6 +295,7 @@ export class Kubelet {
   #here({ ip, network, places }: Running, text: string): string {
     if (network !== undefined) return text
     const settings = JSON.parse(text)
+    if (this.#options.contains === true) return JSON.stringify({ ...settings, listen: { ...settings.listen, host: ip } })
     const here = (inContainer: string) => {
       const found = places.find(([mountPath]) => inContainer === mountPath || inContainer.startsWith(`${mountPath}/`))
       if (found === undefined) throw new Error(`nothing is mounted at ${inContainer}`)
@@ -295,10 +321,17 @@ export class Kubelet {
       const place = places.find(([mountPath]) => argument === mountPath || argument.startsWith(`${mountPath}/`))
       return place === undefined ? argument : place[1] + argument.slice(place[0].length)
     }
-    const { network } = running
-    const [command = "", ...args] = network === undefined
-      ? [...(isRoot ? confined(container) : []), ...container.command.map(here)]
-      : contained(network, running, container, this.#options.sees ?? [])
+    const variables: ReadonlyArray<{ name: string; valueFrom: { fieldRef: { fieldPath: string } } }> = container.env ?? []
+    const told: ReadonlyArray<string> = container.command.map((argument: string) =>
+      argument.replaceAll(/\$\((\w+)\)/gu, (all, name) => {
+        const field = variables.find((one) => one.name === name)?.valueFrom.fieldRef.fieldPath
+        return field === "metadata.uid" ? pod.metadata.uid : all
+      })
+    )
+    const isContained = running.network !== undefined || this.#options.contains === true
+    const [command = "", ...args] = isContained
+      ? contained(running, container, told, this.#options.sees ?? [])
+      : [...(isRoot ? confined(container) : []), ...told.map(here)]
     const child = spawn(command, args, {
       cwd: "/",
       stdio: ["ignore", "pipe", "pipe"],

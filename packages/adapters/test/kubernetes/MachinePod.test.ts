@@ -2,13 +2,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as MachinePod from "../../src/kubernetes/MachinePod.ts"
-import { PODS, SANDBOXES } from "../../src/kubernetes/Objects.ts"
+import { CLAIMS, PODS, SANDBOXES } from "../../src/kubernetes/Objects.ts"
+import * as Identity from "../../src/runner/Identity.ts"
 import { cluster, options, orderOf } from "./Fixture.ts"
 import { complaints } from "./Schemas.ts"
 
 // What Kubernetes checks by its schemas, tests read as it is.
 // oxlint-disable-next-line typescript/no-explicit-any
-const specOf = (made: ReturnType<typeof MachinePod.holder>): any => "podTemplate" in made.spec ? made.spec.podTemplate.spec : made.spec
+const specOf = (made: { readonly spec: object }): any =>
+  "podTemplate" in made.spec ? (made.spec.podTemplate as { readonly spec: unknown }).spec : made.spec
 
 describe("the pod of a sandbox", () => {
   it.live("is what Kubernetes knows, with all that can be set, and what is misspelt is not", () =>
@@ -32,6 +34,44 @@ describe("the pod of a sandbox", () => {
         assert.isNotEmpty(complaints({ ...made, spec: { ...made.spec, hostuser: false } }))
       }
       assert.deepStrictEqual(complaints(MachinePod.secret(template, order, owner)), [])
+      const keys = Identity.mint()
+      const inPool = MachinePod.poolTemplate(template, keys.runner.certificate, owner)
+      const pool = MachinePod.pool(template, inPool.metadata.name, 3, owner)
+      const claim = MachinePod.holder(CLAIMS, template, order, owner)
+      for (const made of [inPool, pool, claim, MachinePod.poolSecret(template, keys, owner)]) {
+        assert.deepStrictEqual(complaints(made), [])
+        if ("spec" in made) assert.isNotEmpty(complaints({ ...made, spec: { ...made.spec, hostuser: false } }))
+      }
+    }))
+
+  it.live("is the same in a pool, but for what it is started with", () =>
+    Effect.gen(function*() {
+      const template = options(yield* cluster)
+      const { certificate } = Identity.mint().runner
+      const own = specOf(MachinePod.holder(PODS, template, orderOf("a"), null))
+      const made = MachinePod.poolTemplate(template, certificate, null)
+      const pooled = specOf(made)
+      const [{ command, ...container }] = own.containers
+      const [{ command: other, env, ...otherContainer }] = pooled.containers
+      const [, ...volumes] = own.volumes
+      const [settings, ...otherVolumes] = pooled.volumes
+      assert.deepStrictEqual({ ...pooled, containers: [otherContainer], volumes: otherVolumes }, {
+        ...own,
+        containers: [container],
+        volumes
+      })
+      assert.deepStrictEqual(other.slice(0, command.length - 1), command.slice(0, -1))
+      assert.strictEqual(other.at(-1), `$(${env[0].name})`)
+      // Of the pool's Secret it has the runner's half alone.
+      assert.deepStrictEqual(settings.secret.items.map(({ key }: { key: string }) => key), ["runner.json"])
+      // Nobody lets the controller open the network for them.
+      assert.strictEqual(made.spec.networkPolicyManagement, "Unmanaged")
+      const names = [
+        MachinePod.poolTemplate({ ...template, image: "registry.example/slipway:2" }, certificate, null),
+        MachinePod.poolTemplate(template, Identity.mint().runner.certificate, null),
+        made
+      ].map(({ metadata }) => metadata.name)
+      assert.lengthOf(new Set(names), 3)
     }))
 
   it.live("has no network name, no token, no root of its node, and nothing to write to but what has a bound", () =>

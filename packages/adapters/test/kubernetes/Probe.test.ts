@@ -18,9 +18,9 @@ const policy = ({ server }: TestCluster, name: string, spec: unknown) =>
   server.put("networkpolicies", { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name }, spec })
 
 const look = (made: TestCluster, change: Partial<Probe.Options & Probe.Options["template"]> = {}) => {
-  const { mode, owner, ...template } = options(made)
+  const { mode, owner, warmPods, ...template } = options(made)
   return Effect.map(
-    Probe.examine({ cluster: made.cluster, mode, owner, template: { ...template, ...change }, ...change }),
+    Probe.examine({ cluster: made.cluster, mode, owner, warmPods, template: { ...template, ...change }, ...change }),
     (findings) => new Map(findings.map(({ detail, state, what }) => [what, [state, detail] as const]))
   )
 }
@@ -72,6 +72,24 @@ describe("what a cluster gives machines", () => {
       assert.strictEqual(found.get("Kubernetes: machines")?.[1], "made as Sandboxes of agent-sandbox")
       assert.strictEqual(found.get("Kubernetes: sandboxes")?.[0], "missing")
       assert.isFalse((yield* look(made, { mode: "pods" })).has("Kubernetes: sandboxes"))
+    }))
+
+  it.live("is what a pool takes, where some are to wait", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      assert.isFalse((yield* look(made)).has("Kubernetes: warm pods"))
+      const pool = (change: Parameters<typeof look>[1] = {}) =>
+        Effect.map(look(made, { warmPods: 3, ...change }), (found) => found.get("Kubernetes: warm pods"))
+      made.server.hasSandboxes = true
+      assert.deepStrictEqual((yield* pool())?.[0], "missing")
+      assert.include((yield* pool())?.[1], "install its extensions")
+      made.server.hasExtensions = true
+      assert.deepStrictEqual(yield* pool(), ["ok", "3 wait for sandboxes, in a pool of agent-sandbox"])
+      assert.deepStrictEqual((yield* pool({ mode: "pods" }))?.[0], "missing")
+      made.server.forbidden.add("patch sandboxwarmpools")
+      const found = yield* look(made, { warmPods: 3 })
+      assert.deepStrictEqual(found.get("Kubernetes: sandboxclaims")?.[0], "ok")
+      assert.deepStrictEqual(found.get("Kubernetes: sandboxwarmpools")?.[0], "missing")
     }))
 
   it.live("is one line where there is no API server", () =>

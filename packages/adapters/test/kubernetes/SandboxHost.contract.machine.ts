@@ -20,13 +20,16 @@ const root = fileURLToPath(new URL("../../../..", import.meta.url))
 
 class Cluster extends Context.Service<Cluster, TestCluster>()("test/Cluster") {}
 
-const layer = (mode: "pods" | "agent-sandbox", options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
+const MODES = ["pods", "agent-sandbox", "a warm pool"] as const
+
+const layer = (mode: typeof MODES[number], options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
   Layer.unwrap(Effect.gen(function*() {
     const known = yield* Machine.temporaryFolder
     const networks = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], Cable.cableOf)
     const made = yield* clusterOf({ networks, sees: [...new Set([root, path.dirname(process.execPath)])] })
-    made.server.hasSandboxes = mode === "agent-sandbox"
-    const machines = yield* worker(made)
+    made.server.hasSandboxes = mode !== "pods"
+    made.server.hasExtensions = mode === "a warm pool"
+    const machines = yield* worker(made, { warmPods: mode === "a warm pool" ? 1 : 0 })
     return SandboxHostRunner.layer({ directory: known, ...options }).pipe(
       Layer.provideMerge(Layer.succeed(Machines, machines)),
       Layer.provideMerge(Egress.layer({ allow: new Set() })),
@@ -36,13 +39,18 @@ const layer = (mode: "pods" | "agent-sandbox", options: Omit<SandboxHostRunner.O
 
 const fixture: SandboxHostContract.Fixture<Cluster> = {
   hasTreesInBox: true,
-  workspace: (sandboxId) => Cluster.useSync(({ kubelet }) => path.join(kubelet.folderOf(nameOf({ sandboxId })), "workspace")),
+  workspace: (sandboxId) =>
+    Cluster.useSync(({ kubelet, server }) => {
+      const name = nameOf({ sandboxId })
+      const pod: string = server.get("sandboxclaims", name)?.status?.sandbox?.name ?? name
+      return path.join(kubelet.folderOf(pod), "workspace")
+    }),
   running: Machine.running
 }
 
 const reason = absent("bubblewrap") ?? Cable.noNamespaces
 
-for (const mode of ["pods", "agent-sandbox"] as const) {
+for (const mode of MODES) {
   if (reason === undefined) register(SandboxHostContract.suite(`machines of Kubernetes, made as ${mode}`, layer(mode), fixture))
   else it.skip(`SandboxHost (machines of Kubernetes, made as ${mode}): ${reason}`)
 }

@@ -12,7 +12,7 @@ export const HELP = "See what slipway doctor says of Kubernetes, and docs/operat
 
 /** All but what names this worker's. */
 export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Settings, "kubernetes" | "limits">) {
-  const { context, image, kubeconfig, mode, owner, runtimeClass, userNamespaces, ...template } = kubernetes
+  const { context, image, kubeconfig, mode, owner, runtimeClass, userNamespaces, warmPods, ...template } = kubernetes
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (image === null) {
     return yield* refuse(`${known.image.name} is not set.`, "Set it to the service's own image, as the cluster pulls it.")
@@ -34,6 +34,7 @@ export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Set
     userNamespaces,
     mode,
     owner,
+    warmPods,
     runner: RUNNER,
     limits: { ...defaults, ...limits }
   }
@@ -43,8 +44,8 @@ export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Set
 /** What the cluster gives them. Never fails: what is missing is a finding. */
 export const examine = (settings: Pick<Settings, "kubernetes" | "limits">): Effect.Effect<ReadonlyArray<KubernetesProbe.Finding>> =>
   find(settings).pipe(
-    Effect.flatMap(({ cluster, options: { mode, owner, ...template } }) =>
-      KubernetesProbe.examine({ cluster, mode, owner, template: { ...template, machine: "none" } })
+    Effect.flatMap(({ cluster, options: { mode, owner, warmPods, ...template } }) =>
+      KubernetesProbe.examine({ cluster, mode, owner, warmPods, template: { ...template, machine: "none" } })
     ),
     Effect.catchTag(
       "NotIsolated",

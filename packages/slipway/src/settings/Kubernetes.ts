@@ -59,6 +59,14 @@ export const settings = {
       "auto: agent-sandbox where the cluster has it.",
     role: "worker"
   }),
+  warmPods: Setting.withDefault({
+    name: "SLIPWAY_KUBERNETES_WARM_PODS",
+    type: Type.integer(0, 1000),
+    default: "0",
+    about: "How many machines wait for sandboxes, started already, in a pool of agent-sandbox that all workers share. " +
+      "It needs the extensions of agent-sandbox in the cluster.",
+    role: "worker"
+  }),
   owner: Setting.optional({
     name: "SLIPWAY_KUBERNETES_OWNER",
     type: Type.pattern("the name of a ConfigMap", SUBDOMAIN),

@@ -4,7 +4,7 @@
  */
 import { SANDBOXES } from "@slipway/adapters/internal/kubernetes/Objects"
 import { PORT } from "@slipway/adapters/kubernetes/MachinePod"
-import { VERBS, VERBS_OF_SANDBOXES } from "@slipway/adapters/kubernetes/Probe"
+import { VERBS, VERBS_OF_POOLS, VERBS_OF_SANDBOXES } from "@slipway/adapters/kubernetes/Probe"
 import { Ajv } from "ajv"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -105,7 +105,14 @@ const most = {
 
 const machines = {
   ...least,
-  kubernetes: { enabled: true, namespace: "boxes", imagePullSecrets: ["registry"], runtimeClassName: "kata", userNamespaces: false }
+  kubernetes: {
+    enabled: true,
+    namespace: "boxes",
+    imagePullSecrets: ["registry"],
+    runtimeClassName: "kata",
+    userNamespaces: false,
+    warmPods: 3
+  }
 }
 
 const one = (manifests: ReadonlyArray<Manifest>, kind: string, name: string): Manifest => {
@@ -288,7 +295,7 @@ describe.skipIf(withoutGo)("the chart", () => {
     assert.isUndefined(subjects)
     assert.deepStrictEqual(
       rules.map(({ apiGroups, resources, verbs }) => [apiGroups, resources, verbs]),
-      [...VERBS, [SANDBOXES, VERBS_OF_SANDBOXES] as const].map(([{ apiVersion, plural }, verbs]) => [
+      [...VERBS, [SANDBOXES, VERBS_OF_SANDBOXES] as const, ...VERBS_OF_POOLS].map(([{ apiVersion, plural }, verbs]) => [
         [apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : ""],
         [plural],
         [...verbs]
@@ -330,7 +337,8 @@ describe.skipIf(withoutGo)("the chart", () => {
       SLIPWAY_KUBERNETES_OWNER: one(manifests, "ConfigMap", "slipway").metadata.name,
       SLIPWAY_KUBERNETES_PULL_SECRETS: "registry",
       SLIPWAY_KUBERNETES_RUNTIME_CLASS: "kata",
-      SLIPWAY_KUBERNETES_USER_NAMESPACES: "false"
+      SLIPWAY_KUBERNETES_USER_NAMESPACES: "false",
+      SLIPWAY_KUBERNETES_WARM_PODS: "3"
     })
     assert.include(
       run({ ...machines, kubernetes: { ...machines.kubernetes, namespace: "dev" } }, "1.30").stderr,
