@@ -190,8 +190,13 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const adopt = Effect.fnUntraced(function*(pod: Pod, host: string, order: Order) {
     const labels = MachinePod.labelsOf(options, order)
     if (Object.entries(labels).some(([name, value]) => pod.metadata.labels?.[name] !== value)) {
-      const body = { metadata: { labels } }
-      yield* Effect.mapError(api.call({ method: "PATCH", path: pathOf(PODS, namespace, pod.metadata.name), body }), provision)
+      // Of that pod alone: by now another may have its name.
+      const body = { metadata: { uid: pod.metadata.uid, labels } }
+      yield* api.call({ method: "PATCH", path: pathOf(PODS, namespace, pod.metadata.name), body }).pipe(
+        Effect.mapError((failed) =>
+          failed.status === 404 || failed.status === 409 ? new Adopting.NotAdopted({ detail: "its pod went away" }) : provision(failed)
+        )
+      )
     }
     const keys = yield* pool.keys
     return yield* Adopting.adopt({

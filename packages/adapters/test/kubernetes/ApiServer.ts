@@ -183,6 +183,8 @@ export class ApiServer {
   page = Number.POSITIVE_INFINITY
   /** Tokens of pages that were given before are refused as expired, so many times. */
   expire = 0
+  /** Called before a request is answered. */
+  hear: (sent: Sent) => void = () => {}
   /** Called for each change, in order. */
   readonly listeners: Array<(plural: string, type: ChangeType, object: Stored) => void> = []
 
@@ -358,7 +360,9 @@ export class ApiServer {
       const url = new URL(request.url ?? "", "https://kubernetes")
       const text = await bodyOf(request)
       const body: unknown = text === "" ? undefined : JSON.parse(text)
-      this.sent.push({ method: request.method ?? "", path: url.pathname, query: url.searchParams, body })
+      const sent: Sent = { method: request.method ?? "", path: url.pathname, query: url.searchParams, body }
+      this.sent.push(sent)
+      this.hear(sent)
       this.#wake()
       const token = /^Bearer (.*)$/u.exec(request.headers.authorization ?? "")?.[1]
       if (token === undefined || !this.tokens.has(token)) throw new Refused(401, "Unauthorized", "Unauthorized")
@@ -424,6 +428,8 @@ export class ApiServer {
     const object = this.get(plural, name ?? "")
     if (object === undefined) throw new Refused(404, "NotFound", `${plural} "${name}" not found`)
     if (verb === "patch") {
+      const { metadata: { uid = object.metadata.uid } = {} } = body as { metadata?: { uid?: string } }
+      if (uid !== object.metadata.uid) throw new Refused(409, "Conflict", "Precondition failed: UID in precondition does not match")
       const patched = merge(object, body) as Stored
       const { status: _status, ...sent } = patched
       const {

@@ -133,6 +133,33 @@ describe.skipIf(reason !== undefined)("a machine of a pool", () => {
       assert.strictEqual(claimOf(made, order).metadata.uid, uid)
     }), 60_000)
 
+  it.live(
+    "is marked as a sandbox's where it is the one that was found, and not another that has its name by then",
+    () =>
+      Effect.gen(function*() {
+        const made = yield* there
+        const machines = yield* pooled(made)
+        const order = orderOf("a")
+        yield* waiting(made)
+        yield* machines.ensure(order)
+        const { name, uid } = podOf(made, order).metadata
+        made.server.change("pods", name, { metadata: { labels: { [Labels.FENCE]: "0" } } })
+        // It is made anew between the worker's look and its mark.
+        const marked: Array<string> = []
+        made.server.hear = ({ body, method, path }) => {
+          if (method !== "PATCH" || !path.endsWith(`/pods/${name}`)) return
+          marked.push((body as Stored).metadata.uid)
+          if (marked.length === 1) made.server.delete("pods", name, 0)
+        }
+        const address = yield* machines.ensure(order)
+        const { uid: next } = podOf(made, order).metadata
+        assert.notStrictEqual(next, uid)
+        assert.deepStrictEqual(marked, [uid, next])
+        assert.strictEqual((yield* say(address, order, "echo here")).text, "here\n")
+      }),
+    60_000
+  )
+
   it.live("goes on with its sandbox's keys and files when its container starts again", () =>
     Effect.gen(function*() {
       const made = yield* there
