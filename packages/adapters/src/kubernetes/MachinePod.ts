@@ -252,7 +252,7 @@ export const secret = (template: Template, order: Order, owner: Owner) => ({
 /** Files of a pool's Secret. Pods have the first alone. */
 export const POOL_FILES = { runner: "runner.json", worker: "worker.json" } as const
 
-const MACHINE_VARIABLE = "SLIPWAY_MACHINE"
+const MACHINE_VARIABLE = "RUNNER_MACHINE"
 
 /** With the keys of the pool: a pod is given the runner's half. It has its owner's life. */
 export const poolSecret = (template: Template, keys: { readonly worker: Identity; readonly runner: Identity }, owner: Owner | null) => {

@@ -33,7 +33,8 @@ export const statEntry = (folder: Folder, name: Uint8Array): Stats | "gone" | "u
   try {
     return lstatSync(below(folder, name))
   } catch (cause) {
-    if (codeOf(cause) === "EACCES") return "unreadable"
+    // EPERM: what gVisor of 2022-12 says of a pipe that was made outside of it.
+    if (["EACCES", "EPERM"].includes(String(codeOf(cause)))) return "unreadable"
     if (["ENOENT", "ENOTDIR", "ENAMETOOLONG"].includes(String(codeOf(cause)))) return "gone"
     throw cause
   }
