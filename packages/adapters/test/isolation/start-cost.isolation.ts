@@ -1,6 +1,7 @@
 /** What a box costs, beside a plain process. Printed, not asserted. */
 import { it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
+import type { SizedFolders } from "@slipway/adapters/hosts/box/SizedFolders"
 import type { Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"
 import { spawn } from "node:child_process"
@@ -22,13 +23,19 @@ const boxWithout = (names: ReadonlyArray<LayerName>, allow: ReadonlyArray<string
   boxOf((folder) => hostIn(folder, without(names)), allow)
 
 const boxOf = Effect.fnUntraced(function*<E>(
-  hostIn: (folder: string) => Effect.Effect<{ readonly host: SandboxHost["Service"] }, E, Egress.Egress | Scope.Scope>,
+  hostIn: (folder: string) => Effect.Effect<
+    { readonly host: SandboxHost["Service"]; readonly folders: SizedFolders | undefined },
+    E,
+    Egress.Egress | Scope.Scope
+  >,
   allow: ReadonlyArray<string>
 ) {
   const services = yield* Layer.build(Egress.layer({ allow: new Set(allow) }))
-  const { host } = yield* Effect.provide(hostIn(yield* openFolder), services)
+  const { folders, host } = yield* Effect.provide(hostIn(yield* openFolder), services)
   const sandboxId = freshId()
-  return yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () => Effect.orDie(host.stop(sandboxId)))
+  return yield* Effect.acquireRelease(host.provision({ sandboxId, fence: 1 }), () =>
+    // Before the folder that it is mounted in.
+    Effect.andThen(Effect.orDie(host.stop(sandboxId)), folders === undefined ? Effect.void : folders.remove(sandboxId)))
 })
 
 const millisOf = <E, R>(effect: Effect.Effect<unknown, E, R>) =>
