@@ -7,9 +7,9 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, mkdir, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { codeOf } from "../node/ErrorCode.ts"
+import { ifAbsent, namesIn, textIn } from "../node/IsThere.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
 import { type Layout, layOut, setAttributes } from "./GitDir.ts"
 import type { Checkout, Tree } from "./Tree.ts"
@@ -47,7 +47,7 @@ const markOf = (gitDir: string): string => join(gitDir, "slipway.json")
 
 /** The repository in `gitDir`. `treeOf`: its tree, in that folder of the workspace. */
 export const open = (gitDir: string, treeOf: (folder: string) => Tree): Effect.Effect<Option.Option<HostRepository>> =>
-  Effect.promise(() => readFile(markOf(gitDir), "utf8").catch(() => undefined)).pipe(
+  Effect.promise(() => textIn(markOf(gitDir), undefined)).pipe(
     Effect.map((content) =>
       Option.map(
         content === undefined ? Option.none() : Schema.decodeOption(PreparedFile)(content),
@@ -66,9 +66,7 @@ export const identity = ({ gitDir }: Pick<HostRepository, "gitDir">): Effect.Eff
 /** The folders whose objects the repositories in `directory` borrow. A folder that is not there has none. */
 export const borrowed = async (directory: string): Promise<ReadonlyArray<string>> => {
   const found = await Promise.all(
-    (await orAbsent(readdir(directory), [])).map((name) =>
-      orAbsent(readFile(join(directory, name, "objects", "info", "alternates"), "utf8"), "")
-    )
+    (await namesIn(directory)).map((name) => textIn(join(directory, name, "objects", "info", "alternates"), ""))
   )
   return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
 }
@@ -78,10 +76,10 @@ export const borrowed = async (directory: string): Promise<ReadonlyArray<string>
  * up to date that an earlier version made.
  */
 export const sweep = async (directory: string): Promise<void> => {
-  const names = await orAbsent(readdir(directory), [])
-  await Promise.all(names.map((name) => orAbsent(settle(join(directory, name)), undefined)))
+  const names = await namesIn(directory)
+  await Promise.all(names.map((name) => settle(join(directory, name)).catch(ifAbsent(undefined))))
   const folders = names.map((name) => join(directory, name, "scratch"))
-  const left = await Promise.all(folders.map(async (folder) => (await orAbsent(readdir(folder), [])).map((name) => join(folder, name))))
+  const left = await Promise.all(folders.map(async (folder) => (await namesIn(folder)).map((name) => join(folder, name))))
   // Where a git that outlived them still writes, it stays until the next time.
   await Promise.allSettled(left.flat().map((path) => rm(path, { recursive: true, force: true })))
 }
@@ -91,13 +89,6 @@ export const settle = async (gitDir: string): Promise<void> => {
   await setAttributes(gitDir)
   await Promise.all([chmod(gitDir, 0o755), chmod(join(gitDir, "index"), 0o644)])
 }
-
-// Any other failure is no reason to believe that nothing is borrowed.
-const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
-  self.catch((cause: unknown) => {
-    if (codeOf(cause) === "ENOENT" || codeOf(cause) === "ENOTDIR") return absent
-    throw cause
-  })
 
 export interface Making extends Prepared {
   readonly sandboxId: SandboxId

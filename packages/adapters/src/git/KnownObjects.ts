@@ -1,7 +1,7 @@
 /** What the repository of a tree has beyond the mirror: what was saved of it, the agent's own commits, what was published. */
 import { Effect } from "effect"
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
+import { textIn } from "../node/IsThere.ts"
 import { line } from "./Git.ts"
 import { type HostRepository, identity, run } from "./HostRepository.ts"
 import { Remembered } from "./Remembered.ts"
@@ -51,7 +51,7 @@ const objectsOf = Effect.fnUntraced(function*(repository: HostRepository, names:
 /** What the repository has, of what was saved or published before. */
 export const known = Effect.fnUntraced(function*(repository: HostRepository, taken?: string, pushed?: string | null) {
   const { baseSha } = repository
-  const last = yield* Effect.promise(() => readFile(savedFile(repository), "utf8").catch(() => ""))
+  const last = yield* Effect.promise(() => textIn(savedFile(repository), ""))
   const baseTree = `${baseSha}^{tree}`
   const own = taken ?? baseSha
   const [base, lastTree, ownTree, ownCommit, published] = yield* objectsOf(

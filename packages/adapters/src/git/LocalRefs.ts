@@ -6,18 +6,18 @@ import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
 import { lstat, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../node/ErrorCode.ts"
-import { isThere } from "../node/IsThere.ts"
+import { ifAbsent, isThere } from "../node/IsThere.ts"
 
 /** Of a repository's configuration: where refs are kept, which are told, and what is configured elsewhere. */
 const NOT_PLAIN = /refstorage|hiderefs|worktreeconfig|include/iu
 
-const isFolder = (path: string): Promise<boolean> => lstat(path).then((stats) => stats.isDirectory(), () => false)
+const isFolder = (path: string): Promise<boolean> => lstat(path).then((stats) => stats.isDirectory(), ifAbsent(false))
 
 /** The text; `null`: there is no such file. */
 const textOf = (path: string): Promise<string | null> =>
   readFile(path, "utf8").catch((cause: unknown) => {
-    if (codeOf(cause) === "ENOENT" || codeOf(cause) === "ENOTDIR" || codeOf(cause) === "EISDIR") return null
-    throw cause
+    if (codeOf(cause) === "EISDIR") return null
+    return ifAbsent(null)(cause)
   })
 
 /** The folder with the refs; `undefined`: git has to be asked. `path` is a checkout's top folder or a bare repository. */

@@ -19,10 +19,11 @@ import { Counter } from "@slipway/domain/Text"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { renameSync, statSync } from "node:fs"
-import { lstat, mkdir, readdir, readFile, rename, rm, utimes } from "node:fs/promises"
+import { lstat, mkdir, readdir, rename, rm, utimes } from "node:fs/promises"
 import { basename, join } from "node:path"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
+import { ifAbsent, namesIn, textIn } from "../node/IsThere.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import { type OptionName, OptionNames } from "../options/OptionNames.ts"
 import { git, type GitFailed, type GitOptions, line } from "./Git.ts"
@@ -358,10 +359,10 @@ const knownFile = (mirror: string, sha: string): string => join(mirror, "commits
 
 /** `None`: it is not there, or not all of it. */
 const readKnown = (mirror: string, sha: string): Effect.Effect<Option.Option<Known>> =>
-  Effect.promise(() => readFile(knownFile(mirror, sha), "utf8").catch(() => "")).pipe(Effect.map(Schema.decodeOption(KnownFile)))
+  Effect.promise(() => textIn(knownFile(mirror, sha), "")).pipe(Effect.map(Schema.decodeOption(KnownFile)))
 
 const readShallow = async (gitDir: string): Promise<ReadonlyArray<string>> =>
-  (await readFile(join(gitDir, "shallow"), "utf8").catch(() => "")).split("\n").filter((id) => id !== "")
+  (await textIn(join(gitDir, "shallow"), "")).split("\n").filter((id) => id !== "")
 
 /** As far as it is not there, or a power failure left it empty. */
 const layOutMirror = async (mirror: string): Promise<void> => {
@@ -370,13 +371,10 @@ const layOutMirror = async (mirror: string): Promise<void> => {
   await Promise.all(
     Object.entries(files).map(async ([name, content]) => {
       const path = join(mirror, name)
-      if (await readFile(path, "utf8").catch(() => undefined) !== content) await replaceFile(path, content)
+      if (await textIn(path, undefined) !== content) await replaceFile(path, content)
     })
   )
 }
-
-/** None when the folder is not there yet. */
-const namesIn = (folder: string): Promise<ReadonlyArray<string>> => readdir(folder).catch(() => [])
 
 /** The orphan of a killed worker may still write to it: then once more. */
 const clear = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true, maxRetries: 5 })
@@ -385,7 +383,7 @@ const clear = (folder: string): Promise<void> => rm(folder, { recursive: true, f
 const sizeOf = (folder: string): Effect.Effect<number> =>
   Effect.promise(async () => {
     const names = await namesIn(folder)
-    const sizes = await Promise.all(names.map((name) => lstat(join(folder, name)).then(({ size }) => size, () => 0)))
+    const sizes = await Promise.all(names.map((name) => lstat(join(folder, name)).then(({ size }) => size, ifAbsent(0))))
     return sizes.reduce((sum, size) => sum + size, 0)
   })
 

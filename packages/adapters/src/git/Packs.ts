@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { chmod, readdir } from "node:fs/promises"
 import { join } from "node:path"
+import { namesIn } from "../node/IsThere.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
 
 /** Far from what slows git down (some hundreds), and seldom enough to cost nothing. */
@@ -18,7 +19,7 @@ const OPTIONS = {
 const folderOf = ({ gitDir }: HostRepository): string => join(gitDir, "objects", "pack")
 
 const count = async (repository: HostRepository): Promise<number> =>
-  (await readdir(folderOf(repository)).catch(() => [])).filter((name) => name.endsWith(".idx")).length
+  (await namesIn(folderOf(repository))).filter((name) => name.endsWith(".idx")).length
 
 /**
  * Puts them together when they are many. All that is in them stays, whether anything leads to it or not: publications and

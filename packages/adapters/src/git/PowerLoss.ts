@@ -7,12 +7,12 @@
  */
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schema, Semaphore } from "effect"
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
+import { textIn } from "../node/IsThere.ts"
 import { replaceFile } from "./GitDir.ts"
 
 /** The kernel's id since it started; `undefined` where there is none, and no loss of power is noticed. */
-export const bootId = Effect.promise(() => readFile("/proc/sys/kernel/random/boot_id", "utf8").then((id) => id.trim(), () => undefined))
+export const bootId = Effect.promise(() => textIn("/proc/sys/kernel/random/boot_id", undefined).then((id) => id?.trim()))
 
 const Machine = Schema.Struct({
   /** `null`: the process before this one ended in order. */
@@ -24,7 +24,7 @@ const MachineFile = Schema.fromJsonString(Machine)
 /** `there`: sandboxes that have trees in the folder. One process at a time. */
 export const watch = Effect.fnUntraced(function*(directory: string, there: ReadonlyArray<SandboxId>, boot: string | undefined) {
   const path = join(directory, "machine")
-  const said = yield* Effect.promise(() => readFile(path, "utf8").catch(() => ""))
+  const said = yield* Effect.promise(() => textIn(path, ""))
   const before = Option.getOrElse(Schema.decodeOption(MachineFile)(said), () => ({ bootId: null, torn: [] }))
   const wentDown = boot !== undefined && before.bootId !== null && before.bootId !== boot
   const torn = new Set(wentDown ? there : before.torn.filter((id) => there.includes(id)))

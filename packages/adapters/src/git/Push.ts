@@ -4,8 +4,9 @@ import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
-import { access, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises"
+import { mkdir, readdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { isThere, namesIn, textIn } from "../node/IsThere.ts"
 import { type GitFailed, line } from "./Git.ts"
 import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, run } from "./HostRepository.ts"
@@ -31,9 +32,9 @@ export interface Memory {
 export const remembered = (repository: HostRepository): Effect.Effect<Memory> =>
   Effect.promise(async () => {
     const folder = join(repository.gitDir, "pushed")
-    const branches = (await readdir(folder).catch(() => [])).slice(0, KEPT.branches)
+    const branches = (await namesIn(folder)).slice(0, KEPT.branches)
     return {
-      published: await readFile(publishedFile(repository), "utf8").catch(() => null),
+      published: await textIn(publishedFile(repository), null),
       pushed: await Promise.all(branches.map(async (branch) => ({ branch, commits: await newest(join(folder, branch)) })))
     }
   })
@@ -60,7 +61,7 @@ const publishedFile = (repository: Pick<HostRepository, "gitDir">): string => jo
 
 /** The commit that was pushed last, if any. */
 export const published = (repository: HostRepository): Effect.Effect<string | undefined> =>
-  Effect.promise(() => readFile(publishedFile(repository), "utf8").catch(() => undefined))
+  Effect.promise(() => textIn(publishedFile(repository), undefined))
 
 export const push = Effect.fn("Push.push")(function*(
   repository: HostRepository,
@@ -104,7 +105,7 @@ export const push = Effect.fn("Push.push")(function*(
   const send = Effect.fnUntraced(function*(tips: ReadonlyMap<string, string>) {
     const current = tips.get(ref) ?? ""
     if (current === sha) return null
-    const isOurs = current === "" || (yield* Effect.promise(() => access(join(ours, current)).then(() => true, () => false)))
+    const isOurs = current === "" || (yield* Effect.promise(() => isThere(join(ours, current))))
     if (!isOurs) return yield* refuse({ detail: "The branch holds commits that are not from this sandbox.", retryable: false })
     yield* Effect.promise(async () => {
       await mkdir(ours, { recursive: true })

@@ -39,7 +39,7 @@ import * as SizedFolders from "../hosts/box/SizedFolders.ts"
 import * as TreesLayout from "../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
-import { isThere } from "../node/IsThere.ts"
+import { isThere, namesIn } from "../node/IsThere.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import * as BaseFiles from "./BaseFiles.ts"
 import * as BoxGit from "./BoxGit.ts"
@@ -212,8 +212,9 @@ export const make = Effect.fnUntraced(function*<R>(
         const trouble = DiskTrouble.of(defect)
         if (trouble === undefined) return yield* Effect.die(defect)
         yield* Effect.logWarning("the disk of the working trees refused something", defect)
-        const isOwn = key !== undefined && trouble.retryable && (yield* place.isOwnDisk(key.sandboxId, defect))
-        return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : trouble)
+        const isOwn = key !== undefined && trouble.isFull && (yield* place.isOwnDisk(key.sandboxId, defect))
+        const { detail, retryable } = trouble
+        return yield* new TreesUnavailable(isOwn ? { detail: SANDBOX_FULL, retryable: false } : { detail, retryable })
       })
     )
   const place = yield* placeOf({
@@ -283,7 +284,7 @@ export const make = Effect.fnUntraced(function*<R>(
     Effect.catchCause(
       self,
       Effect.fnUntraced(function*(cause) {
-        if (DiskTrouble.of(Cause.squash(cause))?.retryable === true && (yield* folders.isSized(sandboxId))) {
+        if (DiskTrouble.of(Cause.squash(cause))?.isFull === true && (yield* folders.isSized(sandboxId))) {
           return yield* new CloneFailed({ repo, ...tooLarge })
         }
         return yield* Effect.failCause(cause)
@@ -472,16 +473,20 @@ export const make = Effect.fnUntraced(function*<R>(
     sites: { of: siteOf, open: openSites, close: closeSites }
   })
 
-  const has = Effect.fn("WorkingTrees.has")(function*(sandboxId: SandboxId) {
-    const directory = sandboxDirectory(sandboxId)
-    if (!(yield* Effect.promise(() => isThere(directory))) || (yield* isRestoring(sandboxId))) return false
-    const repositories = TreesLayout.repositoriesIn(directory)
-    const names = yield* Effect.promise(() => readdir(repositories).catch(() => []))
-    return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name))).pipe(
-      // Whoever cannot tell takes nothing for lost: what is done with the trees says why it cannot be done.
-      Effect.catch(() => Effect.succeed(true))
-    )
-  })
+  const has = Effect.fn("WorkingTrees.has")(
+    function*(sandboxId: SandboxId) {
+      const directory = sandboxDirectory(sandboxId)
+      if (!(yield* Effect.promise(() => isThere(directory))) || (yield* isRestoring(sandboxId))) return false
+      const repositories = TreesLayout.repositoriesIn(directory)
+      const names = yield* Effect.promise(() => namesIn(repositories))
+      return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name)))
+    },
+    // Trees that nobody can look for are not lost: what is done with them says why it cannot be done.
+    notLost("it cannot be told whether the sandbox has trees here")
+  )
+
+  const isWhole = (sandboxId: SandboxId) =>
+    notLost("it cannot be told whether a loss of power tore the sandbox's trees")(place.isWhole(sandboxId))
 
   const remove = Effect.fn("WorkingTrees.remove")((sandboxId: SandboxId) =>
     minded(Effect.suspend(() => {
@@ -517,7 +522,7 @@ export const make = Effect.fnUntraced(function*<R>(
     restore: (sandboxId, ...asked) => Effect.tap(restore(sandboxId, ...asked), place.settle(sandboxId)),
     learn: (sandboxId, content) => minded(learned.learn(sandboxId, content)),
     has,
-    isWhole: place.isWhole,
+    isWhole,
     remove,
     sandboxes,
     makeRoom: minded(learned.makeRoom.pipe(Effect.andThen(mirrors.makeRoom), Effect.andThen(folders.trim)))
@@ -542,6 +547,13 @@ export const layer = (options: Options): Layer.Layer<WorkingTrees, never, Sandbo
   )
 
 const isSandboxId = Schema.is(SandboxId)
+
+/** `true` where it fails or dies, which is logged. */
+const notLost = (what: string) => <E, R>(self: Effect.Effect<boolean, E, R>): Effect.Effect<boolean, never, R> =>
+  Effect.catchCause(
+    self,
+    (cause) => Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.as(Effect.logError(what, cause), true)
+  )
 
 /** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */
 const folder = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {

@@ -1,31 +1,51 @@
-/** What the machine's disk refuses, in words: it is full, read-only, or broken. */
+/** What the machine's disk refuses, in words: it is full, read-only, or broken, or no more files can be opened. */
 import { accessSync, constants, existsSync } from "node:fs"
 import { dirname } from "node:path"
 
 interface DiskTrouble {
   /** Sentences for people: what it is and what to do. They name no path. */
   readonly detail: string
-  /** It may be gone when room is made. Else it takes whoever runs the machine. */
+  /** It may pass, or be gone when room is made. Else it takes whoever runs the machine. */
   readonly retryable: boolean
+  readonly isFull: boolean
 }
 
 const FULL: DiskTrouble = {
   detail: "There is no space left on the machine's disk. End sandboxes that nobody needs, or have whoever runs this service make room.",
-  retryable: true
+  retryable: true,
+  isFull: true
 }
 const READ_ONLY: DiskTrouble = {
   detail: "The machine's disk is read-only. Whoever runs this service has to make it writable.",
-  retryable: false
+  retryable: false,
+  isFull: false
 }
-const BROKEN: DiskTrouble = { detail: "The machine's disk fails. Whoever runs this service has to look after it.", retryable: false }
+const BROKEN: DiskTrouble = {
+  detail: "The machine's disk fails. Whoever runs this service has to look after it.",
+  retryable: false,
+  isFull: false
+}
+const OPEN_FILES: DiskTrouble = {
+  detail: "Too many files are open on this machine. Whoever runs this service has to raise the limit of open files.",
+  retryable: true,
+  isFull: false
+}
 
 /** By the system's word for it. Being out of inodes is `ENOSPC` too. */
-const BY_CODE: Readonly<Record<string, DiskTrouble>> = { ENOSPC: FULL, EDQUOT: FULL, EROFS: READ_ONLY, EIO: BROKEN }
+const BY_CODE: Readonly<Record<string, DiskTrouble>> = {
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+  EROFS: READ_ONLY,
+  EIO: BROKEN,
+  EMFILE: OPEN_FILES,
+  ENFILE: OPEN_FILES
+}
 /** As the C library says it under `LC_ALL=C`. */
 const BY_TEXT: ReadonlyArray<readonly [RegExp, DiskTrouble]> = [
   [/No space left on device|Disk quota exceeded/u, FULL],
   [/Read-only file system/u, READ_ONLY],
   [/Input\/output error/u, BROKEN],
+  [/Too many open files/u, OPEN_FILES],
   // Git's own words where the space ends within a file; it does not say why.
   [/unable to write (?:new index )?file/u, FULL]
 ]

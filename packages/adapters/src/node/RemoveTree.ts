@@ -1,5 +1,6 @@
 import { access, constants, lstat } from "node:fs/promises"
 import { dirname } from "node:path"
+import { ifAbsent } from "./IsThere.ts"
 import { finish } from "./spawner/Finish.ts"
 import type { Spawn } from "./spawner/Spawn.ts"
 
@@ -10,7 +11,7 @@ import type { Spawn } from "./spawner/Spawn.ts"
 export const removeTree = async (spawn: Spawn, path: string): Promise<void> => {
   const run = async (program: string, ...args: ReadonlyArray<string>) =>
     (await finish(spawn, program, args, { PATH: process.env["PATH"] ?? "/usr/bin:/bin" })).code
-  const exists = await lstat(path).then(() => true, () => false)
+  const exists = await lstat(path).then(() => true, ifAbsent(false))
   if (!exists || await run("rm", "-rf", "--", path) === 0) return
   await run("chmod", "-R", "u+rwx", "--", path)
   const code = await run("rm", "-rf", "--", path)

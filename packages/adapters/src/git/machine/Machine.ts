@@ -14,13 +14,16 @@ const unavailable = (detail: string, retryable: boolean) => new TreesUnavailable
 
 const UNREACHABLE = "The sandbox's machine cannot be reached."
 
+/** Refusals of a process that pass. */
+const PASSING: ReadonlyArray<string> = ["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]
+
 /** Why nothing can be done in the machine. */
 export const explain = (error: HostError | ProcessRefused | RunnerError): TreesUnavailable => {
   switch (error._tag) {
     case "HostError":
       return unavailable(error.detail, error.retryable)
     case "ProcessRefused":
-      return unavailable(`The sandbox's machine starts no process (${error.code}).`, error.code === "EAGAIN" || error.code === "ENOMEM")
+      return unavailable(`The sandbox's machine starts no process (${error.code}).`, PASSING.includes(error.code))
     case "RunnerUnreachable":
       return unavailable(UNREACHABLE, true)
     case "RunnerRefused":

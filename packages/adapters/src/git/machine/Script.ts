@@ -25,7 +25,17 @@ kernel() { cat /proc/sys/kernel/random/boot_id 2> /dev/null || echo; }
 
 if [ "$what" = ask ]; then
   kernel
-  for name; do printf '%s\\n' "$(head -c 100 "$repositories/$name/slipway" 2> /dev/null | head -n 1)"; done
+  for name; do
+    if said=$(head -c 100 "$repositories/$name/slipway" 2>&1); then
+      printf '%s\\n' "$said" | head -n 1
+      continue
+    fi
+    case $said in
+      *"No such file or directory" | *"Not a directory") echo ;;
+      # It may be there.
+      *) printf '%s\\n' "$said" >&2; exit 1 ;;
+    esac
+  done
   exit
 fi
 

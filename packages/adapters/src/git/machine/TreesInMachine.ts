@@ -9,11 +9,12 @@
 import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schema } from "effect"
-import { mkdir, open, readdir, readFile, rename } from "node:fs/promises"
+import { mkdir, open, readdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { repositoriesIn } from "../../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
+import { namesIn, textIn } from "../../node/IsThere.ts"
 import type { Runners } from "../../runner/Runners.ts"
 import { isOfBox } from "../BoxGit.ts"
 import { type GitFailed, line } from "../Git.ts"
@@ -38,7 +39,7 @@ const MadeFile = Schema.fromJsonString(Made)
 const recordOf = (gitDir: string): string => join(gitDir, "machine")
 
 const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
-  Effect.promise(() => readFile(recordOf(gitDir), "utf8").catch(() => "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
+  Effect.promise(() => textIn(recordOf(gitDir), "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
 
 const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>
   Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(MadeFile)(record)))
@@ -110,7 +111,7 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
   const repositoriesOf = (sandboxId: SandboxId): Effect.Effect<ReadonlyArray<string>> =>
     Effect.promise(async () => {
       const folder = repositoriesIn(sandboxDirectory(sandboxId))
-      return (await readdir(folder).catch(() => [])).map((name) => join(folder, name))
+      return (await namesIn(folder)).map((name) => join(folder, name))
     })
 
   const recordsOf = (gitDirs: ReadonlyArray<string>) =>
@@ -161,8 +162,8 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
           // What was to be made is sound.
           if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
           yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)
-          if (trouble.retryable) return yield* new CloneFailed({ repo, ...tooLarge })
-          return yield* new TreesUnavailable(trouble)
+          if (trouble.isFull) return yield* new CloneFailed({ repo, ...tooLarge })
+          return yield* new TreesUnavailable({ detail: trouble.detail, retryable: trouble.retryable })
         })
       )
   )
@@ -184,9 +185,15 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
   const isThere = Effect.fn("TreesInMachine.isThere")(function*(sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) {
     const records = (yield* recordsOf(gitDirs)).flatMap(Option.toArray)
     if (records.length === 0 || records.length < gitDirs.length) return false
-    const said = yield* Effect.catchIf(ask(sandboxId, gitDirs), ({ retryable }) => !retryable, () => Effect.succeed({ made: [] }))
+    const hasMachine = yield* machine.connection(sandboxId).pipe(
+      Effect.as(true),
+      Effect.catchIf(({ retryable }) => !retryable, () => Effect.succeed(false))
+    )
+    // The trees are gone with their machine. A machine that is there and cannot tell has lost nothing.
+    if (!hasMachine) return false
+    const said = yield* ask(sandboxId, gitDirs)
     return records.every(({ made }, i) => made === said.made[i])
-  })
+  }, Effect.scoped)
 
   /** Of the trees that were written under another kernel than is there now. */
   const torn = Effect.fnUntraced(function*(sandboxId: SandboxId) {
@@ -205,8 +212,8 @@ export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
     isWhole: (sandboxId) =>
       torn(sandboxId).pipe(
         Effect.map(({ records }) => records.length === 0),
-        // Who cannot be asked has not said that it lost anything.
-        Effect.orElseSucceed(() => true)
+        // A machine that cannot be reached has not reported a loss.
+        Effect.catchTag("TreesUnavailable", () => Effect.succeed(true))
       ),
     settle: (sandboxId) =>
       torn(sandboxId).pipe(

@@ -119,4 +119,4 @@ const OWN_DISK_FULL = "the disk of the sandbox is full"
 
 /** There is room for the service in a sized folder, unless it is out of files. */
 const hasFilled = (folder: SandboxFolder, error: unknown): boolean =>
-  folder.writable !== folder.path && DiskTrouble.of(error)?.retryable === true
+  folder.writable !== folder.path && DiskTrouble.of(error)?.isFull === true
