@@ -5,31 +5,16 @@ import { count } from "@slipway/domain/sandbox/Counting"
 import type { Lease } from "@slipway/domain/sandbox/Leases"
 import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { headRef } from "@slipway/domain/source/Naming"
+import { headRef, sameRepo } from "@slipway/domain/source/Naming"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Result } from "effect"
 
-/** The pull request of what was pushed: the one that is open, or else a new draft. */
-const pullRequestOf = Effect.fnUntraced(function*(
-  sandbox: Sandbox,
-  repo: RepoName,
-  { baseRef, head, sha }: { readonly head: string; readonly sha: string; readonly baseRef: string | null }
-) {
-  const host = yield* SourceHost
-  const at = yield* DateTime.now
-  // Looked up before it is opened: a crash after opening must not open a second one.
-  const open = yield* host.findOpenPullRequest(repo, head)
-  return open !== null
-    ? yield* host.pullRequestPushed(repo, open.number, { headSha: sha, at })
-    : yield* host.openDraftPullRequest(repo, {
-      title: sandbox.title,
-      body: `Opened by Slipway from sandbox ${sandbox.id}.`,
-      baseRef: baseRef ?? (yield* host.repository(repo)).defaultBranch,
-      headRef: head,
-      headSha: sha,
-      at
-    })
+/** The branch a new pull request is to be merged into: the one that was asked for, else the default branch as it is called now. */
+const baseOf = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, startedFrom: string | null) {
+  const asked = sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))?.ref
+  if (asked !== undefined && startedFrom !== null) return startedFrom
+  return (yield* SourceHost.use((host) => host.repository(repo))).defaultBranch
 })
 
 const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
@@ -42,8 +27,24 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     ...(history === undefined ? {} : { history })
   }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId), Effect.withSpan("publication snapshot"))
   const head = headRef(sandbox.id)
+  // Before the push: what cannot be opened is not pushed.
+  const before = yield* host.findOpenPullRequest(repo, head)
+  const base = before === null ? yield* baseOf(sandbox, repo, baseRef) : before.baseRef
   yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") }).pipe(Effect.withSpan("publication push"))
-  return yield* pullRequestOf(sandbox, repo, { head, sha, baseRef }).pipe(Effect.withSpan("publication pull request"))
+  const at = yield* DateTime.now
+  // Looked up before it is opened: a crash after opening must not open a second one.
+  const open = before ?? (yield* host.findOpenPullRequest(repo, head))
+  const found = open !== null
+    ? host.pullRequestPushed(repo, open.number, { headSha: sha, at })
+    : host.openDraftPullRequest(repo, {
+      title: sandbox.title,
+      body: `Opened by Slipway from sandbox ${sandbox.id}.`,
+      baseRef: base,
+      headRef: head,
+      headSha: sha,
+      at
+    })
+  return yield* Effect.withSpan(found, "publication pull request")
 })
 
 /**

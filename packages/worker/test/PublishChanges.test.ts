@@ -13,7 +13,7 @@ import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import type { PullRequest } from "@slipway/domain/source/PullRequest"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Layer } from "effect"
 import { publishChanges } from "../src/PublishChanges.ts"
 import { draft } from "./PullRequests.ts"
@@ -27,7 +27,7 @@ const remote = { url: "/origin", authorization: null }
 const pull = (headSha: string, number = 7) => draft(HEAD, headSha, number)
 
 /** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
-const world = ({ baseRef = "main" as string | null, changes = true, open = null as PullRequest | null } = {}) => {
+const world = ({ baseRef = "main" as string | null, changes = true, isDown = false, open = null as PullRequest | null } = {}) => {
   const asked: Array<readonly [string, ...ReadonlyArray<unknown>]> = []
   const note = <A>(answer: A, ...call: typeof asked[number]) =>
     Effect.sync(() => {
@@ -44,7 +44,10 @@ const world = ({ baseRef = "main" as string | null, changes = true, open = null 
     Layer.mock(SourceHost, {
       name: "test",
       remote: (_, access) => note(remote, "remote", access),
-      repository: () => note({ fullName: REPO, defaultBranch: "trunk" }, "repository"),
+      repository: () =>
+        isDown
+          ? Effect.fail(new SourceHostError({ operation: "read the repository", detail: "It is down.", retryable: true }))
+          : note({ fullName: REPO, defaultBranch: "trunk" }, "repository"),
       findOpenPullRequest: (_, headRef) => note(open, "find", headRef),
       openDraftPullRequest: (_, { baseRef, headRef, headSha, title }) => note(pull(headSha), "open", { baseRef, headRef, headSha, title }),
       pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha)
@@ -54,7 +57,7 @@ const world = ({ baseRef = "main" as string | null, changes = true, open = null 
 }
 
 /** A sandbox of which a publication is asked for, and its lease. */
-const wished = Effect.gen(function*() {
+const wished = Effect.fnUntraced(function*(ref?: string) {
   const store = yield* SandboxStore
   const leases = yield* Leases
   const limits = yield* Policy
@@ -64,7 +67,7 @@ const wished = Effect.gen(function*() {
       grantId: "g",
       createdBy: "u",
       title: "Say hello",
-      repos: [{ fullName: REPO }],
+      repos: [{ fullName: REPO, ...(ref === undefined ? {} : { ref }) }],
       prompt: "prompt",
       model: offlineDemo.id,
       agentRuntime: "opencode",
@@ -95,14 +98,16 @@ describe("a worker that publishes", () => {
   it.effect("commits as configured, pushes to the sandbox's branch, and looks for a pull request before it opens a draft", () => {
     const { asked, layer } = world()
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished()
       yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual(asked, [
         ["snapshot", { message: `Say hello\n\n${id}`, author: { name: "Acme", email: "acme@example.com" } }],
+        ["find", HEAD],
+        ["repository"],
         ["remote", "write"],
         ["push", { sha, headRef: HEAD, remote }],
         ["find", HEAD],
-        ["open", { baseRef: "main", headRef: HEAD, headSha: sha, title: "Say hello" }]
+        ["open", { baseRef: "trunk", headRef: HEAD, headSha: sha, title: "Say hello" }]
       ])
       assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 7, draft: true, head_ref: HEAD, head_sha: sha })
     }).pipe(Effect.provide(layer.pipe(Layer.provideMerge(Layer.mergeAll(
@@ -114,26 +119,41 @@ describe("a worker that publishes", () => {
   it.effect("updates the one that is open, whoever opened it, and opens none beside it", () => {
     const { asked, layer } = world({ open: pull("0".repeat(40), 9) })
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished()
       yield* publishChanges(lease, sandbox, REPO)
-      assert.deepStrictEqual(asked.slice(2), [["push", { sha, headRef: HEAD, remote }], ["find", HEAD], ["pushed", 9, sha]])
+      assert.deepStrictEqual(asked.slice(2), [["remote", "write"], ["push", { sha, headRef: HEAD, remote }], ["pushed", 9, sha]])
       assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 9, head_sha: sha })
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("opens it against the default branch where the sandbox started from none", () => {
-    const { asked, layer } = world({ baseRef: null })
+  it.effect.each<readonly [ref: string | undefined, startedFrom: string | null, base: string]>([
+    ["main", "main", "main"],
+    // As the default branch is called now.
+    [undefined, "main", "trunk"],
+    ["v1.0", null, "trunk"]
+  ])("opens what started at %s, from the branch %s, against %s", ([ref, baseRef, base]) => {
+    const { asked, layer } = world({ baseRef })
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished(ref)
       yield* publishChanges(lease, sandbox, REPO)
-      assert.deepInclude(asked.at(-1)?.[1], { baseRef: "trunk" })
+      assert.deepInclude(asked.at(-1)?.[1], { baseRef: base })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("pushes nothing while it cannot be told what to open it against", () => {
+    const { asked, layer } = world({ isDown: true })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.notInclude(asked.map(([call]) => call), "push")
+      assert.deepInclude((yield* told).at(-1), { action_state: "failed" })
     }).pipe(Effect.provide(layer))
   })
 
   it.effect("asks nothing of the host where there is nothing to publish", () => {
     const { asked, layer } = world({ changes: false })
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished()
       yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual(asked, [])
       assert.deepInclude((yield* told).at(-1), {
@@ -149,7 +169,7 @@ describe("a worker that publishes", () => {
       throw new Error("nobody reads them here")
     }
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished()
       yield* publishChanges(lease, sandbox, REPO, history)
       assert.deepInclude(asked[0]?.[1], { history })
     }).pipe(Effect.provide(layer))
@@ -158,7 +178,7 @@ describe("a worker that publishes", () => {
   it.effect("tells the end once, though two of them see it", () => {
     const { layer } = world()
     return Effect.gen(function*() {
-      const { lease, sandbox } = yield* wished
+      const { lease, sandbox } = yield* wished()
       for (let i = 0; i < 2; i++) yield* publishChanges(lease, sandbox, REPO)
       assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing", "idle"])
     }).pipe(Effect.provide(layer))
@@ -167,7 +187,7 @@ describe("a worker that publishes", () => {
   it.effect("tells nothing once the sandbox is another worker's", () => {
     const { layer } = world()
     return Effect.gen(function*() {
-      const { lease, leases, sandbox } = yield* wished
+      const { lease, leases, sandbox } = yield* wished()
       yield* leases.endLeases("m")
       yield* leases.take({ worker: "v", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
       assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")

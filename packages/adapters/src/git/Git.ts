@@ -26,6 +26,8 @@ export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>
   /** More `name=value` configuration. It shows in the process list, so no secrets. */
   readonly config?: ReadonlyArray<string>
+  /** Reaches nothing but this machine: what it starts there, hooks for one, gets no address of a proxy, which may hold a password. */
+  readonly isLocal?: boolean
   /** Sent as a header to `origin` alone. It travels in the environment of this one process. */
   readonly authorization?: { readonly origin: string; readonly value: Redacted.Redacted }
   /** Of a promise: the process is there when it comes. */
@@ -126,8 +128,8 @@ const putBehind = ({ pid }: Child): void => {
   }
 }
 
-const inherited = (): Record<string, string> =>
-  Object.fromEntries(INHERITED.flatMap((name) => {
+const inherited = (isLocal: boolean): Record<string, string> =>
+  Object.fromEntries((isLocal ? ["PATH"] : INHERITED).flatMap((name) => {
     const value = process.env[name]
     return value === undefined ? [] : [[name, value]]
   }))
@@ -207,7 +209,7 @@ export const git = (
         else child.stdin?.end(input ?? "")
         return child.closed
       }
-      const env = { ...inherited(), ...ENVIRONMENT, ...options.env, ...authorizationEnvironment(authorization) }
+      const env = { ...inherited(options.isLocal === true), ...ENVIRONMENT, ...options.env, ...authorizationEnvironment(authorization) }
       const closed = spawn(program, programArguments, { cwd: "/", env, inputFile, outputFile }).then(attend).then(async (ended) => {
         if (!isStopped) await taking
         return ended

@@ -118,7 +118,7 @@ export const push = Effect.fn("Push.push")(function*(
       "--quiet",
       "--no-verify",
       `--force-with-lease=${ref}:${current}`,
-      ...via.pushArguments,
+      ...via.pushArguments(),
       "--end-of-options",
       via.url,
       `${sha}:${ref}`

@@ -1,21 +1,61 @@
 /** What a git process needs to talk to a remote, and what its failure means to people. */
+import { hostWords } from "@slipway/domain/source/HostWords"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
+import { readdirSync, readFileSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { codeOf } from "../node/ErrorCode.ts"
 import type { GitFailed, GitOptions } from "./Git.ts"
 import * as LocalRefs from "./LocalRefs.ts"
 
 /** Configuration of this process does not reach the one git starts at the other end of a local path: it needs its own. */
-const atLocalEnd = (program: string): string =>
-  `git -c safe.directory=* -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c receive.autogc=false ${program}`
+const atLocalEnd = (program: string, ...config: ReadonlyArray<string>): string =>
+  ["git", ...["safe.directory=*", "core.fsmonitor=false", "gc.auto=0", ...config].flatMap((entry) => ["-c", entry]), program].join(" ")
+
+/** Reading runs no hook. */
+const UPLOAD_PACK = atLocalEnd("upload-pack", "core.hooksPath=/dev/null")
+
+const orAbsent = <A>(read: () => A, absent: A): A => {
+  try {
+    return read()
+  } catch (cause) {
+    if (codeOf(cause) === "ENOENT" || codeOf(cause) === "ENOTDIR") return absent
+    throw cause
+  }
+}
+
+/** The owner of a repository that may have hooks. */
+const ownerOfHooks = (folder: string): { readonly uid: number; readonly gid: number } | undefined => {
+  const inside = join(folder, ".git")
+  const gitDir = orAbsent(() => statSync(inside).isDirectory(), false) ? inside : folder
+  const hooks = orAbsent(() => readdirSync(join(gitDir, "hooks")), []).filter((name) => !name.endsWith(".sample"))
+  const isConfigured = /hookspath|include/iu.test(orAbsent(() => readFileSync(join(gitDir, "config"), "utf8"), ""))
+  return hooks.length > 0 || isConfigured ? orAbsent(() => statSync(gitDir), undefined) : undefined
+}
+
+/**
+ * The repository is the operator's, so its hooks and limits apply. They run as the user of the service; where that is root, as the
+ * owner of the repository, since an owner may not become root by a hook.
+ */
+const receivePack = (folder: string): string => {
+  const command = atLocalEnd("receive-pack", "receive.autogc=false")
+  if (process.getuid?.() !== 0) return command
+  const owner = ownerOfHooks(folder)
+  return owner === undefined || owner.uid === 0
+    ? command
+    : `setpriv --reuid=${owner.uid} --regid=${owner.gid} --clear-groups ${command}`
+}
 
 const isLoopback = (host: string): boolean => host === "localhost" || host === "[::1]" || /^127(?:\.\d{1,3}){3}$/u.test(host)
 
 export interface Transport {
   readonly url: string
-  readonly options: Pick<GitOptions, "config" | "authorization">
+  readonly options: Pick<GitOptions, "authorization" | "config" | "isLocal">
   /** For `fetch` and `ls-remote`. */
   readonly fetchArguments: ReadonlyArray<string>
-  readonly pushArguments: ReadonlyArray<string>
+  /** As the other side is now. */
+  pushArguments(): ReadonlyArray<string>
   /** The repository's folder, where it is on this machine. */
   readonly folder?: string
 }
@@ -26,11 +66,12 @@ export interface Transport {
  */
 export const transport = (remote: Remote): Transport | undefined => {
   if (remote.url.startsWith("/") || remote.url.startsWith("file:///")) {
+    const folder = remote.url.startsWith("/") ? remote.url : fileURLToPath(remote.url)
     return {
       url: remote.url,
-      options: { config: ["protocol.file.allow=always"] },
-      fetchArguments: [`--upload-pack=${atLocalEnd("upload-pack")}`],
-      pushArguments: [`--receive-pack=${atLocalEnd("receive-pack")}`],
+      options: { config: ["protocol.file.allow=always"], isLocal: true },
+      fetchArguments: [`--upload-pack=${UPLOAD_PACK}`],
+      pushArguments: () => [`--receive-pack=${receivePack(folder)}`],
       ...remote.url.startsWith("/") ? { folder: remote.url } : {}
     }
   }
@@ -44,7 +85,7 @@ export const transport = (remote: Remote): Transport | undefined => {
       ...(remote.authorization === null ? {} : { authorization: { origin, value: remote.authorization } })
     },
     fetchArguments: [],
-    pushArguments: []
+    pushArguments: () => []
   }
 }
 
@@ -73,13 +114,26 @@ const EXPLANATIONS: ReadonlyArray<readonly [pattern: RegExp, detail: string, ret
   [/No space left on device/u, "There is no space left on this machine.", true]
 ]
 
+/** What the other side says: lines that git hands on from it, and why it refused a ref. */
+const wordsIn = (stderr: string): string => {
+  const lines = stderr.split(/[\r\n]+/u)
+  const said = lines.flatMap((line) => line.startsWith("remote:") ? [line.slice("remote:".length).trim()] : [])
+  const refused = lines.flatMap((line) => {
+    const reason = line.startsWith(" ! [remote rejected]") && line.endsWith(")") ? line.slice(line.lastIndexOf("(") + 1, -1) : ""
+    return reason === "" ? [] : [`(${reason})`]
+  })
+  return hostWords([...said, ...refused].join(" "))
+}
+
 /** What a failed exchange with a remote means. Unknown failures count as passing ones: networks fail more often than requests. */
 export const explain = (failure: GitFailed): Explanation => {
-  if (failure.reason === "timeout") return { detail: "The source host did not answer in time.", retryable: true }
+  const words = wordsIn(failure.stderr)
+  const inItsWords = (detail: string) => words === "" ? detail : `${detail.replace(/\.$/u, "")}: ${words}`
+  if (failure.reason === "timeout") return { detail: inItsWords("The source host did not answer in time."), retryable: true }
   const known = EXPLANATIONS.find(([pattern]) => pattern.test(failure.stderr))
   return known === undefined
-    ? { detail: "The connection to the source host failed.", retryable: true }
-    : { detail: known[1], retryable: known[2] }
+    ? { detail: inItsWords("The connection to the source host failed."), retryable: true }
+    : { detail: inItsWords(known[1]), retryable: known[2] }
 }
 
 /** A remote we do not talk to by design. */

@@ -2,6 +2,7 @@
  * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
  * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
  */
+import { hostWords } from "@slipway/domain/source/HostWords"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Duration, Effect, Redacted, Schema } from "effect"
@@ -25,7 +26,7 @@ export interface Options {
 export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFailed", {
   /** `null`: there was no answer, and whether the request took effect is not known. */
   status: Schema.NullOr(Schema.Int),
-  /** A sentence for people, at most {@link MAXIMUM_DETAIL} characters of it from GitHub, free of secrets. */
+  /** A sentence for people, with what GitHub says (`hostWords`), free of secrets. */
   detail: Schema.String,
   retryable: Schema.Boolean,
   /** Seconds. */
@@ -67,7 +68,6 @@ export const API_VERSION = "2022-11-28"
 const READ_TIMEOUT = Duration.seconds(10)
 /** GitHub itself ends a request after ten seconds; what may have taken effect is worth waiting for its answer. */
 const WRITE_TIMEOUT = Duration.seconds(30)
-const MAXIMUM_DETAIL = 300
 /** Of a hundred installations each; an App that has more is not listed. */
 const MAXIMUM_PAGES = 50
 /** Of a hundred repositories each: of an account with more, the first are known. */
@@ -126,11 +126,10 @@ export const said = (data: unknown): string => {
 
 /** Removes `secret` wherever it stands, and what looks like one of GitHub's. */
 export const scrub = (text: string, secret: string): string =>
-  (secret.length > 8 ? text.replaceAll(secret, "***") : text)
-    .replaceAll(/\b(?:gh[a-z]_\w+|github_pat_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu, "***")
-    // oxlint-disable-next-line no-control-regex -- control characters are what is taken out
-    .replaceAll(/[\u0000-\u001f\u007f]+/gu, " ")
-    .slice(0, MAXIMUM_DETAIL)
+  hostWords(
+    (secret.length > 8 ? text.replaceAll(secret, "***") : text)
+      .replaceAll(/\b(?:gh[a-z]_\w+|github_pat_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu, "***")
+  )
 
 /** Seconds to wait, where GitHub refused because of the number of requests, or asks for patience. */
 const waitOf = (status: number, headers: Answer["headers"], message: string): number | undefined => {
