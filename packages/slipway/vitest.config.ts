@@ -13,7 +13,7 @@ export default mergeConfig(
         ...configDefaults.exclude,
         "test/browser/**",
         "test/conformance/**",
-        "test/deploy/{Chart,Compose}.test.ts",
+        "test/deploy/**",
         "test/docs/**",
         "test/image/**",
         "test/service/**"

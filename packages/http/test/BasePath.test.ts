@@ -98,7 +98,7 @@ const through = (where: string, asked: Parameters<typeof ask>[1] = {}) =>
 const links = (page: string) =>
   Array.from(page.matchAll(/ (?:href|src|action|formaction|data-then)="([^"]*)"/gu), ([, address = ""]) => address)
 
-describe.skipIf(withoutNginx)("behind nginx", () => {
+describe.skipIf(withoutNginx)("behind nginx (needs nginx: apt-get install nginx)", () => {
   for (const strips of [false, true]) {
     const service = http({ settings: { publicUrl: PUBLIC_URL, trustedProxies: (address) => address === "127.0.0.1" } })
     layer(nginx({ strips }).pipe(Layer.provideMerge(service)), { excludeTestServices: true })(

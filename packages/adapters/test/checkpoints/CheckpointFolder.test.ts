@@ -177,7 +177,7 @@ it.live("what is in the other place stays readable when the setting changes, and
   })))
 
 it.live.skipIf(!SmallDisk.isPossible)(
-  "on a disk that is full, out of inodes or read-only nothing is kept, and the log says what helps",
+  "on a disk that is full, out of inodes or read-only nothing is kept, and the log says what helps (needs root, to mount)",
   () =>
     Effect.scoped(Effect.gen(function*() {
       const disk = yield* SmallDisk.make(4)

@@ -34,7 +34,7 @@ describe("the binaries", { timeout: 60_000 }, () => {
       assert.deepStrictEqual(yield* Effect.promise(() => readdir(copies)), [])
     }))
 
-  it.live.runIf(isRoot)("are copied, once, when the account cannot reach them", () =>
+  it.live.runIf(isRoot)("are copied, once, when the account cannot reach them (needs root)", () =>
     Effect.gen(function*() {
       const native = yield* installed // beneath a private folder of root
       const account = yield* ServerAccount.find()

@@ -31,7 +31,7 @@ const setUp = Effect.fnUntraced(function*() {
   return { disk, origin, directory, trees, options }
 })
 
-describe.skipIf(!SmallDisk.isPossible)("a disk", () => {
+describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
   for (const trouble of SmallDisk.TROUBLES) {
     it.live(`that is ${trouble}: a tree is refused in words, and made when the disk is mended`, () =>
       Effect.gen(function*() {

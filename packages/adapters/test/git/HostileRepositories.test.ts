@@ -104,7 +104,7 @@ describe("a hostile repository", () => {
 
         const { config, marks } = yield* poisonedMachine
         // The machine is poisoned: git as anybody runs it there smudges, and goes elsewhere.
-        const asAnybody = { env: { PATH: process.env["PATH"], HOME: dirname(config) }, encoding: "utf8" } as const
+        const asAnybody = { env: { PATH: process.env["PATH"], HOME: dirname(config), GIT_CONFIG_NOSYSTEM: "1" }, encoding: "utf8" } as const
         assert.include(execFileSync("git", ["ls-remote", "--get-url", url], asAnybody), marks)
         execFileSync("git", ["-C", dirname(config), "clone", "--quiet", "--no-recurse-submodules", origin.path, "copy"], asAnybody)
         assert.strictEqual(readFileSync(join(dirname(config), "copy", "big.bin"), "utf8"), "smudged\n")

@@ -5,4 +5,4 @@ import { absent, layer } from "./bubblewrap.fixture.ts"
 import { running, workspaceFor } from "./Machine.ts"
 
 if (absent === undefined) register(SandboxHostContract.suite("bubblewrap", layer(), { workspace: workspaceFor, running }))
-else it.skip(`SandboxHost (bubblewrap): ${absent}`)
+else it.skip(`SandboxHost (bubblewrap) (${absent})`)

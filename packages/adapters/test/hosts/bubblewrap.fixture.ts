@@ -14,8 +14,8 @@ export const isRoot = process.getuid?.() === 0
 const NOBODY = 65_534
 
 const lookForBoxes = () => {
-  if (process.platform !== "linux") return "bubblewrap needs Linux"
-  if (spawnSync("bwrap", ["--version"]).status !== 0) return "bubblewrap is not installed (apt-get install bubblewrap)"
+  if (process.platform !== "linux") return "needs Linux"
+  if (spawnSync("bwrap", ["--version"]).status !== 0) return "needs bubblewrap: apt-get install bubblewrap"
   // Boxes never run as root, who may do what others may not.
   const user = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
   const { error, status, stderr } = spawnSync("bwrap", ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"], {
@@ -23,7 +23,7 @@ const lookForBoxes = () => {
     cwd: "/",
     encoding: "utf8"
   })
-  return status === 0 ? undefined : `namespaces are forbidden: ${error?.message ?? stderr.trim()}`
+  return status === 0 ? undefined : `needs namespaces for bubblewrap: ${error?.message ?? stderr.trim()}`
 }
 
 /** Why there are no boxes on this machine; `undefined`: there are. */

@@ -5,4 +5,4 @@ import { absent, layer } from "./docker.fixture.ts"
 import { running, workspaceFor } from "./Machine.ts"
 
 if (absent === undefined) register(SandboxHostContract.suite("Docker", layer(), { workspace: workspaceFor, running }))
-else it.skip(`SandboxHost (Docker): ${absent}`)
+else it.skip(`SandboxHost (Docker) (${absent})`)

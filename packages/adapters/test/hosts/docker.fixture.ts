@@ -21,7 +21,7 @@ export const absent: string | undefined = process.platform !== "linux"
   ? "needs Linux"
   : ping() === "OK"
   ? undefined
-  : `no Docker daemon answers at ${socket}`
+  : `needs a Docker daemon at ${socket}`
 
 export const IMAGE = "slipway-test:1"
 

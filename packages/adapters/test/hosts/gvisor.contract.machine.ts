@@ -5,4 +5,4 @@ import { absent, layer, running } from "./gvisor.fixture.ts"
 import { workspaceFor } from "./Machine.ts"
 
 if (absent === undefined) register(SandboxHostContract.suite("gVisor", layer(), { workspace: workspaceFor, running }))
-else it.skip(`SandboxHost (gVisor): ${absent}`)
+else it.skip(`SandboxHost (gVisor) (${absent})`)

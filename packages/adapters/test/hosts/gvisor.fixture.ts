@@ -10,15 +10,15 @@ import { isRoot, openFolder } from "./bubblewrap.fixture.ts"
 import { processes, workspaceOf } from "./Machine.ts"
 
 const lookForBoxes = () => {
-  if (process.platform !== "linux") return "gVisor needs Linux"
-  if (spawnSync("runsc", ["--version"]).status !== 0) return "runsc is not installed (apt-get install runsc)"
-  if (!isRoot) return "boxes of gVisor take root"
+  if (process.platform !== "linux") return "needs Linux"
+  if (spawnSync("runsc", ["--version"]).status !== 0) return "needs runsc: apt-get install runsc"
+  if (!isRoot) return "needs root for boxes of gVisor"
   const { error, status, stderr } = spawnSync("runsc", ["--network=none", "--ignore-cgroups", "do", "true"], {
     cwd: "/",
     encoding: "utf8",
     timeout: 30_000
   })
-  return status === 0 ? undefined : `runsc runs nothing: ${error?.message ?? stderr.trim().slice(-300)}`
+  return status === 0 ? undefined : `needs a runsc that runs here: ${error?.message ?? stderr.trim().slice(-300)}`
 }
 
 /** Why there are no such boxes on this machine; `undefined`: there are. */

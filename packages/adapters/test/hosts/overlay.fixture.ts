@@ -27,7 +27,7 @@ perl -e 'exit(syscall(442, -1, my $empty = "", 0, 0, 0) < 0 && $!{ENOSYS} ? 1 : 
 const look = (): string | undefined => {
   if (unsized !== undefined || absent !== undefined) return unsized ?? absent
   const { status, stderr } = spawnSync("sh", ["-ec", OVERLAY], { encoding: "utf8" })
-  return status === 0 ? undefined : `no overlay could be mounted: ${stderr.trim().split("\n").at(-1)}`
+  return status === 0 ? undefined : `needs overlays: ${stderr.trim().split("\n").at(-1)}`
 }
 
 /** Why there are none; `undefined`: there are. */

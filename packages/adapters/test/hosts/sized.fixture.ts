@@ -7,9 +7,9 @@ mkdir "$folder/mounted" && truncate -s 4M "$folder/disk" && mkfs.ext4 -q "$folde
 `
 
 const look = (): string | undefined => {
-  if (process.platform !== "linux" || process.getuid?.() !== 0) return "mounting takes root, on Linux"
+  if (process.platform !== "linux" || process.getuid?.() !== 0) return "needs root on Linux, to mount"
   const { status, stderr } = spawnSync("sh", ["-ec", MAKE], { encoding: "utf8" })
-  return status === 0 ? undefined : `no file could be mounted: ${stderr.trim().split("\n").at(-1)}`
+  return status === 0 ? undefined : `needs mkfs.ext4 and loop devices: ${stderr.trim().split("\n").at(-1)}`
 }
 
 /** Why there are none; `undefined`: there are. */

@@ -53,7 +53,7 @@ const reason = absent("bubblewrap") ?? Cable.noNamespaces
 
 for (const mode of MODES) {
   if (reason === undefined) register(SandboxHostContract.suite(`machines of Kubernetes, made as ${mode}`, layer(mode), fixture))
-  else it.skip(`SandboxHost (machines of Kubernetes, made as ${mode}): ${reason}`)
+  else it.skip(`SandboxHost (machines of Kubernetes, made as ${mode}) (${reason})`)
 }
 
 it.live.skipIf(reason !== undefined)(

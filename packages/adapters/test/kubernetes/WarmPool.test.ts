@@ -13,7 +13,7 @@ import type { Stored } from "./ApiServer.ts"
 import { clusterOf, nameOf, options, type Ordered, orderOf, OWNER, sandbox, say, type TestCluster, worker } from "./Fixture.ts"
 
 const root = fileURLToPath(new URL("../../../..", import.meta.url))
-const reason = absent("bubblewrap") ?? (process.getuid?.() === 0 ? undefined : "it is not run as root")
+const reason = absent("bubblewrap") ?? (process.getuid?.() === 0 ? undefined : "needs root")
 
 const OTHER_MACHINE = "5a1c7d9e-0000-4000-8000-0123456789ab"
 const POOL = Labels.poolNameOf("one")
@@ -52,7 +52,7 @@ const refusalOf = <A>(effect: Effect.Effect<A, HostError>) =>
 const poolKeys = ({ server }: TestCluster): Identity.Identity =>
   JSON.parse(Buffer.from(server.get("secrets", POOL)?.["data"]["worker.json"], "base64").toString())
 
-describe.skipIf(reason !== undefined)("a machine of a pool", () => {
+describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined ? "" : ` (${reason})`}`, () => {
   it.live("is one that was there before its sandbox, and another one waits in its place", () =>
     Effect.gen(function*() {
       const made = yield* there

@@ -17,7 +17,7 @@ const asked = Effect.gen(function*() {
   return yield* yield* StoreTrouble
 })
 
-describe.skipIf(!SmallDisk.isPossible)("the disk of the database", () => {
+describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to mount)", () => {
   const cases = [
     ["full", "The disk of the database is full."],
     ["out of inodes", "The database cannot write to its disk: it is read-only, out of inodes, or fails."]

@@ -66,11 +66,13 @@ export const attempt = (action: () => void): string | undefined => {
   }
 }
 
-/** Why there are none here; `undefined`: there are. */
-export const noNamespaces = process.getuid?.() === 0
+const missing = process.getuid?.() === 0
   ? attempt(() => {
     const name = `slipway-probe-${process.pid}`
     ip("netns", "add", name)
     ip("netns", "delete", name)
   })
-  : "not root"
+  : "root"
+
+/** Why there are none here; `undefined`: there are. */
+export const noNamespaces = missing === undefined ? undefined : `needs network namespaces: ${missing}`

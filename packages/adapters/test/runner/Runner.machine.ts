@@ -13,7 +13,7 @@ import { noTrouble, troubledCable } from "./TroubledCable.ts"
 
 const { eventually } = SandboxHostContract
 
-const because = (reason: string | undefined) => reason === undefined ? "" : ` (not here: ${reason.trim()})`
+const because = (reason: string | undefined) => reason === undefined ? "" : ` (${reason.trim()})`
 
 /** Whether this namespace has a connection to the runner that TCP believes in. */
 const isConnected = (port: number): boolean => {

@@ -111,5 +111,7 @@ export const troubledCable = (trouble: Trouble, seed = 1): Effect.Effect<Trouble
     }
   })
 
+const missing = attempt(() => void execFileSync("perl", [program], { stdio: "pipe" }))
+
 /** Why there are none here; `undefined`: there are. */
-export const noTrouble = noNamespaces ?? attempt(() => void execFileSync("perl", [program], { stdio: "pipe" }))
+export const noTrouble = noNamespaces ?? (missing === undefined ? undefined : `needs perl and TUN devices: ${missing}`)

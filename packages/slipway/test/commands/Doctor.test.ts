@@ -11,7 +11,7 @@ import { command as slipway, folder, processesOf, repository, run, serve, until 
 
 const LONG = 90_000
 
-const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
+const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "needs bubblewrap: apt-get install bubblewrap"
 
 const mounts = spawnSync("sh", ["-c", "command -v mkfs.ext4 && losetup --find"]).status === 0 && process.getuid?.() === 0
 
@@ -110,7 +110,7 @@ describe("slipway doctor", () => {
   )
 
   it.live.skipIf(absent !== undefined || process.getuid?.() !== 0)(
-    "names what is missing and the command that installs it (hides bubblewrap, as root)",
+    "names what is missing and the command that installs it (needs bubblewrap, which it hides, and root)",
     () =>
       Effect.gen(function*() {
         const data = yield* folder

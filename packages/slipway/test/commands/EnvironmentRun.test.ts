@@ -55,11 +55,11 @@ const claimsOf = (inside: string) =>
 
 const NOTHING = { files: [], processes: [], mounts: [], users: [] }
 
-const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
+const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "needs bubblewrap: apt-get install bubblewrap"
 
 describe("slipway env run", () => {
   it.live.skipIf(absent !== undefined)(
-    "runs the setup of the commit in a box, and says what it filled, changed and left",
+    `runs the setup of the commit in a box, and says what it filled, changed and left${absent === undefined ? "" : ` (${absent})`}`,
     () =>
       Effect.gen(function*() {
         const { at, left, tried } = yield* shop({

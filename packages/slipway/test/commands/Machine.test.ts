@@ -60,7 +60,7 @@ const hasStrace = (() => {
   }
 })()
 
-it.effect.skipIf(!hasStrace)("the id is on the disk before anybody uses it: the file, its name, its folder", () =>
+it.effect.skipIf(!hasStrace)("the id is on the disk before anybody uses it: the file, its name, its folder (needs strace)", () =>
   Effect.gen(function*() {
     const dataDir = yield* folder
     const trace = path.join(dataDir, "trace")

@@ -132,7 +132,7 @@ describe("slipway secrets", () => {
 
   it.live("asks at a terminal, and shows nothing of what is typed", (test) =>
     Effect.gen(function*() {
-      if (!existsSync("/usr/bin/script")) return test.skip("without script(1)")
+      if (!existsSync("/usr/bin/script")) return test.skip("needs script, of the package bsdutils")
       const data = yield* folder
       yield* run(data, ["grants", "create", "acme"])
       const shown = yield* Effect.callback<string>((resume) => {

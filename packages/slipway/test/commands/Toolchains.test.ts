@@ -6,7 +6,7 @@ import path from "node:path"
 import type { Finding } from "../../src/commands/Doctor.ts"
 import { folder, repository, run, serve, until } from "./SlipwayProcess.ts"
 
-const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap is not installed (apt-get install bubblewrap)"
+const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "needs bubblewrap: apt-get install bubblewrap"
 
 describe("toolchains", () => {
   it.live.skipIf(absent !== undefined)(

@@ -23,13 +23,8 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const GO = { GO111MODULE: "off", GOPATH: "/usr/share/gocode", GOCACHE: path.join(folder, "cache") }
 const renderer = path.join(folder, "render")
 
-const withoutGo = !has(
-  "go",
-  ["version"],
-  "the chart is not rendered (apt-get install golang-go golang-github-masterminds-sprig-dev " +
-    "golang-k8s-sigs-yaml-dev)"
-)
-const withoutHelm = !has("helm", ["version"], "the chart is not rendered by it")
+const withoutGo = !has("go", ["version"])
+const withoutHelm = !has("helm", ["version"])
 
 interface Manifest {
   readonly apiVersion: string
@@ -205,7 +200,7 @@ describe("values of the chart", () => {
   })
 })
 
-describe.skipIf(withoutGo)("the chart", () => {
+describe.skipIf(withoutGo)("the chart (needs golang-go, golang-github-masterminds-sprig-dev and golang-k8s-sigs-yaml-dev)", () => {
   for (const version of KUBERNETES) {
     it(`makes what Kubernetes ${version} knows, with the least and with the most that can be said`, () => {
       for (const values of [least, most, machines]) assert.strictEqual(complaints(render(values, version), version), "")
@@ -346,7 +341,7 @@ describe.skipIf(withoutGo)("the chart", () => {
     )
   })
 
-  it.skipIf(withoutHelm)("is rendered by helm in the same way", () => {
+  it.skipIf(withoutHelm)("is rendered by helm in the same way (needs helm)", () => {
     for (const values of [least, most, machines]) {
       const given = path.join(folder, "values.json")
       writeFileSync(given, JSON.stringify(values))

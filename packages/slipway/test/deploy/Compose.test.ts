@@ -21,8 +21,8 @@ const SITE = "slipway.example.com"
 const PUBLIC_URL = `https://${SITE}`
 const SANDBOXES = "/api/public/v1/sandboxes"
 
-const withoutCaddy = !has("caddy", ["version"], "compose.yaml is not run (apt-get install caddy)")
-const withoutCompose = !has("docker-compose", ["version"], "compose.yaml is not read by it (apt-get install docker-compose)")
+const withoutCaddy = !has("caddy", ["version"])
+const withoutCompose = !has("docker-compose", ["version"])
 
 interface Service {
   readonly environment: Readonly<Record<string, string | null>>
@@ -122,7 +122,7 @@ describe("compose.yaml", () => {
     }
   })
 
-  it.skipIf(withoutCompose)("is read by Docker Compose, with the settings of deploy/compose/env", () => {
+  it.skipIf(withoutCompose)("is read by Docker Compose, with the settings of deploy/compose/env (needs docker-compose)", () => {
     const config = (given: string) =>
       spawnSync("docker-compose", ["--env-file", given, "--file", path.join(workspace, "compose.yaml"), "config", "--quiet"], {
         encoding: "utf8"
@@ -143,7 +143,7 @@ describe("compose.yaml", () => {
   })
 
   it.live.skipIf(withoutCaddy)(
-    "goes on when a process that answers is killed and a worker is stopped: streams, turns and files",
+    "goes on when a process that answers is killed and a worker is stopped: streams, turns and files (needs caddy)",
     () =>
       Effect.gen(function*() {
         const [at, ...folders] = [yield* folder, yield* folder, yield* folder, yield* folder, yield* folder] as const

@@ -17,9 +17,5 @@ export const changed = (from: string, changes: ReadonlyArray<readonly [from: str
     return before.replaceAll(wanted, put)
   }, from)
 
-/** Whether a program is there; else the line that says which tests are skipped for it. */
-export const has = (program: string, args: ReadonlyArray<string>, about: string): boolean => {
-  const isThere = spawnSync(program, args).status === 0
-  if (!isThere) process.stderr.write(`SKIPPED: ${program} is not installed, so ${about}\n`)
-  return isThere
-}
+/** Whether a program is there. */
+export const has = (program: string, args: ReadonlyArray<string>): boolean => spawnSync(program, args).status === 0

@@ -11,8 +11,8 @@ import { changed, file, has, text } from "./Deploy.ts"
 
 const LONG = 120_000
 
-const withoutPromtool = !has("promtool", ["--version"], "rules are not tested by it (apt-get install prometheus)")
-const withoutPrometheus = !has("prometheus", ["--version"], "nothing is scraped by it (apt-get install prometheus)")
+const withoutPromtool = !has("promtool", ["--version"])
+const withoutPrometheus = !has("prometheus", ["--version"])
 
 interface Dashboard {
   readonly panels: ReadonlyArray<{ readonly title: string; readonly targets: ReadonlyArray<{ readonly expr: string }> }>
@@ -80,7 +80,7 @@ describe("monitoring", () => {
       }
     }).pipe(Effect.scoped), LONG)
 
-  it.skipIf(withoutPromtool)("each rule fires for its trouble, and not for less", () => {
+  it.skipIf(withoutPromtool)("each rule fires for its trouble, and not for less (needs promtool)", () => {
     const tested = execFileSync("promtool", ["test", "rules", file("prometheus/slipway.rules.test.yml")], { encoding: "utf8" })
     assert.include(tested, "SUCCESS")
     for (const [, alert = ""] of text("prometheus/slipway.rules.yml").matchAll(/- alert: (\w+)/gu)) {
@@ -89,7 +89,7 @@ describe("monitoring", () => {
   })
 
   it.live.skipIf(withoutPrometheus)(
-    "Prometheus scrapes those that answer requests and those that only work, as one job",
+    "Prometheus scrapes those that answer requests and those that only work, as one job (needs prometheus)",
     () =>
       Effect.gen(function*() {
         const [front, back] = [yield* folder, yield* folder]

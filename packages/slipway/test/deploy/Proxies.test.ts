@@ -12,8 +12,8 @@ const LONG = 120_000
 /** One more than refused keys of an address in a minute that are answered as such. */
 const GUESSES = 61
 
-const withoutNginx = !has("nginx", ["-v"], "the service is not tested behind it (apt-get install nginx)")
-const withoutCaddy = !has("caddy", ["version"], "the service is not tested behind it (apt-get install caddy)")
+const withoutNginx = !has("nginx", ["-v"])
+const withoutCaddy = !has("caddy", ["version"])
 
 /** How one of the files is run. */
 interface Proxy {
@@ -135,7 +135,7 @@ const behind = Effect.fnUntraced(function*({ configure, publicUrl }: Proxy) {
 describe("behind a proxy", () => {
   for (const proxy of proxies) {
     it.live.skipIf(proxy.isMissing)(
-      `deploy/${proxy.name} leads to the service, its streams and whoever asks`,
+      `deploy/${proxy.name} leads to the service, its streams and whoever asks (needs ${proxy.name.split("/")[0]})`,
       () =>
         Effect.gen(function*() {
           const { ask, key, ports } = yield* behind(proxy)

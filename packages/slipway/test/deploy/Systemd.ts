@@ -11,15 +11,17 @@ const SYSTEMD = "/lib/systemd/systemd"
 /** The second version's hierarchy, on its own or beside the first one's. */
 const hierarchy = /^\S+ (\S+) cgroup2 /mu.exec(readFileSync("/proc/self/mounts", "utf8"))?.[1]
 
-/** Why there can be none here. */
+/** What is missing here; `null`: nothing. */
 export const lacking: string | null = process.getuid?.() !== 0
-  ? "this is not root"
+  ? "root"
   : hierarchy === undefined
-  ? "control groups have no second version here"
+  ? "control groups of version 2"
   : spawnSync(SYSTEMD, ["--version"]).status !== 0
-  ? "it is not installed"
+  ? "systemd"
   : spawnSync("unshare", ["--pid", "--mount", "--cgroup", "--uts", "--ipc", "--fork", "true"]).status !== 0
-  ? "namespaces cannot be made"
+  ? "namespaces"
+  : spawnSync("bwrap", ["--version"]).status !== 0
+  ? "bubblewrap"
   : null
 
 /** Runs as the first process of the namespaces: an empty /var, /tmp and /run, and the workspace where the units look for it. */

@@ -36,7 +36,7 @@ const served = Effect.gen(function*() {
 
 const PULL_REQUEST = /\/acme\/shop\/pulls\/\d+\n/u
 
-describe.skipIf(!hasPython)("the client for Python", () => {
+describe.skipIf(!hasPython)("the client for Python (needs python3)", () => {
   it.live("does what its tests say, on a service too, and its examples run", () =>
     Effect.gen(function*() {
       const { data, env } = yield* served

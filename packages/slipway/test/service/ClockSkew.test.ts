@@ -11,7 +11,7 @@ const library = spawnSync("faketime", ["-f", "+0", "printenv", "LD_PRELOAD"], { 
 
 for (const hours of [-25, 25]) {
   it.live.skipIf(library === "")(
-    `with a clock that is off by ${hours} hours everything is dated by the database's, nothing ends, and /readyz says why`,
+    `with a clock that is off by ${hours} hours everything is dated by the database's, nothing ends, and /readyz says why (needs faketime)`,
     () =>
       Effect.gen(function*() {
         const data = yield* folder

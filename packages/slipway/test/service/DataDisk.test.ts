@@ -4,7 +4,7 @@ import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { Effect } from "effect"
 import { folder, runIn, serve, until } from "../commands/SlipwayProcess.ts"
 
-describe.skipIf(!SmallDisk.isPossible)("on a disk of its own", () => {
+describe.skipIf(!SmallDisk.isPossible)("on a disk of its own (needs root, to mount)", () => {
   it.live("the service is not ready while that is full, says so, and is ready again once there is room", () =>
     Effect.gen(function*() {
       const disk = yield* SmallDisk.make(300, 20_000)

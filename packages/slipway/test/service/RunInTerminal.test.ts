@@ -52,10 +52,8 @@ const detached = Effect.fnUntraced(function*(prompt: string, type: string, ...fl
   return id
 })
 
-if (PseudoTerminal.lacking !== undefined) process.stderr.write(`SKIPPED: ${PseudoTerminal.lacking}\n`)
-
-layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run", (it) => {
-  const atTerminal = it.effect.skipIf(PseudoTerminal.lacking !== undefined)
+layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run (needs script, of the package bsdutils)", (it) => {
+  const atTerminal = it.effect.skipIf(!PseudoTerminal.isPossible)
 
   atTerminal(
     "asks in the terminal, takes no answer that came before the question, and publishes after the turn",

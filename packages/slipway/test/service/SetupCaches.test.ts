@@ -64,7 +64,7 @@ const seen = Effect.fnUntraced(function*(api: Api.Api, id: string) {
   return { id, caches, filledBy: inTree }
 })
 
-describe.skipIf(!hasBoxes)("caches of setups", () => {
+describe.skipIf(!hasBoxes)("caches of setups (needs bubblewrap)", () => {
   it.live("of twenty sandboxes that are created at once one runs the setup, and all have what it filled", () =>
     Effect.gen(function*() {
       const { api, data, shop } = yield* served

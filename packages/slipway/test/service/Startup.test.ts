@@ -73,7 +73,7 @@ const starting = { status: 200, body: { status: "ok", problem: "The worker is st
 const ready = { status: 200, body: { status: "ok" } }
 
 it.live.skipIf(bwrap === "" || !mayMount)(
-  "answers requests while its boxes are looked at, and says that its worker is starting (as root, with bubblewrap)",
+  "answers requests while its boxes are looked at, and says that its worker is starting (needs root and bubblewrap)",
   () =>
     Effect.gen(function*() {
       const { data, ended, open, readiness, tellToStop } = yield* withSlowBoxes
@@ -87,7 +87,7 @@ it.live.skipIf(bwrap === "" || !mayMount)(
 )
 
 it.live.skipIf(bwrap === "" || !mayMount)(
-  "leaves nothing behind when it is told to stop while its boxes are looked at (as root, with bubblewrap)",
+  "leaves nothing behind when it is told to stop while its boxes are looked at (needs root and bubblewrap)",
   () =>
     Effect.gen(function*() {
       const { data, ended, open, readiness, tellToStop } = yield* withSlowBoxes

@@ -61,7 +61,7 @@ const assertKept = (folder: string, sandboxId: string, round: number) =>
     LINES.map((line) => `${line}\n`).join("")
   )
 
-const because = (reason: string | undefined) => reason === undefined ? "" : ` (not here: ${reason})`
+const because = (reason: string | undefined) => reason === undefined ? "" : ` (${reason})`
 
 /** Where machines are, and what tells the example of it. */
 const places = [

@@ -69,7 +69,7 @@ export const hostIn = (folder: string, options: Partial<SandboxHostRunner.Option
 export type Kind = "bubblewrap" | "gvisor" | "docker"
 
 const absences: Readonly<Record<Kind, () => string | undefined>> = {
-  bubblewrap: () => Bubblewrap.absent ?? (Bubblewrap.isRoot ? undefined : "machines of bubblewrap take root"),
+  bubblewrap: () => Bubblewrap.absent ?? (Bubblewrap.isRoot ? undefined : "needs root for machines of bubblewrap"),
   gvisor: () => Gvisor.absent,
   docker: () => Docker.absent
 }

@@ -23,7 +23,7 @@ const look = Effect.fnUntraced(function*(kind: Kind, change = "", more: Readonly
 
 const missing = (kind: Kind) => {
   const reason = absent(kind)
-  return { skip: reason !== undefined, because: reason === undefined ? "" : ` (not here: ${reason})` }
+  return { skip: reason !== undefined, because: reason === undefined ? "" : ` (${reason})` }
 }
 
 describe("a machine that is looked at", () => {

@@ -12,7 +12,7 @@ import { type Counts, noTrouble, troubledCable, type TroubledCable as Cable } fr
 
 const { eventually } = SandboxHostContract
 
-const because = noTrouble === undefined ? "" : ` (not here: ${noTrouble.trim()})`
+const because = noTrouble === undefined ? "" : ` (${noTrouble.trim()})`
 
 /** Sends back all that comes, over UDP and TCP, and says which datagrams came. */
 const ECHO = `

@@ -6,4 +6,4 @@ import { absent, fixture, layer } from "./Machines.fixture.ts"
 const reason = absent("bubblewrap")
 
 if (reason === undefined) register(SandboxHostContract.suite("runners in bubblewrap", layer("bubblewrap"), fixture("bubblewrap")))
-else it.skip(`SandboxHost (runners in bubblewrap): ${reason}`)
+else it.skip(`SandboxHost (runners in bubblewrap) (${reason})`)

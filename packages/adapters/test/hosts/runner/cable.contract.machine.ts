@@ -7,4 +7,4 @@ import { absent, fixture, overCable } from "./Machines.fixture.ts"
 const reason = absent("bubblewrap") ?? noNamespaces
 
 if (reason === undefined) register(SandboxHostContract.suite("runners in another network namespace", overCable, fixture("bubblewrap")))
-else it.skip(`SandboxHost (runners in another network namespace): ${reason}`)
+else it.skip(`SandboxHost (runners in another network namespace) (${reason})`)

@@ -6,4 +6,4 @@ import { absent, fixture, layer } from "./Machines.fixture.ts"
 const reason = absent("docker")
 
 if (reason === undefined) register(SandboxHostContract.suite("runners in docker", layer("docker"), fixture("docker")))
-else it.skip(`SandboxHost (runners in docker): ${reason}`)
+else it.skip(`SandboxHost (runners in docker) (${reason})`)

@@ -6,4 +6,4 @@ import { absent, fixture, layer } from "./Machines.fixture.ts"
 const reason = absent("gvisor")
 
 if (reason === undefined) register(SandboxHostContract.suite("runners in gvisor", layer("gvisor"), fixture("gvisor")))
-else it.skip(`SandboxHost (runners in gvisor): ${reason}`)
+else it.skip(`SandboxHost (runners in gvisor) (${reason})`)

@@ -9,4 +9,4 @@ const reason = absent("bubblewrap") ?? noTrouble
 const name = "runners over a link that loses, delays, doubles and reorders packets"
 
 if (reason === undefined) register(SandboxHostContract.suite(name, overTroubledCable, fixture("bubblewrap")))
-else it.skip(`SandboxHost (${name}): ${reason}`)
+else it.skip(`SandboxHost (${name}) (${reason})`)
