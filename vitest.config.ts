@@ -5,8 +5,8 @@ import type { Reporter, Vitest } from "vitest/node"
 const PATIENCE_MILLIS = 120_000
 
 /**
- * Prints one line for each skipped test. A test may be skipped only because this machine lacks something, and says so: by `(needs …)` in its
- * name or the name of its suite, or by the note of `skip(note)`. Any other skipped test fails the run.
+ * Prints one line for each skipped test. A test may be skipped only because this machine lacks something, and says so: by `(needs …)` in
+ * its name or the name of its suite, or by the note of `skip(note)`. Any other skipped test fails the run.
  */
 class SkippedTests implements Reporter {
   private vitest: Vitest | undefined

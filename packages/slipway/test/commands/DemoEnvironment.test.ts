@@ -13,7 +13,7 @@ const npm = spawnSync("/bin/sh", ["-c", "command -v npm"], { env: { PATH: "/usr/
 
 describe("slipway demo --environment", () => {
   it.live.skipIf(!npm)(
-    "installs packages of a registry with npm, tests with them, and finds them in the cache the second time; leaves nothing behind (needs npm in /usr/bin or /usr/local/bin)",
+    "installs packages, tests with them, finds them in the cache the second time, leaves nothing behind (needs npm in /usr/bin)",
     () =>
       Effect.gen(function*() {
         const place = yield* folder

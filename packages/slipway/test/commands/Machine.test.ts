@@ -60,23 +60,26 @@ const hasStrace = (() => {
   }
 })()
 
-it.effect.skipIf(!hasStrace)("the id is on the disk before anybody uses it: the file, its name, its folder (needs strace)", () =>
-  Effect.gen(function*() {
-    const dataDir = yield* folder
-    const trace = path.join(dataDir, "trace")
-    const module = path.resolve(import.meta.dirname, "../../src/service/Machine.ts")
-    const script = `
+it.effect.skipIf(!hasStrace)(
+  "the id is on the disk before anybody uses it: the file, its name, its folder (needs strace)",
+  () =>
+    Effect.gen(function*() {
+      const dataDir = yield* folder
+      const trace = path.join(dataDir, "trace")
+      const module = path.resolve(import.meta.dirname, "../../src/service/Machine.ts")
+      const script = `
       import { Effect } from "effect"
       import { acquire } from ${JSON.stringify(module)}
       await Effect.runPromise(Effect.scoped(acquire(${JSON.stringify(path.join(dataDir, "data"))}, Effect.succeed(null))))`
-    execFileSync("strace", ["-f", "-y", "-o", trace, "-e", "trace=fsync,rename,renameat,renameat2", process.execPath, "--input-type=module",
-      "-e", script], {
-      cwd: import.meta.dirname
+      execFileSync("strace", ["-f", "-y", "-o", trace, "-e", "trace=fsync,rename,renameat,renameat2", process.execPath,
+        "--input-type=module", "-e", script], {
+        cwd: import.meta.dirname
+      })
+      const calls = readFileSync(trace, "utf8").split("\n").filter((line) => line.includes(dataDir))
+        .map((line) => /(fsync|rename)\w*\([^/]*(\S*?)[>,)"]/u.exec(line)?.slice(1, 3) ?? [])
+        .filter(([call]) => call !== undefined)
+      const within = (at: string | undefined) => (at ?? "").slice(dataDir.length).replace(/[0-9a-f]{8}-[0-9a-f-]{27}/u, "ID")
+      assert.deepStrictEqual(calls.map(([call, at]) => `${call} ${within(at)}`), ["fsync /data/machine-ID", "rename /data/machine-ID",
+        "fsync /data"])
     })
-    const calls = readFileSync(trace, "utf8").split("\n").filter((line) => line.includes(dataDir))
-      .map((line) => /(fsync|rename)\w*\([^/]*(\S*?)[>,)"]/u.exec(line)?.slice(1, 3) ?? [])
-      .filter(([call]) => call !== undefined)
-    const within = (at: string | undefined) => (at ?? "").slice(dataDir.length).replace(/[0-9a-f]{8}-[0-9a-f-]{27}/u, "ID")
-    assert.deepStrictEqual(calls.map(([call, at]) => `${call} ${within(at)}`), ["fsync /data/machine-ID", "rename /data/machine-ID",
-      "fsync /data"])
-  }))
+)

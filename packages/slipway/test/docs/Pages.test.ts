@@ -17,7 +17,6 @@ const pages = ["README.md", ...readdirSync(path.join(root, "docs")).filter((name
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "npm ci": ".ci/run",
   "npm run demo": ".ci/run",
-  "npm test": ".ci/run",
   "npm run check": ".ci/run",
   "npm test": ".ci/run",
   "npm start": "the server of this suite"
