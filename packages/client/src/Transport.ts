@@ -82,7 +82,7 @@ const root = (baseUrl: string): string => {
   if (!/^https?:$/u.test(protocol) || username + password + search + hash !== "") {
     throw new TypeError("`baseUrl` is an address of http or https, without user, query or fragment.")
   }
-  return `${origin}${pathname.replace(/\/+$/u, "")}/api/public/v1`
+  return `${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}/api/public/v1`
 }
 
 const search = (query: Query = {}): string => {

@@ -118,7 +118,7 @@ export const rules = [
   rule("wrong-method", "A wrong method is 405 method_not_allowed with Allow.", async (world) => {
     for (const method of ["PUT", "PATCH", "DELETE"]) {
       const reply = refused(await world.http.ask(SANDBOXES, { method }), 405, "method_not_allowed", method)
-      const allow = (reply.header("allow") ?? "").split(/ *, */u).sort()
+      const allow = (reply.header("allow") ?? "").split(",").map((method) => method.trim()).sort()
       same(allow, ["GET", "HEAD", "OPTIONS", "POST"], "Allow")
     }
   }),
@@ -307,7 +307,7 @@ export const rules = [
   }),
   rule("options", "OPTIONS on a known path is 204 with Allow, without a body.", async (world) => {
     const reply = answered(await world.http.ask(UNKNOWN, { method: "OPTIONS" }), 204, "OPTIONS")
-    same((reply.header("allow") ?? "").split(/ *, */u).sort(), ["GET", "HEAD", "OPTIONS"], "Allow")
+    same((reply.header("allow") ?? "").split(",").map((method) => method.trim()).sort(), ["GET", "HEAD", "OPTIONS"], "Allow")
     refused(await world.http.ask("/api/nothing", { method: "OPTIONS" }), 404, "not_found", "OPTIONS on an unknown path")
   }),
   rule("options-key", "OPTIONS needs a key like any other method.", async (world) => {

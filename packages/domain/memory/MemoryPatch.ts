@@ -1,5 +1,6 @@
 /** A patch in the form of git between two contents of a tree, for `WorkingTreesMemory`. It finds no renames. */
 import { sha1 } from "../src/internal/Digest.ts"
+import { linesOf } from "../src/Lines.ts"
 import { isProtected } from "../src/source/FileRules.ts"
 import { type Content, isBinary } from "./MemoryTree.ts"
 
@@ -17,8 +18,6 @@ const sideOf = ({ executables, files }: Content, path: string): Side | undefined
   const content = files.get(path)
   return content === undefined ? undefined : { content, mode: executables.has(path) ? "100755" : "100644" }
 }
-
-const linesOf = (text: string): ReadonlyArray<string> => text.match(/[^\n]*\n|[^\n]+$/gu) ?? []
 
 type Line = readonly [sign: " " | "-" | "+", text: string]
 

@@ -32,7 +32,8 @@ layer(http(), { excludeTestServices: true })("a body", (it) => {
       const body = JSON.stringify(creation)
       const send = (headers: Record<string, string>, bytes: string | Uint8Array = body) => ask(SANDBOXES, { key, body: bytes, headers })
       for (
-        const type of ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/json;charset=\"UTF-8\""]
+        const type of ["application/json", "APPLICATION/JSON", "application/json; charset=utf-8", "application/json;charset=\"UTF-8\"",
+          "application/json;", "application/json ; charset=utf-8 ;"]
       ) {
         assert.strictEqual((yield* send({ "content-type": type })).status, 201, type)
       }
@@ -48,7 +49,8 @@ layer(http(), { excludeTestServices: true })("a body", (it) => {
           "multipart/form-data; boundary=x",
           "application/json; charset=latin1",
           "application/json; charset=utf-16",
-          "application/json, text/plain"
+          "application/json, text/plain",
+          `application/json${" ".repeat(15_000)}x`
         ]
       ) {
         refused(yield* send({ "content-type": type }), 415, "unsupported_media_type")

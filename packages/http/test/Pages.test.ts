@@ -749,6 +749,21 @@ layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAd
   }
 )
 
+layer(http({ settings: { refusedKeysPerMinute: 2 } }), { excludeTestServices: true })("unreadable forms of strangers", (it) => {
+  for (const path of ["/sign-in", "/oauth/token"]) {
+    it.effect(`are refused with 429 at ${path} after some of one address, whatever their type says`, () =>
+      Effect.gen(function*() {
+        const send = ask(path, {
+          method: "POST",
+          body: "a=b",
+          headers: { "sec-fetch-site": "same-origin", "content-type": `application/x-www-form-urlencoded${" ".repeat(8000)}x` }
+        })
+        for (const status of [415, 415, 429, 429]) assert.strictEqual((yield* send).status, status)
+        assert.match(String((yield* send).headers["retry-after"]), /^[1-9]\d?$/u)
+      }))
+  }
+})
+
 layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => address === "127.0.0.1" } }).pipe(Layer.provide(knowsAda)), {
   excludeTestServices: true
 })(

@@ -57,6 +57,6 @@ export const inspect = (pid: number): Effect.Effect<Running | null> =>
       }
     })
     : Effect.map(run("ps", ["-ww", "-o", "ppid=,command=", "-p", String(pid)]), ({ stdout }) => {
-      const found = /^(\d+)\s+(.*)$/su.exec(stdout)
-      return found === null ? null : { parent: Number(found[1]), command: `${found[2]} ` }
+      const found = /^(\d+)\s+(\S.*)?$/su.exec(stdout)
+      return found === null ? null : { parent: Number(found[1]), command: `${found[2] ?? ""} ` }
     })

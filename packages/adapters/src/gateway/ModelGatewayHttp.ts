@@ -357,7 +357,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           })
         )
 
-        const url = new URL(`${upstream.baseUrl.replace(/\/+$/u, "")}${path.slice("/v1".length)}`)
+        const url = new URL(`${upstream.baseUrl.replace(/(?<!\/)\/+$/u, "")}${path.slice("/v1".length)}`)
         const query = new URL(request.url ?? "/", "http://gateway").searchParams
         if (query.get("beta") === "true") url.searchParams.set("beta", "true")
         const headers: Record<string, string> = {

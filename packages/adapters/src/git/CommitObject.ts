@@ -15,7 +15,7 @@ interface Commit {
 }
 
 /** What git leaves out of names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
-const CRUD = /^[\0- .,:;<>"\\']+|[\0- .,:;<>"\\']+$|[\n<>]/gu
+const CRUD = /^[\0- .,:;<>"\\']+|(?<![\0- .,:;<>"\\'])[\0- .,:;<>"\\']+$|[\n<>]/gu
 
 /** Writes what `git commit-tree` would, into the repository in `gitDir`, and answers its id. The same commit is the same file. */
 export const write = async (gitDir: string, { at, author, message, parent, tree }: Commit): Promise<string> => {

@@ -10,8 +10,8 @@ export interface Counts {
 export const parse = (summary: string): Counts => {
   const count = (what: RegExp) => Number(what.exec(summary)?.[1] ?? 0)
   return {
-    additions: count(/(\d+) insertion/u),
-    deletions: count(/(\d+) deletion/u),
-    changedFiles: count(/(\d+) file/u)
+    additions: count(/(?<!\d)(\d+) insertion/u),
+    deletions: count(/(?<!\d)(\d+) deletion/u),
+    changedFiles: count(/(?<!\d)(\d+) file/u)
   }
 }

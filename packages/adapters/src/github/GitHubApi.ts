@@ -169,7 +169,7 @@ export const webUrlOf = (apiUrl: string): string => {
   return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
 }
 
-export const withoutSlash = (url: string): string => url.replace(/\/+$/u, "")
+export const withoutSlash = (url: string): string => url.replace(/(?<!\/)\/+$/u, "")
 
 /** Whether others could listen to what is sent there. */
 export const isOpenLine = ({ hostname, protocol }: URL): boolean =>

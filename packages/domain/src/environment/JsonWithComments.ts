@@ -3,7 +3,7 @@
 /** A string, whole or up to where it breaks off, or a comment. */
 const COMMENT = /"(?:[^"\\]|\\.)*"?|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/gsu
 /** A string, or a comma with something before it and a closing bracket behind it. */
-const TRAILING_COMMA = /"(?:[^"\\]|\\.)*"?|(?<![[{]\s*),(?=\s*[\]}])/gsu
+const TRAILING_COMMA = /"(?:[^"\\]|\\.)*"?|,(?<![[{]\s*,)(?=\s*[\]}])/gsu
 
 const blank = (token: string): string => token.startsWith("\"") ? token : token.replace(/[^\n]/gu, " ")
 

@@ -3,6 +3,7 @@
  * a `Detail` of what happened (docs/decisions.md 5). All of it is text of others: bounded, and visible in full.
  */
 import * as Result from "effect/Result"
+import { inOneLine, linesOf } from "../Lines.ts"
 import { isProtected } from "../source/FileRules.ts"
 import { cut, utf8Length } from "../Utf8.ts"
 import { visible } from "../Visible.ts"
@@ -66,7 +67,7 @@ const MAX_TITLE_CHARACTERS = 200
 
 /** A display string of one line. A line feed is shown as `⏎`: what comes after it is no part of the line before. */
 export const shownTitle = (title: string): string => {
-  const line = shown(title.trim().replaceAll(/[^\S\n]*\n\s*/gu, " ⏎ ").replaceAll(/[ \t]+/gu, " "))
+  const line = shown(inOneLine(title).replaceAll(/[ \t]+/gu, " "))
   return line.length <= MAX_TITLE_CHARACTERS ? line : `${line.slice(0, MAX_TITLE_CHARACTERS).toWellFormed()}…`
 }
 
@@ -109,9 +110,6 @@ export const detail = ({ command, output, paths }: ToolCall): Detail | undefined
 const MAX_COMPARED = 512 * 1024
 /** Unchanged lines that are shown around a change, as `diff -u` does. */
 const CONTEXT = 3
-
-/** Texts joined give the text. */
-const linesOf = (text: string): ReadonlyArray<string> => text.match(/[^\n]*\n|[^\n]+$/gu) ?? []
 
 /** No more of them than a preview has room for. */
 const prefixed = (prefix: string, lines: ReadonlyArray<string>): string => {

@@ -47,12 +47,16 @@ const ENVIRONMENT_FILES: ReadonlySet<string> = new Set([
 ])
 const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
 
+/** Characters of a name that are looked at: file systems take 255 bytes. */
+const MAX_NAME = 1024
+
 /**
  * Folds what file systems and people take for the same name: case, Unicode compatibility forms, characters that are
  * ignored when names are compared (HFS+), NTFS stream suffixes, and trailing dots and spaces (Windows).
  */
 const fold = (name: string): string =>
-  name.normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:.*/su, "").replace(/[. ]+$/u, "")
+  name.slice(0, MAX_NAME).normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:[^]*/u, "")
+    .replace(/(?<![. ])[. ]+$/u, "")
 
 const isEnvironmentName = (name: string): boolean =>
   ENVIRONMENT_FILES.has(name) || name.startsWith(".env.") && !ENVIRONMENT_SAMPLES.test(name) || name.endsWith(".env")

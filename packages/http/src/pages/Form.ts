@@ -1,6 +1,8 @@
 /** What a form sends: `application/x-www-form-urlencoded`, as browsers write it. */
-import { ByteSize, Effect } from "effect"
+import { ByteSize, Clock, Effect, Option } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
+import { failures } from "../server/Authenticate.ts"
+import { isInUtf8 } from "../server/ContentType.ts"
 import { Refused } from "./Refused.ts"
 
 /** What the form of a page has at most. */
@@ -11,8 +13,6 @@ export const PROMPT_BYTES = 768 * 1024
 
 /** Several times what the largest form has. */
 const MAX_FIELDS = 200
-
-const TYPE = /^application\/x-www-form-urlencoded *(?:; *charset *= *"?utf-8"? *)?;? *$/iu
 
 /** Browsers percent-encode everything else. */
 const ENCODED = /^[!-~]*$/u
@@ -62,7 +62,7 @@ const parse = (text: string): Form | null => {
   const pairs = text === "" ? [] : text.split("&", MAX_FIELDS + 1)
   if (pairs.length > MAX_FIELDS) return null
   for (const pair of pairs) {
-    const [, name, value] = /^([^=]*)=?(.*)$/su.exec(pair) ?? []
+    const [, name, value] = /^([^=]*)(?:=(.*))?$/su.exec(pair) ?? []
     const field = [decoded(name ?? ""), decoded(value ?? "")] as const
     // No text that a person types has a NUL, and the database takes none.
     if (field[0] === null || field[1] === null || field[1].includes("\0")) return null
@@ -76,7 +76,7 @@ const unreadable = Refused.bad("The form could not be read.")
 
 /** The form that the request brings. */
 export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, bytes = BYTES) {
-  if (!TYPE.test(request.headers["content-type"] ?? "")) {
+  if (!isInUtf8(request.headers["content-type"], "application/x-www-form-urlencoded")) {
     return yield* new Refused({
       status: 415,
       title: "Not a form",
@@ -91,3 +91,23 @@ export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpS
   )
   return parse(text) ?? (yield* unreadable)
 })
+
+/** Reads forms of people who are not signed in. Each address may send `limit` unreadable ones in any 60 s. */
+export const ofStrangers = (limit: number) => {
+  const count = failures(limit)
+  return (request: HttpServerRequest.HttpServerRequest, bytes = BYTES) =>
+    Effect.catchTag(
+      read(request, bytes),
+      "Refused",
+      Effect.fnUntraced(function*(refused) {
+        const wait = count(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+        if (wait === 0) return yield* refused
+        return yield* new Refused({
+          status: 429,
+          title: "Too many requests",
+          text: `Too many unreadable forms came from this address. Try again in ${wait} s.`,
+          headers: { "retry-after": String(wait) }
+        })
+      })
+    )
+}

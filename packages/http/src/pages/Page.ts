@@ -163,6 +163,7 @@ export const make = Effect.gen(function*() {
   const { publicUrl } = settings
   const limits = rateLimitsOf(settings)
   const base = basePathOf(publicUrl)
+  const readOfStranger = Form.ofStrangers(settings.refusedKeysPerMinute)
 
   const personOf = Effect.fnUntraced(
     function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
@@ -233,7 +234,8 @@ ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
             if (person === null && request.headers["accept"] === "text/event-stream") return yield* signedOut
             // Nobody's form need not be read.
             if (person === null) yield* admit(null, back)
-            const form = method === "POST" ? yield* Form.read(request, methods.formBytes ?? Form.BYTES) : Form.empty
+            const read = person === null ? readOfStranger : Form.read
+            const form = method === "POST" ? yield* read(request, methods.formBytes ?? Form.BYTES) : Form.empty
             if (checksForm && method === "POST" && person !== null) {
               const csrf = form.all("csrf")
               if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate

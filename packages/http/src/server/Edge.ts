@@ -49,7 +49,8 @@ const CREATIONS = "/api/public/v1/sandboxes"
  * for the scope of another address than the one that answers. `null`: it is no path, or its percent-encoding is broken.
  */
 const pathOf = (target: string): string | null => {
-  const path = target.replace(/[?;#].*$/su, "")
+  const end = target.search(/[?;#]/u)
+  const path = end < 0 ? target : target.slice(0, end)
   if (!path.startsWith("/")) return null
   if (!path.includes("%")) return path
   try {

@@ -87,4 +87,4 @@ export const rateLimitsOf = (
 })
 
 /** The path of the service at its host, without a slash at its end; empty, where it has the host for itself. */
-export const basePathOf = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/+$/u, "")
+export const basePathOf = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/(?<!\/)\/+$/u, "")

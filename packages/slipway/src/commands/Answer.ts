@@ -11,7 +11,7 @@ export type Answer =
 export const question = (title: string, isOfKind: boolean): string =>
   `Approve "${title}"? y: yes, n [WHY]: no, ${isOfKind ? "k: all of its kind this turn, " : ""}a: all of this turn > `
 
-const DENIED = /^(?:n|no)(?:[\s,:]+(\S.*))?$/iu
+const DENIED = /^(?:n|no)(?:[\s,:]+([^\s,:].*)?)?$/iu
 
 /** Nothing typed by mistake approves: only these words do, and an empty line is asked again. */
 export const read = (line: string): Answer => {

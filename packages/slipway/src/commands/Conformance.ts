@@ -113,7 +113,7 @@ export const conformance = Command.make("conformance", {
   )
 }, ({ json, key: givenKey, noScopeKey, only, otherKey, repos, slow, url: given }) =>
   Effect.gen(function*() {
-    const url = given.replace(/\/+$/u, "")
+    const url = given.replace(/(?<!\/)\/+$/u, "")
     const key = Option.isSome(givenKey) ? givenKey : yield* Credentials.find(yield* find(Option.some(url)))
     if (Option.isNone(key)) return yield* new CannotCheck({ reason: `there is no key for ${url}. Sign in: ${signInHint(url)}` })
     const started = yield* Clock.currentTimeMillis

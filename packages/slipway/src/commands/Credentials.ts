@@ -48,7 +48,7 @@ export const serverOf = (address: string): Option.Option<string> => {
   if (!URL.canParse(address)) return Option.none()
   const { hash, origin, password, pathname, protocol, search, username } = new URL(address)
   if (!/^https?:$/u.test(protocol) || username + password + search + hash !== "") return Option.none()
-  return Option.some(`${origin}${pathname.replace(/\/+$/u, "")}`)
+  return Option.some(`${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}`)
 }
 
 /** Thrown within this module alone. */

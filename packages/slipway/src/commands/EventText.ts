@@ -3,6 +3,7 @@
  * of ours, and characters that would do something to the terminal stand by their names.
  */
 import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
+import { inOneLine } from "@slipway/domain/Lines"
 import { visible } from "@slipway/domain/Visible"
 import { tokensTold, words } from "@slipway/http/pages/sandboxes/SandboxWords"
 import type { styleText } from "node:util"
@@ -16,7 +17,7 @@ const OUTPUT_LINES = 12
 const LINE_CHARACTERS = 300
 
 /** A text of others in one line. */
-export const line = (text: string): string => visible(text.trim().replaceAll(/\s*\n\s*/gu, " ⏎ "))
+export const line = (text: string): string => visible(inOneLine(text))
 const short = (text: string): string => text.length <= LINE_CHARACTERS ? text : `${text.slice(0, LINE_CHARACTERS).toWellFormed()}…`
 const block = (text: string, prefix: string): string =>
   visible(text).replace(/\n$/u, "").split("\n").map((one) => `${prefix}${one}\n`).join("")

@@ -31,7 +31,7 @@ export const settings = {
 /** `publicUrl` is without a slash at its end. */
 export const load = Effect.map(
   Setting.values(settings),
-  ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/\/+$/u, "") })
+  ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/(?<!\/)\/+$/u, "") })
 )
 
 /** What keeps clients from each other, and connections from lasting. */

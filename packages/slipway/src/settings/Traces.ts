@@ -9,10 +9,10 @@ import * as Type from "./Type.ts"
 const headersOf = (text: string): ReadonlyMap<string, Redacted.Redacted> | null => {
   const headers = new Map<string, Redacted.Redacted>()
   for (const pair of text.split(",").map((pair) => pair.trim()).filter((pair) => pair !== "")) {
-    const [, name, encoded] = /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/u.exec(pair) ?? []
+    const [, name, encoded] = /^([!#$%&'*+.^_`|~\w-]+)\s*=(.*)$/u.exec(pair) ?? []
     if (name === undefined || encoded === undefined) return null
     try {
-      const value = decodeURIComponent(encoded)
+      const value = decodeURIComponent(encoded.trim())
       if (!/^[\t\x20-\x7e]*$/u.test(value)) return null
       headers.set(name.toLowerCase(), Redacted.make(value))
     } catch {
@@ -65,7 +65,7 @@ export const load: Effect.Effect<Omit<Options, "serviceVersion"> | null, Setting
   Setting.values(settings),
   ({ endpoint, headers, sampler, samplerArg, serviceName }) =>
     endpoint === null ? null : {
-      url: `${endpoint.replace(/\/+$/u, "")}/v1/traces`,
+      url: `${endpoint.replace(/(?<!\/)\/+$/u, "")}/v1/traces`,
       headers: headersOf(headers === null ? "" : Redacted.value(headers)) ?? new Map<string, Redacted.Redacted>(),
       serviceName,
       sampler: { name: sampler, ratio: Number(samplerArg) }

@@ -78,7 +78,7 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     )
   }
   const flags = yield* Effect.promise(() => saysOf(tools.runsc, "flags"))
-  if (!/^\s*-oci-seccomp/mu.test(flags) || !/^\s*-host-uds/mu.test(flags)) {
+  if (!/^[ \t]*-oci-seccomp/mu.test(flags) || !/^[ \t]*-host-uds/mu.test(flags)) {
     return yield* refuse(`${tools.runsc} is too old, or is not gVisor's.`, "Use gVisor of 2022-12 or newer.")
   }
   const version = yield* Effect.promise(() => saysOf(tools.runsc, "--version"))

@@ -56,7 +56,12 @@ class NotGiven extends Schema.TaggedError<NotGiven>()("NotGiven", {
   }
 }
 
-const misfit = ({ status, text }: Refused) => new NotGiven({ status, code: "invalid_request", text, retryAfter: null })
+const misfit = ({ headers, status, text }: Refused) => {
+  const seconds = headers?.["retry-after"]
+  return seconds === undefined
+    ? new NotGiven({ status, code: "invalid_request", text, retryAfter: null })
+    : NotGiven.tooOften(Number(seconds))
+}
 
 const isMachine = Schema.is(Machine)
 
@@ -67,6 +72,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const limits = rateLimitsOf(settings)
   const begun = failures(BEGUN_PER_MINUTE)
   const missed = failures(settings.refusedKeysPerMinute)
+  const read = Form.ofStrangers(settings.refusedKeysPerMinute)
   const routes = yield* Routes
 
   /** Counts something that an address may do so often. */
@@ -150,7 +156,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       "POST",
       path,
       Effect.gen(function*() {
-        const form = yield* Form.read(yield* HttpServerRequest.HttpServerRequest)
+        const form = yield* read(yield* HttpServerRequest.HttpServerRequest)
         if ((yield* form.one("client_id")) !== CLIENT) return yield* NotGiven.because("invalid_client", `The client is ${CLIENT}.`)
         return yield* answer(form)
       }).pipe(

@@ -49,7 +49,7 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
     // An agent that says no more than that it was denied says nothing new.
     const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
     const command = known.command === known.tool ? "" : known.command
-    const lines = [known.tool, command, known.decision, error, known.output.replace(/\n+$/u, "")]
+    const lines = [known.tool, command, known.decision, error, known.output.replace(/(?<!\n)\n+$/u, "")]
     return item(`tool:${id}`, "tool", lines.filter((line) => line !== "").join("\n"), known.state)
   }
   const { data, type } = event
