@@ -262,8 +262,10 @@ export interface ApprovalRequest {
   readonly tool: string
   readonly kind?: "edit" | "command" | "network" | "other"
   readonly paths?: ReadonlyArray<string>
-  /** What will happen if it is approved. Only a diff may be cut. */
-  readonly preview?: { readonly command?: string; readonly diff?: string; readonly url?: string }
+  /** The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be approved for the rest of the turn. */
+  readonly plain?: true
+  /** What will happen if it is approved. Only a diff may be cut. `cwd`: the folder of the command, where it is not the workspace. */
+  readonly preview?: { readonly command?: string; readonly cwd?: string; readonly diff?: string; readonly url?: string }
   /** Counts as denied from then on. */
   readonly expires_at: string
 }

@@ -273,10 +273,10 @@ const after = (scene: Scene, then: (history: History) => unknown): History => {
 }
 
 /** The agent asks whether it may go on with this tool call. */
-export const request = (turn: string, call: string, kind: ToolKind = "edit"): SystemCommand => ({
+export const request = (turn: string, call: string, kind: ToolKind = "edit", plain = kind === "edit"): SystemCommand => ({
   _tag: "RequestApproval",
   turnId: turn,
-  approval: { approval_id: call, tool: "write", kind, paths: ["a.txt"] }
+  approval: { approval_id: call, tool: "write", kind, paths: ["a.txt"], ...(plain ? { plain: true } : {}) }
 })
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ const Anything = Schema.TaggedUnion({
   Fail: { reason: Schema.Literals(["boot_failed", "clone_failed", "repo_not_accessible", "agent_lost", "host_lost"]) },
   StartTurn: { turn: Named },
   RecordWork: { turn: Named },
-  RequestApproval: { turn: Named, call: Call, kind: Schema.Literals(["edit", "command", "other"]) },
+  RequestApproval: { turn: Named, call: Call, kind: Schema.Literals(["edit", "command", "other"]), plain: Schema.Boolean },
   EndTurn: { turn: Named, state: TurnOutcome },
   ReportBoxLimit: { turn: Named, limit: Schema.Literals(["out_of_memory", "too_many_processes"]) },
   ReportUsage: { counted: Schema.Boolean },
@@ -426,7 +426,7 @@ const take = (history: History, step: Step): void => {
       history.system(work(named(history, step.turn)))
       return
     case "RequestApproval":
-      history.system(request(named(history, step.turn), freshCall(history, step.call), step.kind))
+      history.system(request(named(history, step.turn), freshCall(history, step.call), step.kind, step.plain && step.kind === "edit"))
       return
     case "EndTurn":
       history.system({ _tag: "EndTurn", turnId: named(history, step.turn), state: step.state })

@@ -236,7 +236,9 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       policyApprovesAsTold(eventsOf(history))
       for (const { after } of history.moments) {
         const kinds = after.turn?.approvedKinds ?? []
-        assert.isFalse(after.approvals.some(({ kind }) => kind !== undefined && kinds.includes(kind)))
+        assert.isFalse(
+          after.approvals.some(({ kind, plain = false }) => kind !== undefined && kinds.includes(kind) && (kind !== "edit" || plain))
+        )
       }
     }
   },
@@ -568,20 +570,25 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       if (status !== "running" || turn === null || turn.startedAt === null || !ACTIVE.has(turn.state) || turn.interruptRequested) return
       const open = () => history.sandbox.approvals.map(({ approval_id }) => approval_id)
       const kinds = new Set(turn.approvedKinds)
-      const ask = (call: string, kind: "edit" | "command") => history.system(request(turn.id, call, kind))
+      const ask = (call: string, kind: "edit" | "command", plain = kind === "edit") => history.system(request(turn.id, call, kind, plain))
+      ask("law-0", "edit", false)
       ask("law-1", "edit")
       ask("law-2", "edit")
       ask("law-3", "command")
       if (history.sandbox.turn?.id !== turn.id || kinds.has("edit") || kinds.has("command")) return
       if (!open().includes("law-3")) return
       history.person({ _tag: "Decide", approvalId: "law-1", ...decisionOf("approve all") })
-      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), ["law-3"])
+      const asked = () => open().filter((id) => id.startsWith("law-"))
+      assert.deepStrictEqual(asked(), ["law-0", "law-3"])
       ask("law-4", "edit")
-      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), ["law-3"])
+      assert.deepStrictEqual(asked(), ["law-0", "law-3"])
       history.person({ _tag: "Decide", approvalId: "law-3", ...decisionOf("approve all") })
       ask("law-5", "edit")
       ask("law-6", "command")
-      assert.deepStrictEqual(open().filter((id) => id.startsWith("law-")), [])
+      assert.deepStrictEqual(asked(), ["law-0"])
+      // An edit that is not plain is approved alone, and never by an earlier decision.
+      ask("law-7", "edit", false)
+      assert.deepStrictEqual(asked(), ["law-0", "law-7"])
     }
   },
   {

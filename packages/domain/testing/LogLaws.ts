@@ -164,12 +164,18 @@ export const policyApprovesAsTold = (log: Log): void => {
   let over: string | undefined
   for (const event of log) {
     if (event.type === "turn.completed" || event.type === "turn.updated" && event.data.reason === "interrupt") over = event.turn_id
-    if (event.type === "approval.requested") kinds.set(event.data.approval_id, event.data.kind)
+    if (event.type === "approval.requested") {
+      const { approval_id, kind, plain = false } = event.data
+      kinds.set(approval_id, kind === "edit" && !plain ? "edit alone" : kind)
+    }
     if (event.type !== "approval.resolved") continue
     const { approval_id, by, outcome, scope } = event.data
     const covered = `${event.turn_id} ${kinds.get(approval_id)}`
     if (scope === "turn") {
-      hold(by === "user" && outcome === "approved", `${approval_id} was ${outcome} by ${by} for the rest of the turn`)
+      hold(
+        by === "user" && outcome === "approved" && kinds.get(approval_id) !== "edit alone",
+        `${approval_id} was ${outcome} by ${by} for the rest of the turn`
+      )
       approved.add(covered)
     }
     if (by === "policy") {

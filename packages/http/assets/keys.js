@@ -33,12 +33,30 @@ const move = (step) => {
   next.focus()
 }
 
-/** Of the approval that has the focus, or else of the first. @param {"approve" | "deny"} decision */
+/** Whether all of it is on the screen: nothing of it is scrolled away, neither on the page nor within it. @param {Element} card */
+const isWhollySeen = (card) => {
+  const { bottom, left, right, top } = card.getBoundingClientRect()
+  // A fraction of a pixel is lost in rounding.
+  const isWithin = (/** @type {{ top: number, left: number, bottom: number, right: number }} */ room) =>
+    top >= room.top - 1 && left >= room.left - 1 && bottom <= room.bottom + 1 && right <= room.right + 1
+  if (!isWithin({ top: 0, left: 0, bottom: document.documentElement.clientHeight, right: document.documentElement.clientWidth })) {
+    return false
+  }
+  for (let around = card.parentElement; around !== null && around !== document.body; around = around.parentElement) {
+    if (getComputedStyle(around).overflow !== "visible" && !isWithin(around.getBoundingClientRect())) return false
+  }
+  return [...card.querySelectorAll("pre, .diff-box")].every(({ clientHeight, clientWidth, scrollHeight, scrollWidth }) =>
+    scrollHeight <= clientHeight + 1 && scrollWidth <= clientWidth + 1
+  )
+}
+
+/** Of the approval that has the focus, if all of it can be seen. @param {"approve" | "deny"} decision */
 const decide = (decision) => {
-  const here = document.activeElement?.closest(".approval, [data-item]")
-  const button = (here ?? document).querySelector(`.approval button[value="${decision}"]`) ??
-    (here?.matches(".approval") === true ? here.querySelector(`button[value="${decision}"]`) : null)
-  if (button instanceof HTMLButtonElement) button.click()
+  const card = document.activeElement?.closest(".approval") ?? null
+  if (card === null) return
+  const button = card.querySelector(`button[value="${decision}"]`)
+  if (!isWhollySeen(card)) card.scrollIntoView({ block: "nearest" })
+  else if (button instanceof HTMLButtonElement) button.click()
 }
 
 /** @type {Readonly<Record<string, () => void>>} */

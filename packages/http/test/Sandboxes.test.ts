@@ -300,11 +300,18 @@ layer(http(), { excludeTestServices: true })("commands", (it) => {
       const { key } = yield* mintKey()
       const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
       const ask = (call: string, kind?: "edit") =>
-        drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: call, tool: "shell", ...(kind && { kind }) } }])
+        drive(id, [{
+          _tag: "RequestApproval",
+          turnId: turn,
+          approval: { approval_id: call, tool: "shell", ...(kind && { kind, plain: true }) }
+        }])
       const decide = (call: string, body: object) => postJson(`${SANDBOXES}/${id}/approvals/${call}`, key, body)
       yield* ask("a")
       refused(yield* decide("a", { decision: "approve", scope: "turn" }), 409, "scope_unsupported")
       assert.deepInclude(json(yield* decide("a", { decision: "deny", reason: "Not there." })), { outcome: "applied" })
+      yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "alone", tool: "write", kind: "edit" } }])
+      refused(yield* decide("alone", { decision: "approve", scope: "turn" }), 409, "scope_unsupported")
+      assert.deepInclude(json(yield* decide("alone", { decision: "deny", reason: "Not there." })), { outcome: "applied" })
       yield* ask("b", "edit")
       assert.deepInclude(json(yield* decide("b", { decision: "approve", scope: "turn" })), { outcome: "applied" })
       yield* ask("c", "edit")
@@ -312,6 +319,7 @@ layer(http(), { excludeTestServices: true })("commands", (it) => {
       const resolved = (yield* store.log(id, 0, 1000)).filter(({ type }) => type === "approval.resolved")
       assert.deepStrictEqual(resolved.map(({ wire }) => JSON.parse(wire).data), [
         { approval_id: "a", outcome: "denied", by: "user", reason: "Not there." },
+        { approval_id: "alone", outcome: "denied", by: "user", reason: "Not there." },
         { approval_id: "b", outcome: "approved", by: "user", scope: "turn" },
         { approval_id: "c", outcome: "approved", by: "policy" }
       ])

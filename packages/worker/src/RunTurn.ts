@@ -16,6 +16,7 @@ import { Context, Duration, Effect, Fiber, Latch, Option, Result, Stream } from 
 import { type Agent, rememberSession } from "./Agent.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import type { HeldSandbox, View } from "./HeldSandbox.ts"
+import * as PlainFiles from "./PlainFiles.ts"
 import { Timing } from "./Timing.ts"
 import * as Traced from "./Traced.ts"
 
@@ -87,6 +88,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const before = model === null ? null : yield* model.account
   const showsDetail = yield* ShowToolDetail
   const spans = yield* Traced.activity
+  const confirmPlain = yield* PlainFiles.make(started)
   const began = yield* elapsedMillis
   let journal = TurnJournal.begin({ turnId: turn.id, before: started, intervals: timing, showsDetail }, began)
   // From the beginning: the agent's own numbers are not to be mixed with the gateway's.
@@ -99,7 +101,8 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const written = Latch.makeUnsafe(false)
   const pace = { commands: Pace.make(COMMANDS_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
 
-  const onEvent = Effect.fnUntraced(function*(event: AgentEvent) {
+  const onEvent = Effect.fnUntraced(function*(told: AgentEvent) {
+    const event = yield* confirmPlain(told)
     if (event._tag === "ApprovalRequested") waiting.add(event.approvalId)
     journal = TurnJournal.add(journal, event)
     yield* spans.on(event)

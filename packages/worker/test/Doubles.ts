@@ -7,6 +7,7 @@ import {
   CheckpointDamaged,
   type CloneFailed,
   FileNotFound,
+  FileProtected,
   FileTooLarge,
   type TreesUnavailable,
   WorkingTrees
@@ -145,6 +146,15 @@ export const tool = (callId: string, status: "pending" | "running" | "completed"
   status
 })
 export const ask = (approvalId: string): AgentEvent => ({ _tag: "ApprovalRequested", approvalId, tool: "edit", kind: "edit" })
+/** As {@link ask}, of an edit of these files, whose names are plain. */
+export const askPlain = (approvalId: string, ...paths: ReadonlyArray<string>): AgentEvent => ({
+  _tag: "ApprovalRequested",
+  approvalId,
+  tool: "edit",
+  kind: "edit",
+  paths,
+  plain: true
+})
 
 // ---------------------------------------------------------------------------------------------------------------
 // The world
@@ -171,6 +181,8 @@ export class World {
   readonly processes: Array<Process> = []
   /** What repositories hold, by their name and the path in them. */
   readonly files = new Map<string, string>()
+  /** What is there and is no plain file, named likewise. */
+  readonly links = new Set<string>()
   /** Number of transactions that wrote for a worker's lease. */
   commits = 0
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
@@ -404,6 +416,7 @@ const Trees = (world: World, machine: Machine) => {
       ),
     open: ({ repo }, path, maximumBytes) =>
       Effect.gen(function*() {
+        if (world.links.has(`${repo}/${path}`)) return yield* new FileProtected()
         const content = world.files.get(`${repo}/${path}`)
         if (content === undefined) return yield* new FileNotFound()
         if (content.length > maximumBytes) return yield* new FileTooLarge({ maximumBytes })

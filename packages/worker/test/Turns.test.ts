@@ -7,6 +7,7 @@ import { ShowToolDetail } from "@slipway/worker/RunTurn"
 import { DateTime, Deferred, Effect, Queue } from "effect"
 import {
   ask,
+  askPlain,
   events,
   eventsOf,
   eventsOfWork,
@@ -206,15 +207,40 @@ scenario("tells the agent why it is denied, and goes on by itself with what was 
     yield* settle
     assert.deepStrictEqual(agent.decisions, ["t1 deny Not there."])
 
-    yield* agent.emit(tool("t2", "pending"), ask("t2"))
+    const [repo] = (yield* find(id)).repos
+    const file = (path: string) => `${repo?.fullName.replace("/", "-")}/${path}`
+    world.files.set(`${repo?.fullName}/a`, "a")
+    yield* agent.emit(tool("t2", "pending"), askPlain("t2", file("a")))
     yield* until(id, ({ approvals }) => approvals.length === 1)
     yield* given("t2", { decision: "approve", scope: "turn" })
-    yield* agent.emit(tool("t3", "pending"), ask("t3"))
+    yield* agent.emit(tool("t3", "pending"), askPlain("t3", file("a"), file("new")))
     yield* settle
     assert.deepStrictEqual(agent.decisions, ["t1 deny Not there.", "t2 approve", "t3 approve"])
     assert.deepStrictEqual((yield* eventsOf(id, "approval.resolved")).map(({ data }) => data.by), ["user", "user", "policy"])
     const { approvals, turn, waiting } = yield* find(id)
     assert.deepStrictEqual([approvals, turn?.state, waiting], [[], "running", []])
+  }))
+
+scenario("asks about each edit of what is no plain file on the disk, whatever its name", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
+    const [repo] = (yield* find(id)).repos
+    const file = (path: string) => `${repo?.fullName.replace("/", "-")}/${path}`
+    world.files.set(`${repo?.fullName}/a`, "a")
+    world.links.add(`${repo?.fullName}/link`)
+    yield* agent.emit(askPlain("t1", file("a")))
+    yield* until(id, ({ approvals }) => approvals.length === 1)
+    yield* Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, "t1", { decision: "approve", scope: "turn" }))
+    yield* agent.emit(askPlain("t2", file("a"), file("link")), askPlain("t3", "elsewhere/a"), ask("t4"), askPlain("t5", file("a")))
+    yield* settle
+    const { approvals } = yield* find(id)
+    assert.deepStrictEqual(approvals.map(({ approval_id, plain }) => [approval_id, plain]), [
+      ["t2", undefined],
+      ["t3", undefined],
+      ["t4", undefined]
+    ])
+    assert.deepStrictEqual(agent.decisions, ["t1 approve", "t5 approve"])
   }))
 
 scenario("an approval that nobody decides reaches the agent as denied when it expires", (world) =>

@@ -1244,6 +1244,11 @@ class ApprovalRequestedEventData(_ApprovalRequestedEventData, total=False):
     """What it is about, where the runtime tells."""
     paths: list[str]
     """Files it is about, relative to the workspace."""
+    plain: Literal[True]
+    """
+    The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be
+    approved for the rest of the turn.
+    """
     preview: ApprovalRequestedEventDataPreview
     """What will happen if it is approved; left out where the operator wants it so."""
 
@@ -1258,6 +1263,11 @@ class ApprovalRequestedEventDataPreview(TypedDict, total=False):
     diff: str
     """
     The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
+    """
+    cwd: str
+    """
+    The folder in which the command runs, relative to the workspace. Absent: the workspace. Never
+    cut.
     """
     url: str
     """What will be asked for over the network. Never cut."""
@@ -1490,6 +1500,11 @@ class SnapshotEventDataPendingApprovals(_SnapshotEventDataPendingApprovals, tota
     """What it is about, where the runtime tells."""
     paths: list[str]
     """Files it is about, relative to the workspace."""
+    plain: Literal[True]
+    """
+    The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be
+    approved for the rest of the turn.
+    """
     preview: SnapshotEventDataPendingApprovalsPreview
     """What will happen if it is approved; left out where the operator wants it so."""
 
@@ -1504,6 +1519,11 @@ class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
     diff: str
     """
     The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
+    """
+    cwd: str
+    """
+    The folder in which the command runs, relative to the workspace. Absent: the workspace. Never
+    cut.
     """
     url: str
     """What will be asked for over the network. Never cut."""

@@ -106,6 +106,8 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
   if (options.access !== null) own.learn(Redacted.value(options.access.token))
   const redacted = (text: string) => own.redactValues(known.redactValues(text))
 
+  const folders = options.repositories.map(({ folder }) => folder)
+
   /** Held by whoever reads from the agent. */
   const reading = Semaphore.makeUnsafe(1)
   let turn: Turn<Approval> | null = null
@@ -159,7 +161,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
     const prompt = Effect.fn("AgentSession.prompt")(
       function*({ onBegin = Effect.void, onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
         const current: Turn<Approval> = (turn = {
-          events: TurnEvents.make(turnId, redacted),
+          events: TurnEvents.make(turnId, redacted, folders),
           emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
           approvals: new Map(),
           steers: new Map(),

@@ -4,6 +4,7 @@
  */
 import type { Uuid } from "@slipway/domain/Ids"
 import type { AgentEvent, Finish } from "@slipway/domain/sandbox/AgentRuntime"
+import * as PlainEdit from "@slipway/domain/sandbox/PlainEdit"
 import * as ToolCall from "@slipway/domain/sandbox/ToolCall"
 import { Result } from "effect"
 import { PartText } from "./PartText.ts"
@@ -25,6 +26,8 @@ interface Tool {
   title: string
   call: ToolCall.ToolCall
   input: string | undefined
+  /** The paths as the agent named them: what is shown of them may be redacted. */
+  names: ReadonlyArray<string>
   /** What it does was too long to be kept whole. */
   tooLarge: boolean
   status: ToolStatus
@@ -70,9 +73,13 @@ const MAX_OUTPUT = 8 * ToolCall.OUTPUT_BYTES
 
 /**
  * `turnId` makes the ids of messages and calls unique within the sandbox: agents repeat theirs in every process. `redacted`
- * takes out secrets, by value: by their shape a command could hide what it does.
+ * takes out secrets, by value: by their shape a command could hide what it does. `folders`: of the repositories, below the workspace.
  */
-export const make = (turnId: Uuid, redacted: (text: string) => string = (text) => text): TurnEvents => {
+export const make = (
+  turnId: Uuid,
+  redacted: (text: string) => string = (text) => text,
+  folders: ReadonlyArray<string> = []
+): TurnEvents => {
   let messages = 0
   let message:
     | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText }
@@ -102,17 +109,20 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
   const cleaned = (text: string | undefined) => text === undefined ? undefined : redacted(text.slice(0, MAX_INPUT).toWellFormed())
 
   /** What is said of the call by now; what is not said again stays. */
-  const learn = (tool: Tool, { command, diff, input, kind, output, paths, title, url }: ToolReport) => {
+  const learn = (tool: Tool, { command, cwd, diff, input, kind, output, paths, removes, title, url }: ToolReport) => {
     const before = tool.call
     if (title !== undefined && title.trim() !== "") tool.title = ToolCall.shownTitle(redacted(title.slice(0, MAX_INPUT)))
     // As it came: what is redacted may be shorter.
-    tool.tooLarge ||= [command, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
+    tool.tooLarge ||= [command, cwd, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
     tool.input = cleaned(input) ?? tool.input
+    if (paths !== undefined && paths.length > 0) tool.names = paths
     const cut = diff !== undefined && diff.length > MAX_INPUT ? ToolCall.DIFF_CUT : ""
     tool.call = {
       kind: kind ?? before.kind,
       paths: paths !== undefined && paths.length > 0 ? paths.map((path) => redacted(path)) : before.paths,
       command: cleaned(command) ?? before.command,
+      cwd: cleaned(cwd) ?? before.cwd,
+      removes: removes ?? before.removes,
       diff: diff === undefined ? before.diff : `${cleaned(diff)}${cut}`,
       url: cleaned(url) ?? before.url,
       output: output === undefined ? before.output : redacted(output.slice(-MAX_OUTPUT).toWellFormed())
@@ -126,6 +136,7 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
       title: "tool",
       call: {},
       input: undefined,
+      names: [],
       tooLarge: false,
       status: "pending",
       asked: 0,
@@ -168,7 +179,7 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
 
     ask: (nativeId, update) => {
       const { events, tool } = report(nativeId, { ...update, status: undefined })
-      const { call, input, title, tooLarge } = tool
+      const { call, input, names, title, tooLarge } = tool
       const { command, diff, kind, url } = call
       // What has no other preview is shown by what it was called with.
       const shown = command === undefined && diff === undefined && url === undefined ? { ...call, command: input } : call
@@ -180,6 +191,8 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
       tool.asked++
       const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
       const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
+      // A name that is not shown as it is may be another one than it seems.
+      const isPlain = PlainEdit.isPlain({ ...call, paths: names }, folders) && names.every((name, i) => name === paths?.[i])
       return {
         approvalId,
         events: [
@@ -190,6 +203,7 @@ export const make = (turnId: Uuid, redacted: (text: string) => string = (text) =
             tool: title,
             ...(kind === undefined ? {} : { kind }),
             ...(paths === undefined ? {} : { paths }),
+            ...(isPlain ? { plain: true } : {}),
             ...(Object.keys(preview.success).length === 0 ? {} : { preview: preview.success })
           }
         ]

@@ -1,6 +1,6 @@
 /** What the fake model says to one request: the part of the script that the conversation has come to. */
-import * as Script from "../../src/agents/offline/Script.ts"
 import type { Call } from "./Call.ts"
+import * as Directives from "./Directives.ts"
 import * as Tools from "./Tools.ts"
 
 /** `input` includes `cached`, `output` includes `reasoning`: the counting of Slipway and of OpenAI. */
@@ -52,12 +52,12 @@ const scriptedUsage = (prompt: string): Usage | null => {
   return { input: count("input"), cached: count("cached"), output: count("output"), reasoning: count("reasoning") }
 }
 
-/** Writes, deletions and commands each end one answer: the agent comes back with what became of them. */
-const roundOf = (prompt: string, round: number): ReadonlyArray<Script.Step> => {
-  const rounds: Array<Array<Script.Step>> = [[]]
-  for (const step of Script.parse(prompt)) {
+/** Writes, deletions, commands and other calls each end one answer: the agent comes back with what became of them. */
+const roundOf = (prompt: string, round: number): ReadonlyArray<Directives.Step> => {
+  const rounds: Array<Array<Directives.Step>> = [[]]
+  for (const step of Directives.parse(prompt)) {
     rounds.at(-1)?.push(step)
-    if (step.kind === "write" || step.kind === "delete" || step.kind === "shell") rounds.push([])
+    if (["call", "delete", "shell", "write"].includes(step.kind)) rounds.push([])
   }
   return rounds[Math.min(round, rounds.length - 1)] ?? []
 }
@@ -104,6 +104,7 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
       case "recall":
         said.push(call.prompts.length === 1 ? "This is the first prompt of the session." : call.prompts.slice(0, -1).join("\n"))
         break
+      case "call":
       case "write":
       case "delete":
         work(step)

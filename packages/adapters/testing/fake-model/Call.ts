@@ -1,5 +1,5 @@
 /** One request to a model, read from any of the three protocols into what a script needs to know. */
-import * as Script from "../../src/agents/offline/Script.ts"
+import * as Directives from "./Directives.ts"
 
 export type Protocol = "openai-chat" | "openai-responses" | "anthropic-messages"
 
@@ -58,7 +58,7 @@ const conversation = () => {
   return {
     user: (content: unknown) => {
       for (const text of textsOf(content)) {
-        if (Script.parse(text).length === 0) continue
+        if (Directives.parse(text).length === 0) continue
         prompts.push(text)
         results = []
       }

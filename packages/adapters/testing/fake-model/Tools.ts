@@ -21,6 +21,7 @@ export type Wish =
   | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "shell"; readonly text: string }
+  | { readonly kind: "call"; readonly tool: string; readonly arguments: object }
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
@@ -69,7 +70,10 @@ const write = (call: Call, folder: string, path: string, content: string): ToolU
   }
   const patcher = find("apply_patch")
   if (patcher?.kind === "custom") return { tool: patcher, input: patch(file, content) }
-  if (patcher !== undefined) return { tool: patcher, arguments: { input: patch(file, content) } }
+  if (patcher !== undefined) {
+    const name = patcher.parameters.includes("patchText") ? "patchText" : "input"
+    return { tool: patcher, arguments: { [name]: patch(file, content) } }
+  }
   const program = find("exec")
   if (program?.kind === "custom") {
     return { tool: program, input: `text(JSON.stringify(await tools.apply_patch(${JSON.stringify(patch(file, content))})));` }
@@ -85,6 +89,13 @@ export const use = (call: Call, wish: Wish, { path, repositories }: Workspace): 
   const repository = repositories.find(({ name }) => named === null || name.toLowerCase() === named.toLowerCase())
   const folder = repository === undefined ? path : `${path}/${repository.folder}`
   switch (wish.kind) {
+    case "call": {
+      const tool = call.tools.find(({ name }) => name === wish.tool)
+      if (tool === undefined) return null
+      return tool.kind === "custom" && "input" in wish.arguments
+        ? { tool, input: String(wish.arguments.input) }
+        : { tool, arguments: wish.arguments }
+    }
     case "write":
       return write(call, folder, wish.path, wish.content)
     case "delete":

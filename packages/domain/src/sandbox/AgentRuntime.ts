@@ -43,6 +43,8 @@ export const AgentEvent = Schema.TaggedUnion({
     tool: Schema.String,
     kind: Schema.optionalKey(ToolKind),
     paths: Schema.optionalKey(Schema.Array(Schema.String)),
+    /** As `PlainEdit.isPlain` says of the names that the agent gives. */
+    plain: Schema.optionalKey(Schema.Literal(true)),
     preview: Schema.optionalKey(Preview)
   },
   /** A text that `steer` handed over is part of the turn by now. Once for each, in the order they were handed over. */

@@ -1,13 +1,17 @@
 /** Tool calls that wait for a person (docs/decisions.md 3). The first decision wins and stays. */
 import type { SandboxEventOf } from "./SandboxEvent.ts"
 import type { Approval, Decision } from "./schema/Approval.ts"
-import type { ApprovalOutcome } from "./schema/SandboxEvent.ts"
+import type { ApprovalOutcome, ApprovalRequest } from "./schema/SandboxEvent.ts"
 import type { ToolKind } from "./ToolCall.ts"
 
 export type { Approval, ApprovalDecision, Decision } from "./schema/Approval.ts"
 
-/** Whether calls of this kind can be approved for the rest of a turn: whoever does that knows what to expect of them. */
-export const isKind = (kind: ToolKind | undefined): kind is ToolKind => kind !== undefined && kind !== "other"
+/**
+ * Whether calls like this one can be approved for the rest of a turn: commands, network requests, and edits of plain files. `null`: this
+ * one is approved alone.
+ */
+export const coveredKind = ({ kind, plain }: Pick<ApprovalRequest, "kind" | "plain">): ToolKind | null =>
+  kind === undefined || kind === "other" || kind === "edit" && plain !== true ? null : kind
 
 /** What the agent gets to read of a denial as a message. */
 export const denialMessage = (tool: string, reason: string): string => `Denied: ${tool}\n\n${reason}`

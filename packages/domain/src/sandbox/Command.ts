@@ -7,7 +7,7 @@ import * as Data from "effect/Data"
 import * as Result from "effect/Result"
 import type { Ids, Uuid } from "../Ids.ts"
 import type { DenialTelling } from "../models/Steering.ts"
-import { type Approval, type ApprovalDecision, denialMessage, isKind, outcomeOf } from "./Approval.ts"
+import { type Approval, type ApprovalDecision, coveredKind, denialMessage, outcomeOf } from "./Approval.ts"
 import { CheckpointNotFound } from "./Checkpoints.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
@@ -34,10 +34,12 @@ export class ApprovalNotFound extends Data.TaggedError("ApprovalNotFound") {
     return "No such approval."
   }
 }
-/** What the agent asks for is of no kind that can be approved for the rest of the turn. */
-export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported") {
+/** Calls like this one cannot be approved for the rest of the turn. `isEdit`: it is an edit, but not of plain files. */
+export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported")<{ readonly isEdit: boolean }> {
   override get message() {
-    return "The agent does not say of which kind this is. Approve it alone."
+    return this.isEdit
+      ? "The edit deletes a file, or changes a file that is protected or outside the repositories. Approve it alone."
+      : "The agent does not say of which kind this is. Approve it alone."
   }
 }
 /** The sandbox is not running, so it cannot take a message, show files or publish. */
@@ -178,10 +180,9 @@ export const decideApproval = (
     if (approval.by === "timeout") return rejected("approval_expired")
     if (approval.outcome !== null) return rejected("approval_already_resolved")
     const request = sandbox.approvals.find(({ approval_id }) => approval_id === approvalId)
-    if (scope === "turn" && !isKind(request?.kind)) return Result.fail(new ScopeUnsupported())
-    const covered = sandbox.approvals.filter(({ approval_id, kind }) =>
-      scope === "turn" && approval_id !== approvalId && kind === request?.kind
-    )
+    const kind = scope === "turn" ? coveredKind(request ?? {}) : null
+    if (scope === "turn" && kind === null) return Result.fail(new ScopeUnsupported({ isEdit: request?.kind === "edit" }))
+    const covered = sandbox.approvals.filter((other) => kind !== null && other.approval_id !== approvalId && coveredKind(other) === kind)
     const resolved = resolveApprovals(sandbox, [
       {
         approval_id: approvalId,

@@ -3,6 +3,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { TokenCounts, Usage } from "../models/Usage.ts"
+import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
@@ -99,10 +100,11 @@ const inTurn = (sandbox: Sandbox, turnId: string, to: TurnState): sandbox is San
   sandbox.turn !== null && sandbox.turn.id === turnId && turnTransitions[sandbox.turn.state].includes(to)
 
 /** How a request is answered at once; `null`: a person decides. */
-const answerOf = ({ approvedKinds, interruptRequested }: Turn, kind: ApprovalRequest["kind"]) => {
+const answerOf = ({ approvedKinds, interruptRequested }: Turn, request: Pick<ApprovalRequest, "kind" | "plain">) => {
   // Nobody may decide for a turn that is being ended.
   if (interruptRequested) return { outcome: "denied", by: "interrupt" } as const
-  return kind !== undefined && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
+  const kind = coveredKind(request)
+  return kind !== null && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
 }
 
 /** What the command changes, as events; empty when it has nothing left to do. */
@@ -164,7 +166,7 @@ export const decide = (
         turn_id: turnId,
         data: { ...approval, expires_at: after(now, limits.approval) }
       }
-      const answer = answerOf(sandbox.turn, approval.kind)
+      const answer = answerOf(sandbox.turn, approval)
       if (answer !== null) {
         return Result.succeed(admitApproval(sandbox, requested, [{
           type: "approval.resolved",

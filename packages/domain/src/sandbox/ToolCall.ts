@@ -25,6 +25,10 @@ export interface ToolCall {
   /** Relative to the workspace. */
   readonly paths?: ReadonlyArray<string> | undefined
   readonly command?: string | undefined
+  /** Where the command runs, relative to the workspace. Absent: in the workspace, or the agent does not say. */
+  readonly cwd?: string | undefined
+  /** Of an edit: whether it deletes or moves a file. Absent: the agent does not say. */
+  readonly removes?: boolean | undefined
   readonly diff?: string | undefined
   readonly url?: string | undefined
   readonly output?: string | undefined
@@ -79,21 +83,23 @@ const arePathsShown = (paths: ReadonlyArray<string>) =>
  * What a person sees before they decide. Fails with a sentence where they could not see what they allow: a call that is
  * too large to be shown, or of which the agent does not say what it does. Nobody may approve it then.
  */
-export const preview = ({ command, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
+export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
   if (kind === "command" && (command === undefined || command.trim() === "")) {
     return Result.fail("The agent does not say what it would run.")
   }
   if (kind === "edit" && diff === undefined && paths.length === 0) return Result.fail("The agent does not say what it would change.")
   if (kind === "network" && (url ?? command ?? "").trim() === "") return Result.fail("The agent does not say what it would ask for.")
   if (!arePathsShown(paths)) return Result.fail("It names more files, or longer names, than can be shown.")
+  const uncut = (text: string) => text.length > PREVIEW_BYTES ? text : shown(text)
   const whole = {
-    ...(command === undefined ? {} : { command: command.length > PREVIEW_BYTES ? command : shown(command) }),
-    ...(url === undefined ? {} : { url: url.length > PREVIEW_BYTES ? url : shown(url) })
+    ...(command === undefined ? {} : { command: uncut(command) }),
+    ...(command === undefined || cwd === undefined ? {} : { cwd: uncut(cwd) }),
+    ...(url === undefined ? {} : { url: uncut(url) })
   }
-  const { command: shownCommand = "", url: shownUrl = "" } = whole
-  if (tooLong(shownCommand + shownUrl, PREVIEW_BYTES)) return Result.fail(TOO_LARGE)
+  const all = Object.values(whole).join("")
+  if (tooLong(all, PREVIEW_BYTES)) return Result.fail(TOO_LARGE)
   if (diff === undefined) return Result.succeed(whole)
-  const room = PREVIEW_BYTES - utf8Length(shownCommand + shownUrl)
+  const room = PREVIEW_BYTES - utf8Length(all)
   if (room < utf8Length(DIFF_CUT)) return Result.fail(TOO_LARGE)
   return Result.succeed({ ...whole, diff: beginning(diff, room, DIFF_CUT) })
 }

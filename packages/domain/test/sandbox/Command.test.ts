@@ -360,6 +360,19 @@ describe("an approval for the rest of the turn", () => {
     }
   })
 
+  it("leaves edits that are not plain to people, and cannot begin with one", () => {
+    const history = reach("asking")
+    history.system(request(turn, "call-2", "edit", false))
+    const { after, before, refused } = history.person(all("call-2"))
+    assert.strictEqual(refused, "ScopeUnsupported")
+    assert.strictEqual(after, before)
+    history.person(all())
+    assert.deepStrictEqual(history.sandbox.approvals.map(({ approval_id }) => approval_id), ["call-2"])
+    assert.deepStrictEqual(typesOf(history.system(request(turn, "call-3", "edit", false)).events), ["approval.requested"])
+    assert.strictEqual(history.person(decide("approve", "call-2")).result?.outcome, "applied")
+    assert.deepStrictEqual(typesOf(history.system(request(turn, "call-4")).events), ["approval.requested", "approval.resolved"])
+  })
+
   it("lets what still waits expire as ever", () => {
     const history = reach("asking")
     history.system(request(turn, "call-2", "command"))

@@ -13,6 +13,17 @@ describe("a preview", () => {
     assert.deepStrictEqual(whole({ kind: "command", command }), { command })
   })
 
+  it("has the folder of a command, whole", () => {
+    assert.deepStrictEqual(whole({ kind: "command", command: "npm test", cwd: "shop/\u202eb" }), {
+      command: "npm test",
+      cwd: "shop/⟨RIGHT-TO-LEFT OVERRIDE⟩b"
+    })
+    assert.deepStrictEqual(whole({ kind: "edit", diff: "+a\n", cwd: "shop" }), { diff: "+a\n" })
+    const command = "x".repeat(PREVIEW_BYTES - 4)
+    assert.deepStrictEqual(whole({ kind: "command", command, cwd: "shop" }), { command, cwd: "shop" })
+    assert.match(why({ kind: "command", command, cwd: "shop1" }), /larger than 64 KiB/u)
+  })
+
   it("shows what is hidden in a command by its name", () => {
     assert.deepStrictEqual(whole({ kind: "command", command: "echo \u202e\u001b[8m" }), {
       command: "echo ⟨RIGHT-TO-LEFT OVERRIDE⟩⟨ESC⟩[8m"

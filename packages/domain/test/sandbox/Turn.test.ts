@@ -211,7 +211,7 @@ describe("approvals", () => {
 
   it("a request shows what it is about and when it expires, and the turn waits", () => {
     const { after, events } = reach("working").system(request(turn, "call-1"))
-    const data = { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"], expires_at: expiresAt } as const
+    const data = { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"], plain: true, expires_at: expiresAt } as const
     assert.deepStrictEqual(events, [
       { type: "approval.requested", turn_id: turn, data },
       { type: "turn.updated", turn_id: turn, data: { state: "awaiting_approval", previous: "running" } }

@@ -47,7 +47,14 @@ const event = (type: string, data: object, inTurn = true) => ({
 })
 const transient = (type: string, data: object) => ({ object: "sandbox.event", version: "v1", ts: at, sandbox_id: sandboxId, type, data })
 
-const approval = { approval_id: "call_7", tool: "Edit src/checkout.test.ts", kind: "edit", paths: ["src/checkout.test.ts"], expires_at: at }
+const approval = {
+  approval_id: "call_7",
+  tool: "Edit src/checkout.test.ts",
+  kind: "edit",
+  paths: ["src/checkout.test.ts"],
+  plain: true,
+  expires_at: at
+}
 
 const queued = { message_id: nextTurnId, position: 1, text: "Then update the changelog.", author: { id: "user_1" }, steers: false }
 

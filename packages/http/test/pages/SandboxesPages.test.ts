@@ -416,13 +416,16 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
     Effect.gen(function*() {
       const { get, key, post } = yield* visitor("kinds")
       const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
-      const ask = (call: string, kind: "edit" | "other") =>
-        drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { ...approvalOf(call), kind } }])
+      const ask = (call: string, kind: "edit" | "other", plain = true) =>
+        drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { ...approvalOf(call), kind, ...(plain ? { plain } : {}) } }])
       yield* ask("other", "other")
       assert.notInclude((yield* get(`/sandboxes/${id}`)).text, "approve_turn")
       isPage(yield* post(`/sandboxes/${id}/approvals/other`, { decision: "approve_turn" }), 409)
+      yield* ask("alone", "edit", false)
+      assert.notInclude((yield* get(`/sandboxes/${id}`)).text, "approve_turn")
+      isPage(yield* post(`/sandboxes/${id}/approvals/alone`, { decision: "approve_turn" }), 409)
       yield* ask("first", "edit")
-      assert.match((yield* get(`/sandboxes/${id}`)).text, /value="approve_turn"[^>]*>Approve all edits this turn</u)
+      assert.match((yield* get(`/sandboxes/${id}`)).text, /value="approve_turn"[^>]*>Approve all edits this turn \(plain files\)</u)
       redirected(
         yield* post(`/sandboxes/${id}/approvals/first`, { decision: "approve_turn", reason: "not sent with it" }),
         `/sandboxes/${id}?done=approved_turn`
@@ -431,6 +434,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       const page = yield* get(`/sandboxes/${id}?done=approved_turn`)
       assert.include(textOf(page), "Approved, and all of this kind until the turn ends.")
       assert.notInclude(page.text, "id=\"approval-second\"")
+      assert.include(page.text, "id=\"approval-alone\"")
       assert.include(page.text, "Approved: its kind was approved for this turn")
     }))
 

@@ -51,9 +51,10 @@ export const patch = (paint: Paint, text: string): string =>
 /** All that a person must see before they decide: never cut. */
 export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalRequest): string => {
   const inside = (text: string) => block(text, "  │ ")
-  const { command, diff, url } = preview ?? {}
+  const { command, cwd, diff, url } = preview ?? {}
   return `${paint(["yellow", "bold"], `? The agent asks: ${line(tool)}`)}${kind === undefined ? "" : ` (${kind})`}\n` +
     (paths === undefined || paths.length === 0 ? "" : `  files: ${paths.map((path) => line(path)).join(", ")}\n`) +
+    (cwd === undefined ? "" : `  folder: ${line(cwd)}\n`) +
     (command === undefined ? "" : inside(command)) +
     (url === undefined ? "" : inside(url)) +
     (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)

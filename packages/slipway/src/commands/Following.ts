@@ -1,6 +1,6 @@
 /** Following a turn live: showing what happens, and asking for its approvals where somebody sits at the terminal. */
 import type { ApprovalRequest, SandboxStatus, SlipwayError, StreamEvent, TokenCounts, TurnState } from "@slipway/client"
-import { isKind } from "@slipway/domain/sandbox/Approval"
+import { coveredKind } from "@slipway/domain/sandbox/Approval"
 import { Effect, Queue } from "effect"
 import * as Answer from "./Answer.ts"
 import * as EventText from "./EventText.ts"
@@ -69,6 +69,7 @@ const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server: 
   let approvesAll = false
   /** Kinds that were approved for the rest of the turn. */
   const covered = new Set<ApprovalRequest["kind"]>()
+  const isCovered = (approval: ApprovalRequest) => covered.has(coveredKind(approval) ?? undefined)
   let turn: string | undefined
   let cursor = "0"
   let status: SandboxStatus | undefined
@@ -84,9 +85,11 @@ const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server: 
   const elsewhere = (approvalId: string) => note(`decide with: slipway approve ${id} ${shellWord(approvalId)}`)
 
   /** Nobody is asked about what the service approves by itself from now on. */
-  const cover = ({ kind }: ApprovalRequest) => {
+  const cover = (approval: ApprovalRequest) => {
+    const kind = coveredKind(approval)
+    if (kind === null) return
     covered.add(kind)
-    for (const [id, other] of waiting) if (other.kind === kind) waiting.delete(id)
+    for (const [id, other] of waiting) if (isCovered(other)) waiting.delete(id)
   }
 
   const decide = (approval: ApprovalRequest, answer: Exclude<Answer.Answer, { readonly decision: "none" }>) =>
@@ -115,17 +118,18 @@ const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server: 
     const [next] = waiting.values()
     asked = next
     if (next === undefined) return Effect.void
-    if (approvesAll) return Effect.andThen(decide(next, { decision: "approve", covers: "turn" }), ask)
+    // What cannot be approved for the rest of a turn is asked for one by one.
+    if (approvesAll && coveredKind(next) !== null) return Effect.andThen(decide(next, { decision: "approve", covers: "turn" }), ask)
     if (!canAnswer || isQuestionShown) return Effect.void
     // Right above a question stands what it is about, whole.
     const about = lastShown === next.approval_id ? "" : EventText.approval(Terminal.paint, next)
     lastShown = next.approval_id
-    const question = Terminal.paint("yellow", Answer.question(EventText.title(next), isKind(next.kind)))
+    const question = Terminal.paint("yellow", Answer.question(EventText.title(next), coveredKind(next) !== null))
     return Effect.andThen(show(about + question), Effect.sync(() => isQuestionShown = true))
   })
 
   const requested = Effect.fnUntraced(function*(approval: ApprovalRequest) {
-    if (covered.has(approval.kind)) return
+    if (isCovered(approval)) return
     waiting.set(approval.approval_id, approval)
     lastShown = approval.approval_id
     if (!canAnswer && !json) yield* elsewhere(approval.approval_id)

@@ -27,8 +27,46 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await page.reload()
         await page.getByText("Cost by day, as a table").click()
         await inspect(page, "overview")
+        // Neither without a focus nor with that of the sandbox: only the card's own counts.
+        const decided: Array<string> = []
+        page.on("request", (request) => request.method() === "POST" && decided.push(request.url()))
+        const title = page.getByRole("link", { name: "<b>Asks</b>" })
+        const card = page.locator(".approval", { hasText: "a.md" })
+        await page.evaluate(() => document.activeElement instanceof HTMLElement && document.activeElement.blur())
+        await page.keyboard.press("a")
+        await title.focus()
+        await page.keyboard.press("a")
+        await page.keyboard.press("j")
+        assert.isTrue(await card.evaluate((one) => one === document.activeElement))
+        // Nor when a part of it is scrolled away, above or below: the key brings it back, and the next one decides.
+        for (const edge of [0.5, -0.5]) {
+          await card.evaluate((one, edge) => {
+            document.body.style.minHeight = "300vh"
+            document.body.style.paddingTop = "100vh"
+            const { bottom, top } = one.getBoundingClientRect()
+            scrollBy(0, edge > 0 ? top + (bottom - top) * edge : bottom + (bottom - top) * edge - innerHeight)
+          }, edge)
+          await page.keyboard.press("a")
+          assert.isTrue(
+            await card.evaluate((one) => {
+              const { bottom, top } = one.getBoundingClientRect()
+              return top >= -1 && bottom <= innerHeight + 1
+            })
+          )
+        }
+        // Nor when a part of the change is scrolled away within the card.
+        const box = card.locator(".diff-box")
+        await box.evaluate((one) => {
+          if (one instanceof HTMLElement) one.style.maxHeight = "10px"
+        })
+        await page.keyboard.press("a")
+        await box.evaluate((one) => {
+          if (one instanceof HTMLElement) one.style.maxHeight = ""
+        })
+        assert.deepStrictEqual(decided, [])
         await page.keyboard.press("a")
         await page.waitForURL("**/overview?done=approved")
+        assert.strictEqual(decided.length, 1)
         await page.getByText("Nothing waits for you.").waitFor()
         await terminate(works)
         await page.getByText(/ 0 of 4 at work\./u).waitFor()

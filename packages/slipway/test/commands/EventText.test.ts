@@ -95,6 +95,7 @@ describe("EventText", () => {
 
   it("shows all of what somebody decides", () => {
     const command = Array.from({ length: 100 }, (_, i) => `echo ${i} ${"y".repeat(500)}`).join("\n")
+    assert.include(EventText.approval(plain, request({ command: "ls", cwd: "shop/pkg" })), "  folder: shop/pkg\n  │ ls\n")
     const shown = EventText.approval(plain, request({ command, url: "https://a.example", diff: "-old\n+new\n" }))
     for (const line of command.split("\n")) assert.include(shown, `  │ ${line}\n`)
     assert.include(shown, "? The agent asks: Write ⏎ a.md (edit)\n  files: a.md\n")

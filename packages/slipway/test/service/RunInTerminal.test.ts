@@ -184,12 +184,15 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
       Effect.gen(function*() {
         const { client } = yield* Service
         const writes = ["a", "b", "c"].map((name) => `[[write path=${name}.md content=${name}]]`).join(" ")
-        const terminal = yield* at(["run", "acme/shop", `${writes} [[shell echo last]]`, "--approvals", "prompt"])
+        const terminal = yield* at(["run", "acme/shop", `${writes} [[write path=.env content=d]] [[shell echo last]]`, "--approvals",
+          "prompt"])
         const id = idIn(yield* terminal.shows(/Approve "Write a\.md"\?[^\n]*k: all of its kind this turn/u))
         yield* terminal.type("n it is named README\r")
         yield* terminal.shows(/I was told: it is named README/u)
         yield* terminal.shows(/Approve "Write b\.md"\?/u)
         yield* terminal.type("k\r")
+        yield* terminal.shows(/Approve "Write \.env"\?(?![^\n]*k: all of its kind this turn)/u)
+        yield* terminal.type("y\r")
         yield* terminal.shows(/Approve "[^"]*echo last/u)
         yield* terminal.type("y\r")
         assert.strictEqual(yield* terminal.ended, 0, terminal.said())
@@ -200,7 +203,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
             event.type === "approval.resolved" ? [[event.data.outcome, event.data.by, event.data.scope ?? event.data.reason]] : []
           ),
           [["denied", "user", "it is named README"], ["approved", "user", "turn"], ["approved", "policy", undefined], ["approved", "user",
-            undefined]]
+            undefined], ["approved", "user", undefined]]
         )
       }),
     LONG

@@ -73,14 +73,44 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   fetch: "network"
 }
 
-const decodeRan = Schema.decodeUnknownOption(Schema.Struct({ command: Schema.String }))
-const decodeFetched = Schema.decodeUnknownOption(Schema.Struct({ url: Schema.String }))
+/** Arguments of tools, in the words of opencode and grok. */
+const decodeInput = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Unknown))
+const argumentsOf = ({ rawInput }: Pick<ToolCall, "rawInput">): Readonly<Record<string, unknown>> =>
+  Option.getOrElse(decodeInput(rawInput), () => ({}))
+/** What a patch of opencode does to each file. */
+const decodeFiles = Schema.decodeUnknownOption(
+  Schema.Array(Schema.Struct({ filePath: Schema.String, type: nullish(Schema.String), movePath: nullish(Schema.String) }))
+)
 
-/** The command and the address that a tool was called with. */
-export const inputOf = ({ rawInput }: ToolCall): { readonly command: string | undefined; readonly url: string | undefined } => ({
-  command: Option.getOrUndefined(decodeRan(rawInput))?.command,
-  url: Option.getOrUndefined(decodeFetched(rawInput))?.url
-})
+const stringOf = (value: unknown): string | undefined => typeof value === "string" ? value : undefined
+
+/** The command, its folder and the address that a tool was called with. */
+export const inputOf = (call: ToolCall) => {
+  const { command, cwd, url, workdir } = argumentsOf(call)
+  return { command: stringOf(command), cwd: stringOf(workdir) ?? stringOf(cwd), url: stringOf(url) }
+}
+
+/** All files that an edit names, wherever it names them: in its locations, its diffs and its arguments. */
+export const editedOf = ({ content, locations, rawInput }: ToolCall): ReadonlyArray<string> => {
+  const { file_path, filePath, filepath, files } = argumentsOf({ rawInput })
+  const patched = Option.getOrNull(decodeFiles(files))
+  // Beside a list of files, `filepath` is all of them in one text.
+  const named = patched?.flatMap(({ filePath, movePath }) => [filePath, ...(movePath == null ? [] : [movePath])]) ??
+    [file_path, filePath, filepath].flatMap((path) => typeof path === "string" ? [path] : [])
+  const diffs = (content ?? []).flatMap((block) => "newText" in block ? [block.path] : [])
+  return [...new Set([...(locations ?? []).map(({ path }) => path), ...diffs, ...named])]
+}
+
+const REMOVAL = /^\*\*\* (?:Delete File|Move to):/mu
+
+/** Whether an edit deletes or moves a file. `undefined`: the call is no edit, or does not say. */
+export const removesOf = ({ kind, rawInput }: ToolCall): boolean | undefined => {
+  if (kind !== "edit") return kind === "delete" || kind === "move" ? true : undefined
+  const given = argumentsOf({ rawInput })
+  const files = Option.getOrNull(decodeFiles(given["files"]))
+  if (files !== null) return files.some(({ movePath, type }) => movePath != null || type !== "add" && type !== "update")
+  return Object.values(given).some((value) => typeof value === "string" && REMOVAL.test(value))
+}
 
 /** What is to be changed, of all files; `undefined`: it does not say. */
 export const diffOf = ({ content, kind }: ToolCall, nameOf: (path: string) => string): string | undefined => {

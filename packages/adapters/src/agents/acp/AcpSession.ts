@@ -57,14 +57,19 @@ export const open = Effect.fn("AcpSession.open")(function*(
 
   const report = (call: Acp.ToolCall): ToolReport => {
     const { kind, locations, status, title } = call
-    const touched = locations == null ? undefined : paths.inside(locations.map(({ path }) => path))
+    const isEdit = typeof kind === "string" && Acp.toolKinds[kind] === "edit"
+    const touched = isEdit ? paths.inside(Acp.editedOf(call)) : locations?.flatMap(({ path }) => paths.inside([path]))
+    const { command, cwd, url } = Acp.inputOf(call)
     // At its end a call is named once more, by some in fewer words.
     const renamed = kind == null && (status === "completed" || status === "failed")
     return {
       title: title == null || renamed ? undefined : Acp.titleOf(paths.shorten(title), kind, touched?.[0]),
       kind: typeof kind === "string" ? (Acp.toolKinds[kind] ?? "other") : undefined,
       paths: touched,
-      ...Acp.inputOf(call),
+      command,
+      cwd: paths.folder(cwd),
+      url,
+      removes: Acp.removesOf(call),
       diff: Acp.diffOf(call, (path) => paths.inside([path])[0] ?? path),
       output: Acp.outputOf(call),
       status: typeof status === "string" ? Acp.toolStatuses[status] : undefined

@@ -144,6 +144,8 @@ export const describe = (name: string, input: Input, nameOf: (path: string) => s
     title: about === undefined ? name : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
     kind: tool?.kind ?? "other",
     paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined,
+    // It has no tool that deletes or moves files.
+    removes: tool?.kind === "edit" ? false : undefined,
     command: tool?.kind === "command" ? about : undefined,
     url: tool?.about === "url" ? about : undefined,
     diff: about === undefined ? undefined : diffOf(name, nameOf(about), input)

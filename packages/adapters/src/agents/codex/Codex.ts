@@ -38,6 +38,7 @@ export const Item = Schema.Struct({
   clientId: nullish(NativeId),
   /** Of a command. */
   command: nullish(Schema.String),
+  cwd: nullish(Schema.String),
   aggregatedOutput: nullish(Schema.String),
   /** Of a change of files. */
   changes: nullish(Schema.Array(Change)),
@@ -59,6 +60,9 @@ export const ApprovalRequest = Schema.Struct({
   threadId: Schema.String,
   itemId: NativeId,
   command: nullish(Schema.String),
+  cwd: nullish(Schema.String),
+  /** Of a change of files: it asks for all of this folder, for the rest of the session. */
+  grantRoot: nullish(Schema.String),
   networkApprovalContext: nullish(Schema.Struct({ host: nullish(Schema.String), protocol: nullish(Schema.String) }))
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
@@ -87,9 +91,29 @@ export const toolEnds: Readonly<Record<string, ToolStatus>> = {
   declined: "error"
 }
 
-/** The command as it is run; of `bash -lc '…'` what is within, where there is nothing to unquote. */
-export const commandOf = ({ command }: Pick<Item, "command">): string | undefined =>
-  command == null ? undefined : (/^(?:\/\S+\/)?(?:ba|z)?sh -lc '([^']+)'$/u.exec(command)?.[1] ?? command)
+/**
+ * Shells of the system, by their whole path. Codex runs each command by one of them. Another program of such a name, or one that is
+ * looked up in the `PATH`, may be the repository's own.
+ */
+const SHELLS = ["/bin", "/usr/bin"].flatMap((folder) => ["sh", "bash", "zsh"].map((name) => `${folder}/${name}`))
+
+/** The command as it is run; of `/bin/bash -lc '…'` what is within, where there is nothing to unquote. */
+export const commandOf = ({ command }: Pick<Item, "command">): string | undefined => {
+  const shell = SHELLS.find((shell) => command?.startsWith(`${shell} -lc '`) === true)
+  if (command == null || shell === undefined) return command ?? undefined
+  const within = command.slice(`${shell} -lc '`.length, -1)
+  return within !== "" && command.endsWith("'") && !within.includes("'") ? within : command
+}
+
+/** Every file that it changes, under its new name too where it is moved. */
+export const pathsOf = ({ changes }: Item): ReadonlyArray<string> | undefined =>
+  changes?.flatMap(({ kind, path }) => kind?.move_path == null ? [path] : [path, kind.move_path])
+
+/** Whether it deletes or moves a file. `undefined`: it does not say what it does. */
+export const removesOf = ({ changes }: Item): boolean | undefined =>
+  changes == null || changes.length === 0
+    ? undefined
+    : changes.some(({ kind }) => !(kind?.type === "add" || kind?.type === "update" && kind.move_path == null))
 
 /** What is to be changed, of all files; `undefined`: it does not say. */
 export const diffOf = ({ changes }: Item, nameOf: (path: string) => string): string | undefined =>

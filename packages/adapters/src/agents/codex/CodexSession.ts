@@ -89,8 +89,10 @@ export const open = Effect.fn("CodexSession.open")(function*(
   const report = (item: Codex.Item, status: ToolReport["status"]): ToolReport => ({
     title: paths.shorten(Codex.titleOf(item)),
     kind: Codex.toolKinds[item.type],
-    paths: item.changes == null ? undefined : paths.inside(item.changes.map(({ path }) => path)),
+    paths: item.changes == null ? undefined : paths.inside(Codex.pathsOf(item) ?? []),
     command: Codex.commandOf(item),
+    cwd: paths.folder(item.cwd),
+    removes: Codex.removesOf(item),
     diff: Codex.diffOf(item, (path) => paths.inside([path])[0] ?? path),
     output: item.aggregatedOutput ?? undefined,
     status
@@ -100,6 +102,7 @@ export const open = Effect.fn("CodexSession.open")(function*(
     title: Codex.commandOf(about),
     kind: about.networkApprovalContext == null ? undefined : "network",
     command: Codex.commandOf(about),
+    cwd: paths.folder(about.cwd),
     url: Codex.urlOf(about)
   })
 

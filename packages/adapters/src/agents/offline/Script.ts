@@ -76,13 +76,17 @@ const directives: Readonly<Record<string, (body: string) => Step>> = {
   }
 }
 
-/** The directives of `prompt` in order. Anything else in it, unknown or unclosed directives included, is ignored. */
-export const parse = (prompt: string): ReadonlyArray<Step> => {
-  const steps: Array<Step> = []
+/**
+ * The directives of `prompt` in order. Anything else in it, unknown or unclosed directives included, is ignored. `more`: directives
+ * beside those of the language.
+ */
+export const parse = <S = never>(prompt: string, more: Readonly<Record<string, (body: string) => S>> = {}): ReadonlyArray<Step | S> => {
+  const steps: Array<Step | S> = []
+  const known: Readonly<Record<string, (body: string) => Step | S>> = { ...directives, ...more }
   for (let at = prompt.indexOf("[["); at >= 0; at = prompt.indexOf("[[", at)) {
     at += 2
     const name = /^[a-z]+(?=\s|\]\])/u.exec(prompt.slice(at, at + 16))?.[0]
-    const read = name !== undefined && Object.hasOwn(directives, name) ? directives[name] : undefined
+    const read = name !== undefined && Object.hasOwn(known, name) ? known[name] : undefined
     if (name === undefined || read === undefined) continue
     const end = closing(prompt, at + name.length)
     if (end < 0) break

@@ -60,6 +60,8 @@ export const claude: Profile = {
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
         // A turn of its own when a command ends would belong to nobody's prompt.
         CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
+        // Each command begins in the workspace: a request for permission does not name the folder that an earlier `cd` left.
+        CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR: "1",
         DISABLE_AUTOUPDATER: "1",
         DISABLE_TELEMETRY: "1",
         DISABLE_ERROR_REPORTING: "1"

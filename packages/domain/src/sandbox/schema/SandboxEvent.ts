@@ -54,6 +54,10 @@ export const ApprovalRequest = Schema.Struct({
   tool: Schema.String.annotateKey({ description: "What the agent wants to do, for display." }),
   kind: Schema.optionalKey(ToolKind).annotateKey({ description: "What it is about, where the runtime tells." }),
   paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  plain: Schema.optionalKey(Schema.Literal(true)).annotateKey({
+    description:
+      "The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be approved for the rest of the turn."
+  }),
   preview: Schema.optionalKey(Preview).annotateKey({
     description: "What will happen if it is approved; left out where the operator wants it so."
   }),

@@ -13,6 +13,9 @@ export const Preview = Schema.Struct({
   diff: Schema.optionalKey(Schema.String).annotateKey({
     description: "The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room."
   }),
+  cwd: Schema.optionalKey(Schema.String).annotateKey({
+    description: "The folder in which the command runs, relative to the workspace. Absent: the workspace. Never cut."
+  }),
   url: Schema.optionalKey(Schema.String).annotateKey({ description: "What will be asked for over the network. Never cut." })
 })
 export type Preview = typeof Preview.Type

@@ -12,8 +12,8 @@ const KEYS = [
   ["j", "Next item"],
   ["k", "Item before"],
   ["Enter", "Open it"],
-  ["a", "Approve what it asks for"],
-  ["d", "Deny it"],
+  ["a", "Approve what the focused card asks for, if all of it is on the screen"],
+  ["d", "Deny it, likewise"],
   ["/", "Search"],
   ["?", "This help"]
 ] as const

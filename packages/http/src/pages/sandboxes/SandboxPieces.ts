@@ -6,7 +6,7 @@ import type { Principal } from "@slipway/domain/access/Principal"
 import { principalOf } from "@slipway/domain/access/Session"
 import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
 import { canSteer } from "@slipway/domain/models/Steering"
-import { isKind } from "@slipway/domain/sandbox/Approval"
+import { coveredKind } from "@slipway/domain/sandbox/Approval"
 import { Board } from "@slipway/domain/sandbox/Board"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
@@ -108,7 +108,12 @@ const commands = ({ csrf, sandbox: { id, status, turn } }: Shown): Html => {
 }
 
 /** What the button says that approves all of a kind. */
-const allOf: Readonly<Record<ToolKind, string>> = { edit: "all edits", command: "all commands", network: "all network requests", other: "" }
+const allOf: Readonly<Record<ToolKind, string>> = {
+  edit: "all edits this turn (plain files)",
+  command: "all commands this turn",
+  network: "all network requests this turn",
+  other: ""
+}
 
 /** `room`: for a change as a table. `scope`: tells it from cards of other sandboxes on the same page. */
 export const approvalCard = function*(
@@ -120,13 +125,15 @@ export const approvalCard = function*(
 ): Turns.Steps<Html> {
   const { approval_id, expires_at, kind, paths = [], preview = {}, tool } = approval
   const id = encodeURIComponent(approval_id)
-  const ofKind = isKind(kind) &&
-    html`<button name="decision" value="approve_turn" class="quiet">Approve ${allOf[kind]} this turn</button>`
+  const covered = coveredKind(approval)
+  const ofKind = covered !== null &&
+    html`<button name="decision" value="approve_turn" class="quiet">Approve ${allOf[covered]}</button>`
   const change = preview.diff !== undefined && (yield* ApprovalDiff.render(preview.diff, room))
   return html`<li class="approval" id="approval-${scope}${id}">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
 <p>${kind !== undefined && html`<span class="state wait">${kind}</span> `}<code>${tool}</code></p>
 ${paths.length > 0 && html`<p class="fine">${paths.join(", ")}</p>`}
+${preview.cwd !== undefined && html`<p class="fine">In the folder <code data-field="cwd">${preview.cwd}</code></p>`}
 ${preview.command !== undefined && html`<pre data-field="command">${preview.command}</pre>`}
 ${preview.url !== undefined && html`<pre data-field="url">${preview.url}</pre>`}
 ${change}

@@ -1,0 +1,30 @@
+/** Holds the edits that an approval for the rest of a turn would cover to what is on the disk (docs/decisions.md 3). */
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Effect, Predicate } from "effect"
+
+/**
+ * Takes `plain` from an edit whose names are plain, and whose files are not: a link may lead to `.git/hooks` or out of the tree. The
+ * agent waits meanwhile. An edit of a file that cannot be looked at is not plain.
+ */
+export const make = Effect.fnUntraced(function*({ id, repos }: Pick<Sandbox, "id" | "repos">) {
+  const trees = yield* WorkingTrees
+  const names = repos.map(({ fullName }) => fullName)
+  const folders = names.map((repo) => ({ repo, prefix: `${trees.folder(repo, names)}/` }))
+
+  const isFile = (path: string) => {
+    const tree = folders.find(({ prefix }) => path.startsWith(prefix))
+    if (tree === undefined) return Effect.succeed(false)
+    const { prefix, repo } = tree
+    return Effect.scoped(trees.open({ sandboxId: id, repo }, path.slice(prefix.length), Number.MAX_SAFE_INTEGER)).pipe(
+      Effect.match({ onSuccess: () => true, onFailure: Predicate.isTagged("FileNotFound") })
+    )
+  }
+
+  return (event: AgentEvent): Effect.Effect<AgentEvent> => {
+    if (event._tag !== "ApprovalRequested" || event.plain !== true) return Effect.succeed(event)
+    const { plain: _, ...rest } = event
+    return Effect.map(Effect.forEach(event.paths ?? [], isFile), (are) => are.every(Boolean) ? event : rest)
+  }
+})
