@@ -260,6 +260,19 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(fileOf(yield* list("a"), "other").status, "deleted")
       }))
 
+    it.effect("shows and publishes a file that took the place of another of the same size", () =>
+      Effect.gen(function*() {
+        const { at, list, publish, source } = yield* prepared({ a: "AAAA\n", b: "BBBB\n", c: "CCCC\n", d: "DDDD\n", "conf/now": "1\n" })
+        yield* agent.rename(at("a"), at("t"))
+        yield* agent.rename(at("b"), at("a"))
+        yield* agent.rename(at("t"), at("b"))
+        yield* agent.rename(at("c"), at("d"))
+        const statuses = (yield* list()).map(({ name, status }) => [name, status])
+        assert.deepStrictEqual(statuses, [["conf", null], ["a", "modified"], ["b", "modified"], ["c", "deleted"], ["d", "modified"]])
+        const files = yield* source.files(yield* publish())
+        assert.deepStrictEqual(files, { "a": "BBBB\n", "b": "AAAA\n", "conf/now": "1\n", "d": "CCCC\n" })
+      }))
+
     it.effect("notices a change that keeps the size, made in the very second of the checkout", () =>
       Effect.gen(function*() {
         const { at, list, publish, source } = yield* prepared({ v: "0\n", w: "0\n" })

@@ -88,9 +88,9 @@ const BOX_CONFIG = [
   "core.fsync=none",
   "core.compression=1",
   "core.bigFileThreshold=16m",
-  // Owners have other numbers inside, and the change of owners set the time that nobody else can set: neither is compared. What says that a
-  // file was changed is its size and the second of its time: one with as many bytes, given its old time back, counts as unchanged.
-  "core.checkStat=minimal"
+  // A file counts as unchanged only if its size, times, owner and number are those of the index: git reads any other.
+  "core.checkStat=default",
+  "core.trustctime=true"
 ]
 
 export const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {

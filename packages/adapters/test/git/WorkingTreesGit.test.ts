@@ -5,7 +5,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { register } from "@slipway/domain/testing/runners/Vitest"
 import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
 import { Effect, Layer } from "effect"
-import { rm, stat } from "node:fs/promises"
+import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { agent, gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
@@ -32,24 +32,6 @@ it.live("notices in a later second what was changed, with its size kept, in the 
     const { entries } = yield* trees.list(key, "")
     assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["new", "untracked"], ["v", "modified"]])
     assert.deepInclude(entries[1], { additions: 1, deletions: 1 })
-  }).pipe(Effect.provide(layer)))
-
-it.live("git need not read files of the checkout to know that they are as they were", () =>
-  Effect.gen(function*() {
-    const trees = yield* WorkingTrees
-    const workspace = yield* Trees.workspace(key.sandboxId)
-    const { remote } = yield* source({ v: "0\n", "deep/er": "1\n", "a name of many letters": "" })
-    yield* nextSecond
-    yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
-    const gitDir = join(workspace, "../git/acme+app")
-    const git = (...args: ReadonlyArray<string>) =>
-      gitIn(join(workspace, "app"), `--git-dir=${gitDir}`, "--work-tree=.", "-c", "core.checkStat=minimal", ...args)
-    const times = [...git("ls-files", "--debug").matchAll(/mtime: (\d+):/gu)].map(([, seconds]) => Number(seconds))
-    const { mtimeMs } = yield* Effect.promise(() => stat(join(gitDir, "index")))
-    assert.strictEqual(times.length, 3)
-    // Git reads those that are not older than the index.
-    assert.isBelow(Math.max(...times), Math.floor(mtimeMs / 1_000))
-    assert.strictEqual(git("diff-files"), "")
   }).pipe(Effect.provide(layer)))
 
 it.live("asks git once for the same files of the same commit, and again for those of another", () =>

@@ -12,7 +12,6 @@ import * as FolderNames from "../../node/FolderNames.ts"
 import { git, type GitFailed, type GitOptions } from "../Git.ts"
 import { layOut } from "../GitDir.ts"
 import * as HostRepository from "../HostRepository.ts"
-import * as IndexTimes from "../IndexTimes.ts"
 import { inPieces } from "../InPieces.ts"
 import type * as PowerLoss from "../PowerLoss.ts"
 import * as SafeTree from "../SafeTree.ts"
@@ -103,7 +102,6 @@ export const make = ({ folders, objectsInBox, power, workspace }: {
     const [gitDir, tree] = [HostRepository.madeIn(making), treeOnSite(making)]
     yield* Effect.promise(() => mkdir(tree, { recursive: true }))
     const index = yield* checkOutFiles(making, checkout)
-    yield* IndexTimes.settle(tree, baseSha, [...new Set([join(gitDir, "index"), index])])
     const agents = join(tree, ".git")
     yield* Effect.promise(async () => {
       await layOut(agents, HostRepository.agentsLayout(making, checkout, objectsInBox(objects)))

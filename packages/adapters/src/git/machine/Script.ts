@@ -88,18 +88,6 @@ if [ "$committed" != "$base" ]; then
   [ "$sha" = "$committed" ] || GIT_INDEX_FILE=$agents/index git read-tree -m "$committed"
 fi
 [ "$sha" = "$base" ] || git read-tree -m "$base"
-
-# Git reads a file again, each time it looks, whose time lies in the second in which the index was written: none is left that does.
-before=$(($(date -r "$index" +%s) - 1))
-if [ -e "$agents/index" ]; then
-  other=$(($(date -r "$agents/index" +%s) - 1))
-  [ "$other" -gt "$before" ] || before=$other
-fi
-touch -d "@$before" "$git/before"
-find . -path ./.git -prune -o ! -type d -newer "$git/before" -print0 | xargs -0 -r touch -h -d "@$before"
-rm "$git/before"
-settle() { GIT_INDEX_FILE=$1 git update-index -q --refresh || [ $? -eq 1 ]; }
-settle "$index"
-if [ -e "$agents/index" ]; then settle "$agents/index"; else cp -p "$index" "$agents/index"; fi
+[ -e "$agents/index" ] || cp -p "$index" "$agents/index"
 printf '%s\\n' "\${git##*+}" > "$git/slipway"
 `
