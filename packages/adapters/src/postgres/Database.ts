@@ -5,13 +5,14 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { OptionNames } from "../options/OptionNames.ts"
-import * as PatientSocket from "./PatientSocket.ts"
+import * as Connecting from "./connection/Connecting.ts"
+import { UnusableUrl } from "./connection/ConnectionUrl.ts"
 import { passes } from "./SqlFailure.ts"
 
 /** An address, or the socket of the embedded server. */
@@ -42,10 +43,10 @@ const STATEMENT = Duration.seconds(7)
 /** A server that is silent for longer than any statement may take does not answer any more: its connection is thrown away. */
 const SILENCE = Duration.seconds(8)
 
-const shared = (location: DatabaseLocation) => ({
-  ...location,
+const shared = (location: DatabaseLocation, silence: Duration.Duration | null) => ({
   applicationName: "slipway",
-  connectTimeout: "3 seconds"
+  connectTimeout: "3 seconds",
+  ...Connecting.configOf(location, silence)
 } as const)
 
 /**
@@ -54,8 +55,7 @@ const shared = (location: DatabaseLocation) => ({
  */
 export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } = {}) => {
   const settings = {
-    ...shared(location),
-    stream: PatientSocket.connecting(location, SILENCE),
+    ...shared(location, SILENCE),
     startupParameters: { TimeZone: "UTC", lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }
   }
   return Layer.mergeAll(
@@ -76,7 +76,7 @@ export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } 
 
 /** One connection for changes of the schema, which take as long as the tables are large. */
 export const layerMigrating = (location: DatabaseLocation) =>
-  PgClient.layer({ ...shared(location), keepAlive: "5 seconds", startupParameters: { TimeZone: "UTC" }, maxConnections: 1 })
+  PgClient.layer({ ...shared(location, null), startupParameters: { TimeZone: "UTC" }, maxConnections: 1 })
 
 /** The database cannot be used. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
@@ -92,18 +92,21 @@ export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>
   }
 }
 
-/** What went wrong, without what the driver says around it. */
-const reasonOf = (error: SqlError): string => {
+const innermost = (error: SqlError): unknown => {
   let cause: unknown = error
   while (cause instanceof Error && cause.cause instanceof Error) cause = cause.cause
+  return cause
+}
+
+/** What went wrong, without what the driver says around it. */
+const reasonOf = (error: SqlError): string => {
+  const cause = innermost(error)
   const causes = cause instanceof AggregateError ? cause.errors : [cause]
   return causes.map((each) => each instanceof Error ? each.message : String(each)).join("; ")
 }
 
-const placeOf = (url: Redacted.Redacted): string => {
-  const { host, pathname, searchParams } = new URL(Redacted.value(url))
-  return `${searchParams.get("host") ?? host}${pathname}`
-}
+/** Whether waiting may help. */
+const mayAnswer = (error: SqlError) => passes(error) && !(innermost(error) instanceof UnusableUrl)
 
 const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current_user"
 
@@ -112,15 +115,15 @@ const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current
  * waited for. Fails with `DatabaseUnreachable` after `patience`. Says whether the role may do anything on its server.
  */
 export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacted, patience: Duration.Duration) {
-  const at = placeOf(url)
-  const look = Effect.scoped(Effect.flatMap(PgConnection.make(shared({ url })), (session) => session.query(ROLE))).pipe(
+  const at = Connecting.placeOf(url)
+  const look = Effect.scoped(Effect.flatMap(PgConnection.make(shared({ url }, SILENCE)), (session) => session.query(ROLE))).pipe(
     Effect.map(({ rows }) => ({ superuser: rows.some(({ superuser }) => superuser === true) }))
   )
   const option = (yield* OptionNames)("databaseUrl")
   const refuse = (error: SqlError) => new DatabaseUnreachable({ at, reason: reasonOf(error), option })
   const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
   return yield* look.pipe(Effect.catch((first) =>
-    !passes(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
+    !mayAnswer(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
       yield* Effect.logWarning(
         `the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`
       )
@@ -128,7 +131,7 @@ export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacte
         Effect.retry({
           while: (error) =>
             Effect.clockWith((clock) =>
-              Effect.map(clock.currentTimeMillis, (now) => passes(error) && now - began < Duration.toMillis(patience))
+              Effect.map(clock.currentTimeMillis, (now) => mayAnswer(error) && now - began < Duration.toMillis(patience))
             ),
           schedule: Schedule.spaced("500 millis")
         }),

@@ -37,14 +37,15 @@ export const linesOf = (secret: string): ReadonlyArray<string> =>
 
 /** What must not be shown of a secret: of an address its password, of other text each line. */
 export const partsOf = (secret: string): ReadonlyArray<string> => {
-  if (URL.canParse(secret) && secret.includes("://")) return passwordsOf(secret)
+  // One of Postgres may have a user and no host, which no other address may.
+  if (URL.canParse(secret) && secret.includes("://") || /^postgres(?:ql)?:\/\//u.test(secret)) return passwordsOf(secret)
   return linesOf(secret)
 }
 
 /** Of an address, as they are written and as they are meant. */
 export const passwordsOf = (address: string): ReadonlyArray<string> => {
-  const { password, searchParams } = new URL(address)
-  const written = [password, searchParams.get("password") ?? ""]
+  const [, password = ""] = /^[^:/]+:\/\/[^:@/?]*:([^/?]*)@/u.exec(address) ?? []
+  const written = [password, ...Array.from(address.matchAll(/[?&](?:ssl)?password=([^&#]*)/gu), ([, value = ""]) => value)]
   return written.flatMap((part) => {
     try {
       return [part, decodeURIComponent(part)]

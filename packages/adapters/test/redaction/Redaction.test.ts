@@ -60,6 +60,11 @@ describe("values", () => {
     const redactor = redactorOf("postgres://slipway:p%40ss%2Fw0rd!@db.internal:5432/slipway?sslmode=require")
     assert.strictEqual(redactor.redact("for p@ss/w0rd! at db.internal"), `for ${SHOWN} at db.internal`)
     assert.strictEqual(redactor.redact("for p%40ss%2fw0rd! at db.internal"), `for ${SHOWN} at db.internal`)
+    const parts = ["postgres://slipway:over-a-socket@/slipway?host=/run", "postgres://h/db?password=in-a-parameter&sslpassword=of-the-key"]
+    assert.strictEqual(
+      redactorOf(...parts).redact("over-a-socket, in-a-parameter, of-the-key, /run"),
+      `${SHOWN}, ${SHOWN}, ${SHOWN}, /run`
+    )
   })
 
   it("of a private key each line is hidden, however its lines end", () => {

@@ -5,7 +5,7 @@ import * as CheckpointFolder from "@slipway/adapters/checkpoints/CheckpointFolde
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
 import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/Checkpoints"
-import { Effect, Layer, Schema } from "effect"
+import { Duration, Effect, Layer, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
 import { statfs } from "node:fs/promises"
@@ -49,11 +49,11 @@ const git = Effect.match(GitProgram.version, {
 /** `shown`: the data folder as it is told. */
 const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
   const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
-  const database = databaseUrl === null
+  const database: Layer.Layer<SqlClient.SqlClient, unknown> = databaseUrl === null
     ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
       Layer.provide(EmbeddedPostgres.layerConnectOrStart(options))
     )
-    : Database.layer({ url: databaseUrl })
+    : Layer.unwrap(Effect.as(Database.reach(databaseUrl, Duration.zero), Database.layer({ url: databaseUrl })))
   const version = Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const [row] = yield* sql`select current_setting('server_version') as version`

@@ -49,7 +49,11 @@ const decode = Effect.fnUntraced(function*<A>({ name, secret, type }: Described<
   if (secret === true) (yield* Redaction).learn(text)
   return yield* Effect.mapError(
     Schema.decodeEffect(type.schema)(text),
-    () => new InvalidSetting({ setting: name, expected: type.expected, ...(secret === true ? {} : { found: text }) })
+    () => {
+      const problem = type.problemOf?.(text) ?? null
+      const expected = problem === null ? type.expected : `${type.expected}: ${problem}`
+      return new InvalidSetting({ setting: name, expected, ...(secret === true ? {} : { found: text }) })
+    }
   )
 })
 

@@ -1,4 +1,5 @@
 /** Where the service keeps what it has. */
+import * as ConnectionUrl from "@slipway/adapters/postgres/connection/ConnectionUrl"
 import { Effect } from "effect"
 import path from "node:path"
 import * as Setting from "./Setting.ts"
@@ -14,11 +15,13 @@ export const settings = {
   }),
   databaseUrl: Setting.optional({
     name: "DATABASE_URL",
-    type: Type.redacted(Type.parsed(
-      "a postgres:// address",
-      (value) => URL.canParse(value) && /^postgres(?:ql)?:$/u.test(new URL(value).protocol)
-    )),
-    about: "Postgres 15 or newer, as postgres://user@host/database. Without it, an embedded Postgres in the data folder.",
+    type: Type.redacted({
+      ...Type.parsed("a postgres:// address", (value) => ConnectionUrl.problemOf(value) === null),
+      problemOf: ConnectionUrl.problemOf
+    }),
+    about:
+      "Postgres 15 or newer, as postgres://user@host/database. sslmode, sslrootcert, sslcert and sslkey mean what they mean to psql: " +
+      "docs/operating.md. Without it, an embedded Postgres in the data folder.",
     role: "all",
     secret: true
   }),

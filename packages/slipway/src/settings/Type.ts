@@ -7,6 +7,8 @@ export interface Type<A> {
   readonly expected: string
   /** Of a number, as it stands behind it. */
   readonly unit?: string
+  /** What is wrong with a text, in words that repeat no secret; `null`: `expected` says it all. */
+  readonly problemOf?: (text: string) => string | null
   readonly schema: Schema.Codec<A, string>
 }
 

@@ -44,6 +44,8 @@ describe("slipway", () => {
         ["SLIPWAY_WORKER_SLOTS", "-1"],
         ["SLIPWAY_PUBLIC_URL", "ftp://x"],
         ["DATABASE_URL", "mysql://secret@x"],
+        ["DATABASE_URL", "postgres://u:secret@h/db?sslmode=sometimes"],
+        ["DATABASE_URL", "postgres://u:1?secret@h/db"],
         ["SLIPWAY_ROLE", "http"],
         ["SLIPWAY_ISOLATION", "podman"],
         ["SLIPWAY_EGRESS_ALLOW", "https://pypi.org"],

@@ -6,11 +6,12 @@ import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { execFile, execFileSync, spawn } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { format } from "node:util"
 import { exitCodeOf, run as slipway } from "../../src/Run.ts"
+
+export { freePort } from "@slipway/adapters/testing/FreePort"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 
@@ -35,15 +36,6 @@ export const gitHubApp = (folder: string, { apiUrl, app }: Pick<GitHubServer, "a
   writeFileSync(keyFile, app.privateKey, { mode: 0o600 })
   return { SLIPWAY_GITHUB_APP_ID: String(app.appId), SLIPWAY_GITHUB_PRIVATE_KEY_FILE: keyFile, SLIPWAY_GITHUB_API_URL: apiUrl }
 }
-
-/** A port that nobody listens on just now. */
-export const freePort = Effect.callback<number>((resume) => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
 
 /** A git repository with one commit of one file, in a folder of that name. */
 export const repository = (inside: string, name = "shop") => {

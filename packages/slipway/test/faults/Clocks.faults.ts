@@ -1,4 +1,5 @@
 /** Clocks that jump by an hour, forwards and backwards: of an http process, of a worker, of Postgres. */
+import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
 import { Effect } from "effect"
 import { chmodSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
@@ -6,7 +7,6 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { fault, type Found, type Need } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Load from "./Load.ts"
-import * as Postgres from "./Postgres.ts"
 import * as Sandboxes from "./Sandboxes.ts"
 import * as Service from "./Service.ts"
 

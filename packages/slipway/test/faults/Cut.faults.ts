@@ -1,4 +1,5 @@
 /** Networks that are cut in the middle of a message: between clients and the service, and between each process and Postgres. */
+import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
 import { Effect } from "effect"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -8,7 +9,6 @@ import { chance, fault, type Found, ROUNDS } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Line from "./Line.ts"
 import * as Load from "./Load.ts"
-import * as Postgres from "./Postgres.ts"
 import * as Sandboxes from "./Sandboxes.ts"
 import * as Service from "./Service.ts"
 

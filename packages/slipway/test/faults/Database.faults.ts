@@ -1,4 +1,5 @@
 /** Postgres beneath two http processes and a worker: killed, away, silent, frozen, slow, without room, with a disk that fails. */
+import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { Effect, Exit, Scope } from "effect"
 import { spawn } from "node:child_process"
@@ -9,7 +10,6 @@ import { afterAll, beforeAll } from "vitest"
 import { chance, fault, type Found, type Need, plant, program, root, ROUNDS } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Line from "./Line.ts"
-import * as Postgres from "./Postgres.ts"
 import * as Sandboxes from "./Sandboxes.ts"
 import * as Service from "./Service.ts"
 

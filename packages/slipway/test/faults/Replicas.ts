@@ -1,10 +1,10 @@
 /** A primary Postgres with a synchronous standby, behind an address that follows them. */
 import { run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
+import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
 import { Effect } from "effect"
 import { appendFileSync, chmodSync, cpSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import * as Line from "./Line.ts"
-import * as Postgres from "./Postgres.ts"
 
 const SETTINGS = { wal_level: "replica", hot_standby: "on" }
 

@@ -1,7 +1,4 @@
 /** A Postgres of the test's own, from the binaries of the embedded one, which can be killed, frozen and started again. */
-import * as PostgresBinaries from "@slipway/adapters/internal/embedded-postgres/PostgresBinaries"
-import * as ServerAccount from "@slipway/adapters/internal/embedded-postgres/ServerAccount"
-import { environment, run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
 import { Effect } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import {
@@ -20,7 +17,10 @@ import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { freePort } from "../commands/SlipwayProcess.ts"
+import * as PostgresBinaries from "../src/embedded-postgres/PostgresBinaries.ts"
+import * as ServerAccount from "../src/embedded-postgres/ServerAccount.ts"
+import { environment, run } from "../src/embedded-postgres/SystemProcess.ts"
+import { freePort } from "./FreePort.ts"
 
 const SETTINGS = {
   listen_addresses: "127.0.0.1",
@@ -45,7 +45,7 @@ export const home = Effect.gen(function*() {
 })
 export type Home = Effect.Success<typeof home>
 
-const binariesFor = Effect.fnUntraced(function*({ account, folder }: Home) {
+export const binariesFor = Effect.fnUntraced(function*({ account, folder }: Home) {
   return yield* PostgresBinaries.prepare({ native: yield* PostgresBinaries.locate, account, copies: folder })
 })
 
