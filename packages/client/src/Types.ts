@@ -305,6 +305,8 @@ export type SandboxEvent =
     readonly egress_refused?: ReadonlyArray<string>
     /** With `setup`: the image that the repository asks for, where the sandbox has another one. */
     readonly image_refused?: string
+    /** With `setup`: why it ran without the secrets that the repository's file names, for people. */
+    readonly secrets_withheld?: string
     /** With `setup`: why it failed, for people. */
     readonly error?: string
   }>

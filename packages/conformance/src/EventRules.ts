@@ -67,6 +67,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
       ignored: listOf(text),
       egress_refused: listOf(text),
       image_refused: text,
+      secrets_withheld: text,
       error: text
     },
     open: true

@@ -63,6 +63,8 @@ export interface Row {
   workSince: DateTime.Utc | null
   agentSession: string | null
   setup: SetupRecord | null
+  /** Every head that it published, the repository in lower case. */
+  pushed: ReadonlyArray<{ readonly repo: string; readonly sha: string; readonly merged: boolean }>
   purged: number
 }
 
@@ -86,8 +88,20 @@ export const newRow = (creation: Creation): Row => ({
   workSince: null,
   agentSession: null,
   setup: null,
+  pushed: [],
   purged: 0
 })
+
+/** Adds the heads that it published, and marks those that a person merged. */
+const keepPushed = (row: Row): void => {
+  for (const { headSha, merged, repo } of row.sandbox.publications) {
+    const name = repo.toLowerCase()
+    if (headSha !== null && !row.pushed.some((one) => one.repo === name && one.sha === headSha)) {
+      row.pushed = [...row.pushed, { repo: name, sha: headSha, merged: false }]
+    }
+    if (merged === true) row.pushed = row.pushed.map((one) => one.repo === name ? { ...one, merged: true } : one)
+  }
+}
 
 /** Makes visible what the lease that records a checkpoint put of it last. */
 const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number): void => {
@@ -124,6 +138,7 @@ export const record = (
   if (fence !== null && isArrival(events)) row.moved = null
   const { approvals, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, at)
   row.sandbox = sandbox
+  keepPushed(row)
   row.workSince = workOf(sandbox) === null ? null : row.workSince ?? now
   row.log.push(...entries)
   for (const approval of approvals) row.approvals.set(approval.approvalId, approval)

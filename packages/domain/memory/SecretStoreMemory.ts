@@ -16,9 +16,14 @@ import {
   type SecretsOf,
   SecretsMissing,
   SecretStore,
+  refTold,
   told,
-  TooManySecrets
+  TooManySecrets,
+  TooManyTrustedRefs,
+  TrustedRefNotFound,
+  type TrustedRefRecord
 } from "../src/environment/SecretStore.ts"
+import { MAX_TRUSTED_REFS } from "../src/environment/SetupTrust.ts"
 import { sameRepo } from "../src/source/Naming.ts"
 import { utf8Length } from "../src/Utf8.ts"
 import * as AuditLogMemory from "./AuditLogMemory.ts"
@@ -36,6 +41,7 @@ export const layer = Layer.effect(
     const audit = yield* AuditLog
     const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
     let all: ReadonlyArray<Kept> = []
+    let listed: ReadonlyArray<{ readonly grantId: string; readonly record: TrustedRefRecord }> = []
 
     const isGood = Effect.fnUntraced(function*(grantId: string) {
       return access === null || (yield* access.listGrants).some(({ id, revokedAt }) => id === grantId && revokedAt === null)
@@ -45,6 +51,12 @@ export const layer = Layer.effect(
       if (!(yield* isGood(grantId))) all = all.filter((secret) => secret.grantId !== grantId)
       return all.filter((secret) => secret.grantId === grantId && (repo === null || sameRepo(secret.record.repo, repo)))
     })
+    /** As {@link kept}. */
+    const refs = Effect.fnUntraced(function*(grantId: string, repo: string | null) {
+      if (!(yield* isGood(grantId))) listed = listed.filter((one) => one.grantId !== grantId)
+      return listed.filter((one) => one.grantId === grantId && (repo === null || sameRepo(one.record.repo, repo)))
+    })
+    const refOrderOf = ({ ref, repo }: TrustedRefRecord) => `${repo.toLowerCase()} ${ref}`
     const find = ({ grantId, name, repo }: SecretKey) =>
       Effect.map(kept(grantId, repo), (secrets) => secrets.find(({ record }) => record.name === name))
     const orderOf = ({ name, repo }: SecretRecord) => `${repo.toLowerCase()} ${name}`
@@ -84,6 +96,28 @@ export const layer = Layer.effect(
           const value = values.get(name)
           return value === undefined ? [] : [[name, value] as const]
         }))
+      }),
+      trustRef: Effect.fnUntraced(function*(of, ref, at) {
+        if (!(yield* isGood(of.grantId))) return yield* new GrantNotFound({ grant: of.grantId })
+        const known = yield* refs(of.grantId, of.repo)
+        const before = known.find(({ record }) => record.ref === ref)
+        if (before !== undefined) return before.record
+        if (known.length >= MAX_TRUSTED_REFS) return yield* new TooManyTrustedRefs()
+        const record: TrustedRefRecord = { repo: of.repo, ref, listedAt: at }
+        listed = [...listed, { grantId: of.grantId, record }]
+        yield* audit.append([refTold("trusted_ref.listed", of, ref, at)])
+        return record
+      }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
+      trustedRefs: (grantId, repo) =>
+        Effect.map(
+          refs(grantId, repo),
+          (all) => all.map(({ record }) => record).toSorted((a, b) => refOrderOf(a) < refOrderOf(b) ? -1 : 1)
+        ),
+      distrustRef: Effect.fnUntraced(function*(of, ref, at) {
+        const found = (yield* refs(of.grantId, of.repo)).find(({ record }) => record.ref === ref)
+        if (found === undefined) return yield* new TrustedRefNotFound()
+        listed = listed.filter((one) => one !== found)
+        yield* audit.append([refTold("trusted_ref.removed", of, ref, at)])
       })
     })
   })

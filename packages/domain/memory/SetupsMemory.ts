@@ -9,5 +9,11 @@ export const make = (state: SandboxRows): Setups["Service"] =>
       Effect.map(leased(state, lease), (row) => {
         row.setup = record
       }),
-    find: (id) => Effect.sync(() => state.rows.get(id)?.setup ?? null)
+    find: (id) => Effect.sync(() => state.rows.get(id)?.setup ?? null),
+    wasPushedUnmerged: (repo, sha) =>
+      Effect.sync(() =>
+        Array.from(state.rows.values()).some(({ pushed }) =>
+          pushed.some((one) => one.sha === sha && one.repo === repo.toLowerCase() && !one.merged)
+        )
+      )
   })

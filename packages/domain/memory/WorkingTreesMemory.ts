@@ -162,6 +162,17 @@ export const layer = Layer.effect(
         const found = Array.from(base.files).filter(([path]) => wanted.has(path.slice(path.lastIndexOf("/") + 1)))
         return found.length > maximum ? null : new Map(found.map(([path, content]) => [path, blobId(utf8.encode(content))]))
       }),
+      findBaseRef: Effect.fn("WorkingTrees.findBaseRef")(function*(key, { refs, remote }) {
+        const { baseSha } = yield* find(key)
+        const repository = repositories.at(remote.url)
+        if (repository === undefined) {
+          return yield* new CloneFailed({ repo: key.repo, detail: "The repository was not found.", retryable: false })
+        }
+        return {
+          baseSha,
+          on: refs.find((ref) => tipsFor(repository, ref).some((tip) => repository.history(tip).includes(baseSha))) ?? null
+        }
+      }),
       diff: Effect.fn("WorkingTrees.diff")(function*(key, { from, maximumBytes, path, to }) {
         const tree = yield* find(key)
         const contentAt = (version: string) => {
@@ -355,6 +366,12 @@ const resolve = (
   if (tagged !== undefined) return { sha: tagged, branch: null }
   if (branches.size + tags.size === 0) return "The repository is empty: it has no commit to start from."
   return ref === undefined ? `It has no default branch "${name}".` : `It has no branch or tag "${name}".`
+}
+
+/** The tips that a name stands for, or a pattern such as `release/*`. */
+const tipsFor = ({ branches, tags }: MemoryRepository, ref: string): ReadonlyArray<string> => {
+  if (!ref.endsWith("/*")) return [branches.get(ref) ?? tags.get(ref) ?? []].flat()
+  return [...branches, ...tags].flatMap(([name, sha]) => name.startsWith(ref.slice(0, -1)) ? [sha] : [])
 }
 
 const contentOf = (commit: Pick<MemoryCommit, "files"> & { readonly executables?: Iterable<string> } | undefined): MemoryTree.Content => ({

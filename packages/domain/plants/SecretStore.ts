@@ -30,6 +30,18 @@ export const plants: Plants = {
     ["tells values in lists", "{ grantId: key.grantId, record, value }",
       "{ grantId: key.grantId, record: { ...record, value: Redacted.value(value) }, value }"],
     ["tells the audit log of the removal alone", "yield* audit.append([told(\"secret.set\", key, at)])", ""],
+    ["takes a ref of a repository in another case for another one", "sameRepo(one.record.repo, repo)", "one.record.repo === repo"],
+    ["gives the refs of other grants", "one.grantId === grantId && (repo", "(repo"],
+    ["keeps the refs of revoked grants", "if (!(yield* isGood(grantId))) listed = listed.filter((one) => one.grantId !== grantId)", ""],
+    ["lists refs of revoked grants", "if (!(yield* isGood(of.grantId))) return yield* new GrantNotFound({ grant: of.grantId })", ""],
+    ["lists a ref twice", "if (before !== undefined) return before.record", ""],
+    ["holds one ref more", "known.length >= MAX_TRUSTED_REFS", "known.length > MAX_TRUSTED_REFS"],
+    ["removes a ref that is not listed", "if (found === undefined) return yield* new TrustedRefNotFound()",
+      "if (found === undefined) return"],
+    ["keeps the ref that is removed", "listed = listed.filter((one) => one !== found)", ""],
+    ["lists refs of capitals first", "`${repo.toLowerCase()} ${ref}`", "`${repo} ${ref}`"],
+    ["tells nobody that a ref was listed", "yield* audit.append([refTold(\"trusted_ref.listed\", of, ref, at)])", ""],
+    ["tells nobody that a ref was removed", "yield* audit.append([refTold(\"trusted_ref.removed\", of, ref, at)])", ""],
     ["tells the audit log what the value is", "[told(\"secret.set\", key, at)]",
       "[told(\"secret.set\", { ...key, name: `${key.name}=${Redacted.value(value)}` }, at)]"]
   ])

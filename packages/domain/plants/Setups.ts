@@ -24,6 +24,14 @@ export const plants: Plants = {
       ["finds what was saved of another sandbox", find,
         "Array.from(state.rows.values()).find(({ setup }) => setup !== null)?.setup ?? null"]
     ]),
+    ...plantsIn("packages/domain/memory/SandboxRows.ts", [
+      ["remembers the head that was pushed last alone", "row.pushed = [...row.pushed, {", "row.pushed = [{"],
+      ["does not notice that a pull request was merged", "if (merged === true) row.pushed", "if (false) row.pushed"],
+      ["takes all that a sandbox pushed for merged", "one.repo === name ? { ...one, merged: true } : one", "({ ...one, merged: true })"],
+      ["takes for merged what is pushed after that", "{ repo: name, sha: headSha, merged: false }",
+        "{ repo: name, sha: headSha, merged: row.pushed.some(({ merged }) => merged) }"],
+      ["knows repositories in one case of letters", "const name = repo.toLowerCase()", "const name = repo"]
+    ]),
     ...plantsIn("packages/domain/memory/UpkeepMemory.ts", [
       ["keeps the record when the events are forgotten", "row.setup = null", ""],
       ["forgets the records of all with the events of one", "row.setup = null", "for (const other of rows.values()) other.setup = null"]

@@ -10,6 +10,7 @@ import { Access } from "../src/access/Access.ts"
 import { Acting, type AuditLog } from "../src/access/AuditLog.ts"
 import { Secrets } from "../src/environment/Secrets.ts"
 import { MAX_SECRETS, MAX_SECRETS_OF_GRANT, MAX_VALUE_BYTES, MAX_VALUES_BYTES, SecretStore } from "../src/environment/SecretStore.ts"
+import { MAX_TRUSTED_REFS } from "../src/environment/SetupTrust.ts"
 import { Ids } from "../src/Ids.ts"
 import { assert } from "./Assert.ts"
 import { appended } from "./AuditLogContract.ts"
@@ -192,6 +193,80 @@ export const suite = (name: string, layer: Layer.Layer<SecretStore | Access | Au
           { action: "secret.removed", at: later, subjects }
         ])
       }))
+
+    it.effect("lists refs of one repository in one grant, once each, and forgets those that are removed or whose grant is revoked", () =>
+      Effect.gen(function*() {
+        const store = yield* SecretStore
+        const [mine, other] = [yield* newGrant, yield* newGrant]
+        const refsOf = (grantId: string, repo: string | null = null) =>
+          Effect.map(store.trustedRefs(grantId, repo), (refs) => refs.map(({ ref, repo }) => `${repo} ${ref}`))
+        const first = yield* store.trustRef({ grantId: mine, repo: SHOP }, "release/*", at)
+        assert.deepStrictEqual(first, { repo: SHOP, ref: "release/*", listedAt: at })
+        assert.deepStrictEqual(yield* store.trustRef({ grantId: mine, repo: "ACME/shop" }, "release/*", later), first)
+        yield* store.trustRef({ grantId: mine, repo: SHOP }, "Develop", at)
+        yield* store.trustRef({ grantId: mine, repo: "acme/api" }, "develop", at)
+        yield* store.trustRef({ grantId: other, repo: SHOP }, "theirs", at)
+        assert.deepStrictEqual(yield* refsOf(mine), ["acme/api develop", "Acme/shop Develop", "Acme/shop release/*"])
+        assert.deepStrictEqual(yield* refsOf(mine, "aCME/SHOP"), ["Acme/shop Develop", "Acme/shop release/*"])
+        assert.deepStrictEqual(yield* refsOf(mine, "acme/shop2"), [])
+        for (const [grantId, repo, ref] of [[mine, SHOP, "develop"], [mine, "acme/site", "Develop"], [other, SHOP, "Develop"]] as const) {
+          assert.strictEqual((yield* Effect.flip(store.distrustRef({ grantId, repo }, ref, at)))._tag, "TrustedRefNotFound")
+        }
+        yield* store.distrustRef({ grantId: mine, repo: "acme/SHOP" }, "Develop", later)
+        assert.deepStrictEqual(yield* refsOf(mine, SHOP), ["Acme/shop release/*"])
+        yield* (yield* Access).revokeGrant(mine)
+        assert.deepStrictEqual(yield* refsOf(mine), [])
+        assert.deepStrictEqual(yield* refsOf(other), ["Acme/shop theirs"])
+        for (const grantId of [mine, absent]) {
+          assert.strictEqual((yield* Effect.flip(store.trustRef({ grantId, repo: SHOP }, "develop", at)))._tag, "GrantNotFound")
+        }
+      }))
+
+    it.effect("holds so many refs of a repository and no more, also when many are listed at once, and tells the audit log", () =>
+      Effect.gen(function*() {
+        const store = yield* SecretStore
+        const grantId = yield* newGrant
+        const list = (ref: string, repo = SHOP) => store.trustRef({ grantId, repo }, ref, at)
+        const wanted = Array.from({ length: MAX_TRUSTED_REFS + 3 }, (_, i) => `v${i}`)
+        const results = yield* Effect.forEach(wanted, (ref) => Effect.result(list(ref)), { concurrency: "unbounded" })
+        const refused = results.flatMap((result) => result._tag === "Failure" ? [result.failure._tag] : [])
+        assert.deepStrictEqual(refused, Array.from({ length: 3 }, () => "TooManyTrustedRefs"))
+        const [known] = yield* store.trustedRefs(grantId, SHOP)
+        assert(known !== undefined)
+        const subjects = { grantId, repo: SHOP, ref: known.ref }
+        const entries = yield* appended(Effect.gen(function*() {
+          yield* list(known.ref)
+          yield* store.distrustRef({ grantId, repo: SHOP }, known.ref, later)
+          yield* Effect.flip(store.distrustRef({ grantId, repo: SHOP }, known.ref, later))
+          yield* list(known.ref)
+          yield* Effect.flip(list("one-more"))
+        }))
+        assert.deepStrictEqual(entries, [
+          { action: "trusted_ref.removed", at: later, subjects },
+          { action: "trusted_ref.listed", at, subjects }
+        ])
+        yield* list("one-more", "acme/api")
+      }))
+
+    it.effect("is never asked to list what sandboxes push to, a commit, or no name of a ref", () =>
+      Effect.gen(function*() {
+        const secrets = yield* Secrets
+        const grantId = yield* newGrant
+        const wrong = ["", "*", "slipway/c_bbbbbbbbbbbb", "slipway/*", "refs/heads/slipway/x", "a".repeat(40), "a b", "re*", "/*", "-x",
+          "x/**", "a..b/*"]
+        for (const ref of wrong) {
+          const refused = yield* Effect.flip(secrets.trustRef({ grantId, repo: SHOP, ref }))
+          assert.strictEqual(refused._tag === "InvalidRequest" && refused.field, "ref", ref)
+          assert.strictEqual((yield* Effect.flip(secrets.distrustRef({ grantId, repo: SHOP, ref })))._tag, "TrustedRefNotFound")
+        }
+        const refused = yield* Effect.flip(secrets.trustRef({ grantId, repo: "shop", ref: "develop" }))
+        assert.strictEqual(refused._tag === "InvalidRequest" && refused.field, "repo")
+        yield* secrets.trustRef({ grantId, repo: SHOP, ref: "release/*" })
+        yield* secrets.trustRef({ grantId, repo: SHOP, ref: "v1.2" })
+        assert.deepStrictEqual((yield* secrets.trustedRefs(grantId, null)).map(({ ref }) => ref), ["release/*", "v1.2"])
+        yield* secrets.distrustRef({ grantId, repo: SHOP, ref: "v1.2" })
+        assert.lengthOf(yield* secrets.trustedRefs(grantId, SHOP), 1)
+      }).pipe(Effect.provide(Secrets.layer), Effect.provideService(Acting, { _tag: "Operator" })))
 
     it.effect("is never asked to keep what no variable can be: that is refused, without a word of the value", () =>
       Effect.gen(function*() {

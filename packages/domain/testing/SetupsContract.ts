@@ -9,9 +9,11 @@ import { Ids } from "../src/Ids.ts"
 import { terminate } from "../src/sandbox/Command.ts"
 import { LEASE_SECONDS } from "../src/sandbox/Leases.ts"
 import { MAX_SETUP_OUTPUT, type SetupRecord, Setups } from "../src/sandbox/Setups.ts"
+import type { SystemCommand } from "../src/sandbox/SystemCommand.ts"
 import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { RepoName } from "../src/source/RepoRef.ts"
 import { assert } from "./Assert.ts"
-import { at, command, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { at, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 import { define } from "./Suite.ts"
 
 const began: SetupRecord = {
@@ -64,6 +66,40 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Setups, unknown>
         assert.strictEqual((yield* Effect.flip(setups.save(nobodys, { ...began, output: "nobody's" })))._tag, "StaleLease")
         assert.strictEqual((yield* Effect.flip(setups.save(lease, { ...began, output: "late" })))._tag, "StaleLease")
         assert.deepStrictEqual(yield* setups.find(id), began)
+      }))
+
+    it.effect("remembers every commit that a sandbox published until its pull request is merged, longer than the sandbox's events", () =>
+      Effect.gen(function*() {
+        const setups = yield* Setups
+        const upkeep = yield* Upkeep
+        const [one, other] = [yield* make(), yield* make()]
+        const unique = (yield* Ids).uuid7
+        const sha = Effect.map(unique, (id) => id.replaceAll("-", "").padEnd(40, "0"))
+        const [first, second, third, elsewhere] = [yield* sha, yield* sha, yield* sha, yield* sha]
+        const reported = (repo: string, head_sha: string, more: object = {}): SystemCommand => ({
+          _tag: "ReportPublication",
+          data: { repo: RepoName.make(repo), action_state: "idle", number: 1, state: "open", merged: false, head_sha, ...more }
+        })
+        const isPushed = (sha: string, repo = "acme/Shop") => setups.wasPushedUnmerged(RepoName.make(repo), sha)
+        assert.isFalse(yield* isPushed(first))
+        yield* drive(one, [reported("Acme/shop", first)])
+        yield* drive(one, [reported("Acme/shop", second)])
+        yield* drive(one, [reported("acme/api", elsewhere)])
+        for (const sha of [first, second]) assert.isTrue(yield* isPushed(sha))
+        for (const [sha, repo] of [[third, "acme/shop"], [first, "acme/api"], [elsewhere, "acme/shop"]] as const) {
+          assert.isFalse(yield* isPushed(sha, repo))
+        }
+        yield* drive(other, [reported("acme/shop", first)])
+        yield* drive(one, [reported("acme/shop", second, { state: "closed", merged: true })])
+        assert.isFalse(yield* isPushed(second))
+        assert.isTrue(yield* isPushed(first), "another sandbox published it too")
+        assert.isTrue(yield* isPushed(elsewhere, "acme/api"))
+        yield* drive(one, [reported("acme/shop", third, { number: 2 })])
+        assert.isTrue(yield* isPushed(third))
+        assert.isFalse(yield* isPushed(second))
+        yield* command(keyOf(one), terminate(yield* Ids), at)
+        yield* upkeep.purgeEvents(at, 10_000)
+        assert.isTrue(yield* isPushed(third))
       }))
 
     it.effect("forgets the record with the events of its sandbox, and keeps those of others", () =>

@@ -735,6 +735,48 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         )
       }))
 
+    // -- findBaseRef
+
+    it.effect("tells which branch or tag of the source has the commit it started from in its history by now", () =>
+      Effect.gen(function*() {
+        const trees = yield* WorkingTrees
+        const source = yield* fixture.source({ v: "0" })
+        const first = (yield* source.tip("main")) ?? ""
+        const feature = yield* source.commit("feature/x", { v: "1" })
+        const started = Effect.fnUntraced(function*(ref?: string) {
+          const key: TreeKey = { sandboxId: freshId(), repo: app }
+          yield* Effect.acquireRelease(trees.prepare(key, options(source, ref)), () => Effect.orDie(trees.remove(key.sandboxId)))
+          return (...refs: ReadonlyArray<string>) => trees.findBaseRef(key, { remote: source.remote, refs })
+        })
+        const [ofMain, ofFeature] = [yield* started(), yield* started("feature/x")]
+        assert.deepStrictEqual(yield* ofMain(), { baseSha: first, on: null })
+        assert.deepStrictEqual(yield* ofMain("main"), { baseSha: first, on: "main" })
+        for (let i = 0; i < 3; i++) yield* source.commit("main", { v: `${i + 2}` })
+        assert.deepStrictEqual(yield* ofMain("gone", "main"), { baseSha: first, on: "main" })
+        assert.deepStrictEqual(yield* ofMain("feature/*"), { baseSha: first, on: "feature/*" })
+        const onFeature = (...refs: ReadonlyArray<string>) => Effect.map(ofFeature(...refs), ({ on }) => on)
+        // A name that ends like the other one's.
+        yield* source.commit("x/main", { v: "x" })
+        yield* source.setBranch("x/main", feature)
+        for (const refs of [["main"], ["main", "feature", "feature/", "eature/x", "*", "x/*/x", "gone/*"]]) {
+          assert.isNull(yield* onFeature(...refs), refs.join())
+        }
+        assert.strictEqual(yield* onFeature("main", "feature/x"), "feature/x")
+        assert.strictEqual(yield* onFeature("main", "feature/*"), "feature/*")
+        yield* source.commit("feature/x", { v: "9" })
+        assert.strictEqual(yield* onFeature("main", "feature/x"), "feature/x")
+        yield* source.tag("v1", feature)
+        yield* source.deleteBranch("feature/x")
+        assert.isNull(yield* onFeature("main", "feature/*"))
+        assert.strictEqual(yield* onFeature("main", "v1"), "v1")
+        yield* source.setBranch("main", feature)
+        assert.strictEqual(yield* onFeature("main", "v1"), "main")
+        assert.strictEqual(
+          yield* refusal(trees.findBaseRef({ sandboxId: freshId(), repo: app }, { remote: source.remote, refs: ["main"] })),
+          "FileNotFound"
+        )
+      }))
+
     // -- snapshot and push
 
     it.effect("a tree without changes has nothing to publish", () =>

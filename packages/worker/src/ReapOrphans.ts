@@ -8,6 +8,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Metric, Option } from "effect"
+import { FreshCloneIds } from "./FreshClones.ts"
 import { giveBack, removeHere } from "./ReleaseSandbox.ts"
 import { ThisMachine } from "./ThisMachine.ts"
 
@@ -25,6 +26,7 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   const trees = yield* WorkingTrees
   const machine = yield* ThisMachine
   const restored = yield* Effect.serviceOption(RestoredTrees)
+  const clones = yield* FreshCloneIds
   const moved = new Set<SandboxId>()
   const find = Effect.gen(function*() {
     const boxes = yield* Effect.catchTag(
@@ -33,8 +35,8 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
       (error) => Effect.as(Effect.logWarning("could not list the boxes", error), [])
     )
     const there = new Set([...boxes, ...(yield* trees.sandboxes)])
-    const found = Option.isNone(restored) ? there : Array.from(there).filter((id) => !restored.value.has(id))
-    const left = yield* upkeep.left(machine.name, Array.from(found))
+    const found = Array.from(there).filter((id) => !clones.has(id) && !(Option.isSome(restored) && restored.value.has(id)))
+    const left = yield* upkeep.left(machine.name, found)
     for (const id of left.moved) moved.add(id)
     return [...left.over, ...left.moved]
   })

@@ -2,9 +2,8 @@
  * Makes a sandbox ready for its agent as its repositories say (docs/decisions.md 17): runs their setup commands in the box, with the
  * secrets that the agent never gets, and keeps what they wrote.
  */
-import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
-import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
-import { SecretStore, SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import { SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
@@ -14,16 +13,17 @@ import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { bootDeadline, MAX_SETUP } from "@slipway/domain/sandbox/TimeLimit"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { visible } from "@slipway/domain/Visible"
-import { Context, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
+import { Context, DateTime, Duration, Effect, Schema, Scope } from "effect"
 import * as CacheOfSetup from "./CacheOfSetup.ts"
 import { clearHome, conversationOf } from "./ClearHome.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import * as Environments from "./Environments.ts"
+import * as FreshClones from "./FreshClones.ts"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 import * as RepositoryPrograms from "./RepositoryPrograms.ts"
-import { setUpCached } from "./SetUpCached.ts"
-import * as SetupCommand from "./SetupCommand.ts"
 import { SetupOutput } from "./SetupOutput.ts"
+import * as SetUpRepository from "./SetUpRepository.ts"
+import * as SetupSecrets from "./SetupSecrets.ts"
 import * as SetupTold from "./SetupTold.ts"
 import { SetupWatch } from "./SetupWatch.ts"
 
@@ -59,112 +59,6 @@ const SAVE_EVERY = "2 seconds"
 const FOR_THE_AGENT = Duration.minutes(1)
 /** Why there is no agent then. */
 const LEFT = "Credentials, or settings of agents, that setup left in the home could not be removed."
-
-/** Without secrets there is nothing to hide. */
-const plain = {
-  stream: (): RedactedOutput => {
-    const decoder = new TextDecoder()
-    return { push: (bytes) => decoder.decode(bytes, { stream: true }), end: () => decoder.decode() }
-  }
-}
-
-const wanted = ({ environment }: Environments.RepositoryEnvironment): Environment["secrets"] =>
-  environment instanceof EnvironmentInvalid ? [] : environment.secrets
-
-const foldersOf = ({ environment }: Environments.RepositoryEnvironment): Environment["cache"] =>
-  environment instanceof EnvironmentInvalid ? [] : environment.cache
-
-/** The secrets of each repository as variables, and what hides them all. */
-const reveal = Effect.fnUntraced(function*(held: HeldSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>) {
-  const { sandbox: { grantId } } = yield* held.view
-  const secrets = new Map<string, Readonly<Record<string, string>>>()
-  const asking = environments.filter((one) => wanted(one).length > 0)
-  if (asking.length === 0) return { secrets, redaction: plain }
-  const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
-  const redaction = Option.getOrUndefined(yield* Effect.serviceOption(OutputRedaction))
-  if (store === undefined || redaction === undefined) {
-    return yield* new SecretsUnusable({ problem: "This service keeps no secrets, and a repository's setup needs some." })
-  }
-  for (const one of asking) {
-    const values = yield* untilAvailable(store.reveal({ grantId, repo: one.repo }, wanted(one)))
-    secrets.set(one.repo, Object.fromEntries(Array.from(values, ([name, value]) => [name, Redacted.value(value)])))
-  }
-  return { secrets, redaction: redaction.of(Array.from(secrets.values()).flatMap((values) => Object.values(values))) }
-})
-
-/** How one repository's setup went. */
-type Result = SetupTold.Result
-
-interface Done {
-  readonly cache: SetupCache
-  readonly result: Result
-}
-
-/** What its commands have. */
-interface Given {
-  readonly programs: Programs
-  readonly secrets: Readonly<Record<string, string>>
-}
-
-/** Of `environment`; its commands may take `within` together. */
-const runOne = Effect.fnUntraced(function*(
-  box: Box,
-  { environment, folder }: Environments.RepositoryEnvironment & { readonly environment: Environment },
-  { programs, secrets }: Given,
-  output: SetupOutput,
-  within: Duration.Duration
-): Effect.fn.Return<Result> {
-  const given = { programs, env: { ...environment.env, ...secrets } }
-  const steps = Effect.gen(function*() {
-    for (const step of environment.setup) {
-      const failures = yield* Effect.forEach(step, (command) => SetupCommand.run(box, folder, command, given, output), {
-        concurrency: "unbounded"
-      })
-      const failure = failures.find((failure) => failure !== null)
-      if (failure !== undefined) return failure
-    }
-    return null
-  })
-  const ended = yield* Effect.timeoutOption(steps, within)
-  if (Option.isSome(ended)) return ended.value === null ? { _tag: "Succeeded" } : { _tag: "Failed", ...ended.value }
-  output.say(`It took longer than it may: ${SetupTold.minutes(within)}.`)
-  return { _tag: "TimedOut", within }
-})
-
-/** A cache is brought back if there is one, else the commands run. `left`: of the time for all repositories. */
-const setUpOne = Effect.fnUntraced(function*(
-  held: HeldSandbox,
-  box: Box,
-  one: Environments.RepositoryEnvironment & { readonly environment: Environment },
-  given: Given,
-  output: SetupOutput,
-  { clear, isFresh, left }: {
-    readonly clear: Effect.Effect<void>
-    readonly isFresh: boolean
-    readonly left: Effect.Effect<Duration.Duration>
-  }
-): Effect.fn.Return<Done, never, WorkingTrees> {
-  const limit = Duration.minutes(one.environment.timeoutMinutes)
-  const running = Effect.flatMap(left, (time) => runOne(box, one, given, output, Duration.min(limit, time)))
-  const place = yield* CacheOfSetup.placeOf(held, box, one, given.programs, isFresh)
-  if (place === null) return { cache: "none", result: yield* running }
-  const done = yield* setUpCached(
-    {
-      folders: { box, tree: one.folder, paths: one.environment.cache },
-      place,
-      mayFill: isFresh,
-      // Where the one who fills it fails, the same time is left.
-      patience: Duration.min(limit, Duration.divideUnsafe(yield* left, 2)),
-      clear,
-      left
-    },
-    running,
-    ({ _tag }) => _tag === "Succeeded"
-  )
-  if (done.cache !== "hit") return done
-  output.say("Setup did not run: a cache had what it fills.")
-  return { cache: "hit", result: { _tag: "Succeeded" } }
-})
 
 /** Of all repositories. */
 const cacheOf = (reports: ReadonlyArray<Report>): SetupCache => {
@@ -206,10 +100,10 @@ const changedFiles = Effect.fnUntraced(function*(box: Box, repo: string) {
   return files.map(({ path }) => path)
 }, Effect.catch(() => Effect.succeed([])))
 
-const stateOf = (results: ReadonlyArray<Result>) =>
+const stateOf = (results: ReadonlyArray<SetupTold.Result>) =>
   results.some(({ _tag }) => _tag !== "Succeeded") ? "failed" as const : "succeeded" as const
 
-const exitCodeOf = (results: ReadonlyArray<Result>): number | null => {
+const exitCodeOf = (results: ReadonlyArray<SetupTold.Result>): number | null => {
   const failed = results.find(({ _tag }) => _tag !== "Succeeded")
   if (failed === undefined) return 0
   return failed._tag === "Failed" ? failed.exitCode : null
@@ -249,7 +143,9 @@ export const setUp = Effect.fn("SetUp.setUp")(
     const save = (record: SetupRecord) => untilAvailable(setups.save(held.lease, record))
     const start = yield* elapsedMillis
     yield* save(began)
-    const { redaction, secrets } = yield* reveal(held, environments).pipe(
+    const { isTrusted, withheld } = yield* SetupSecrets.trustIn(held, environments, isFresh)
+    const asking = environments.filter((one) => SetupSecrets.wanted(one).length > 0 && !withheld.has(one.repo))
+    const { redaction, secrets } = yield* SetupSecrets.reveal(held, asking).pipe(
       Effect.tapError((error) =>
         Effect.flatMap(
           elapsedMillis,
@@ -263,7 +159,8 @@ export const setUp = Effect.fn("SetUp.setUp")(
     const limit = limitOf(environments)
     if (Duration.isPositive(limit)) yield* held.write([{ _tag: "StartSetup", limit }])
 
-    const results: Array<Result> = []
+    const clones = yield* Effect.cached(Scope.provide(FreshClones.make(held), yield* Effect.scope))
+    const results: Array<SetupTold.Result> = []
     const reports: Array<Report> = []
     const told: Array<string> = []
     const running = Effect.gen(function*() {
@@ -271,25 +168,31 @@ export const setUp = Effect.fn("SetUp.setUp")(
         const { environment, file, folder, repo } = one
         const beginning = yield* elapsedMillis
         if (environments.length > 1) output.say(`# ${repo}`)
-        let done: Done
+        let done: SetUpRepository.Done
         if (environment instanceof EnvironmentInvalid) {
           output.say(environment.message)
           done = { cache: "none", result: { _tag: "Invalid", problem: environment.message } }
         } else {
           const given = { programs, secrets: secrets.get(repo) ?? {} }
-          const earlier = environments.slice(0, results.length).flatMap(foldersOf)
-          done = yield* setUpOne(held, box, { ...one, environment }, given, output, {
+          const earlier = environments.slice(0, results.length).flatMap(SetupSecrets.foldersOf)
+          const way: SetUpRepository.Way = {
             clear: isFirst ? Effect.void : CacheOfSetup.makeRoom(box, environment.cache, earlier),
             isFresh,
+            mayFill: isFresh && isTrusted,
             left: Effect.provideService(left(held, began), Policy, policy)
-          })
+          }
+          const usable = { ...one, environment }
+          done = yield* (isFresh || Object.keys(given.secrets).length === 0
+            ? SetUpRepository.setUpOne(held, box, usable, given, output, way)
+            : SetUpRepository.setUpElsewhere(held, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
         }
+        const secretsWithheld = done.cache === "hit" ? undefined : withheld.get(repo)
         const { cache, result } = done
         results.push(result)
         watch.ended(result)
         const ran = !(environment instanceof EnvironmentInvalid) && environment.setup.length > 0 && cache !== "hit"
         const changed = isFresh && ran ? yield* changedFiles(box, repo) : []
-        told.push(SetupTold.tell({ repo, folder, file, environment, cache, result, changed, lastLines: output.lastLines }))
+        told.push(SetupTold.tell({ repo, folder, file, environment, cache, result, changed, lastLines: output.lastLines, secretsWithheld }))
         const { egress, ignored: unread } = environment instanceof EnvironmentInvalid ? { egress: [], ignored: [] } : environment
         const { ignored: withoutImage = [], ...image } = yield* RepositoryPrograms.report(one, programs)
         const ignored = [...unread, ...withoutImage]
@@ -300,10 +203,14 @@ export const setUp = Effect.fn("SetUp.setUp")(
           cache,
           ...(ignored.length === 0 ? {} : { ignored }),
           ...(refused.length === 0 ? {} : { egress_refused: refused }),
+          ...(secretsWithheld === undefined ? {} : { secrets_withheld: visible(secretsWithheld) }),
           ...(result._tag === "Succeeded" ? {} : { error: visible(SetupTold.reason(result)) }),
           ...image
         })
-        if (result._tag !== "Succeeded" && isFatal(one)) return `The setup of ${repo} failed. ${SetupTold.reason(result)}`
+        if (result._tag !== "Succeeded" && isFatal(one)) {
+          const without = secretsWithheld === undefined ? "" : ` ${SetupTold.withoutSecrets(secretsWithheld)}`
+          return `The setup of ${repo} failed. ${SetupTold.reason(result)}${without}`
+        }
       }
       return null
     })
@@ -326,7 +233,8 @@ export const setUp = Effect.fn("SetUp.setUp")(
     yield* report(held, reports)
     if (fatal !== null) return yield* new SetupFailed({ detail: SetupTold.withOutput(fatal, output.lastLines) })
     return prepared
-  }
+  },
+  Effect.scoped
 )
 
 /** For an agent that starts where setup ran before. */

@@ -48,10 +48,13 @@ export const withOutput = (sentence: string, lastLines: string): string => lastL
 /** Where it could not begin. */
 export const refused = (problem: string): string => `# Setup\n\nThe setup of this sandbox did not run. ${cut(problem, MAX_PROBLEM, "…")}\n`
 
+/** A sentence. */
+export const withoutSecrets = (why: string): string => `It ran without its secrets. ${cut(inLine(why), MAX_PROBLEM, "…")}`
+
 const indented = (text: string): string => text.split("\n").map((line) => `    ${line}`).join("\n")
 
 /** A section for one repository, Markdown. `changed`: files of it that differ after its setup. */
-export const tell = ({ cache, changed, environment, file, folder, lastLines, repo, result }: {
+export const tell = ({ cache, changed, environment, file, folder, lastLines, repo, result, secretsWithheld }: {
   readonly repo: string
   readonly folder: string
   readonly file: string
@@ -60,6 +63,8 @@ export const tell = ({ cache, changed, environment, file, folder, lastLines, rep
   readonly result: Result
   readonly changed: ReadonlyArray<string>
   readonly lastLines: string
+  /** Why it ran without the secrets that its file names. */
+  readonly secretsWithheld: string | undefined
 }): string => {
   const commands = environment instanceof EnvironmentInvalid ? [] : environment.setup.flat()
   const about = [`# Setup of ${repo} (in the folder ${folder})`]
@@ -74,6 +79,7 @@ export const tell = ({ cache, changed, environment, file, folder, lastLines, rep
     about.push(`The setup that ${file} asks for failed. ${reason(result)} What it installs may be missing.`)
     if (result._tag !== "Invalid" && lastLines !== "") about.push(`The end of its output:\n\n${indented(lastLines)}`)
   }
+  if (secretsWithheld !== undefined) about.push(withoutSecrets(secretsWithheld))
   if (changed.length > 0) {
     const more = changed.length > MAX_FILES ? `, and ${changed.length - MAX_FILES} more` : ""
     const names = changed.slice(0, MAX_FILES).map(code).join(", ") + more

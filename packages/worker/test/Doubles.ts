@@ -183,6 +183,8 @@ export class World {
   readonly files = new Map<string, string>()
   /** What is there and is no plain file, named likewise. */
   readonly links = new Set<string>()
+  /** Branches and tags of the source that have the commit that trees start from. */
+  holding: ReadonlyArray<string> = ["main"]
   /** Number of transactions that wrote for a worker's lease. */
   commits = 0
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
@@ -442,6 +444,8 @@ const Trees = (world: World, machine: Machine) => {
         )
         return found.length > maximum ? null : new Map(found)
       }),
+    findBaseRef: (_, { refs }) =>
+      Effect.sync(() => ({ baseSha: "0".repeat(40), on: refs.find((ref) => world.holding.includes(ref)) ?? null })),
     changes: ({ repo }) =>
       Effect.sync(() => ({
         files: (world.changed.get(repo) ?? []).map((path) => ({
@@ -647,7 +651,11 @@ export const startWorker = Effect.fnUntraced(function*(
       report: (said) => through(workers.report(said)),
       leave: (one) => through(workers.leave(one))
     }),
-    Effect.provideService(Setups, { save: (lease, record) => through(setups.save(lease, record)), find: (id) => through(setups.find(id)) }),
+    Effect.provideService(Setups, {
+      save: (lease, record) => through(setups.save(lease, record)),
+      find: (id) => through(setups.find(id)),
+      wasPushedUnmerged: (repo, sha) => through(setups.wasPushedUnmerged(repo, sha))
+    }),
     Effect.updateService(Timing, (timings) => ({
       ...timings,
       drain: Duration.fromInputUnsafe(drain),

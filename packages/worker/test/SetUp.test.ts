@@ -411,7 +411,7 @@ scenario(
       yield* until(id, ({ checkpoint }) => checkpoint === 1)
       yield* pass("6 minutes")
 
-      says(world, { setup: ["make"], secrets: ["NPM_TOKEN", "OTHER_TOKEN"] })
+      says(world, { setup: ["make"], secrets: ["NPM_TOKEN", "OTHER_TOKEN"], cache: ["node_modules"] })
       first.network = "hang"
       yield* withSecret(world, elsewhere)
       const waking = yield* Effect.forkChild(woken(world, id))

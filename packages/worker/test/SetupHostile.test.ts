@@ -16,7 +16,16 @@ const command = { key: "setup[0]", argv: ["/bin/sh", "-c", "make"] } as const
 
 const FILE = ".slipway/environment.json"
 const environment = Result.getOrThrow(readEnvironment(FILE, JSON.stringify({ setup: ["make"] })))
-const about = { repo: "acme/site", folder: "/workspace/site", file: FILE, environment, cache: "none", changed: [], lastLines: "" } as const
+const about = {
+  repo: "acme/site",
+  folder: "/workspace/site",
+  file: FILE,
+  environment,
+  cache: "none",
+  changed: [],
+  secretsWithheld: undefined,
+  lastLines: ""
+} as const
 
 /** Lines of Markdown, as CommonMark ends them. */
 const linesOf = (text: string) => text.split(/\r\n|\r|\n/u)

@@ -602,6 +602,8 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     """
     image_refused: str
     """With `setup`: the image that the repository asks for, where the sandbox has another one."""
+    secrets_withheld: str
+    """With `setup`: why it ran without the secrets that the repository's file names, for people."""
     error: str
     """
     With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status.

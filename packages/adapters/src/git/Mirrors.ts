@@ -26,6 +26,7 @@ import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { ifAbsent, namesIn, textIn } from "../node/IsThere.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import { type OptionName, OptionNames } from "../options/OptionNames.ts"
+import * as Ancestry from "./Ancestry.ts"
 import { git, type GitFailed, type GitOptions, line } from "./Git.ts"
 import { layOut, replaceFile } from "./GitDir.ts"
 import { explain, type Explanation, knownTips, transport, type Transport, unsupported } from "./Remotes.ts"
@@ -229,6 +230,29 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
     return fetched
   })
 
+  /** As `Ancestry.find` says. Nothing of it stays. */
+  const findRef = Effect.fn("Mirrors.findRef")(function*(repo: RepoName, remote: Remote, sha: string, refs: ReadonlyArray<string>) {
+    const via = transport(remote)
+    if (via === undefined) return yield* new CloneFailed({ repo, ...unsupported })
+    const site = yield* landingSite
+    const watch = Effect.sleep(LOOK_INTERVAL).pipe(
+      Effect.andThen(sizeOf(join(site, "objects", "pack"))),
+      Effect.filterOrFail(
+        (size) => size <= limits.fetchBytes,
+        () => new CloneFailed({ repo, ...tooMuch(`Its history takes more than ${bytesText(limits.fetchBytes)}`, "maximumFetchBytes") })
+      ),
+      Effect.forever
+    )
+    return yield* Ancestry.find(via, sha, refs, site).pipe(
+      Effect.catchTag("GitFailed", (failure) =>
+        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+          Effect.logWarning("git could not read the history of a repository", { repo, failure: failure.message }),
+          new CloneFailed({ repo, ...explain(failure) })
+        )),
+      Effect.raceFirst(watch)
+    )
+  }, Effect.scoped)
+
   /** Packs of many fetches become few. Not under the lock: it adds packs that are whole, and takes away only what they hold. */
   const consolidate = Effect.fnUntraced(function*(mirror: string) {
     const packs = join(mirror, "objects", "pack")
@@ -299,7 +323,7 @@ export const make = Effect.fnUntraced(function*({ borrowed, depth, directory, ke
   /** Removes all mirrors that nobody borrows from, whatever their age: they can be fetched again. */
   const makeRoom = Effect.flatMap(Clock.currentTimeMillis, removeUnused).pipe(Effect.withSpan("Mirrors.makeRoom"))
 
-  return { fetch, maintain, makeRoom }
+  return { fetch, findRef, maintain, makeRoom }
 })
 
 /**

@@ -13,8 +13,8 @@ import * as LocalRefs from "./LocalRefs.ts"
 const atLocalEnd = (program: string, ...config: ReadonlyArray<string>): string =>
   ["git", ...["safe.directory=*", "core.fsmonitor=false", "gc.auto=0", ...config].flatMap((entry) => ["-c", entry]), program].join(" ")
 
-/** Reading runs no hook. */
-const UPLOAD_PACK = atLocalEnd("upload-pack", "core.hooksPath=/dev/null")
+/** Reading runs no hook, and need not read the files of commits. */
+const UPLOAD_PACK = atLocalEnd("upload-pack", "core.hooksPath=/dev/null", "uploadpack.allowFilter=true")
 
 const orAbsent = <A>(read: () => A, absent: A): A => {
   try {

@@ -409,6 +409,11 @@ export const make = Effect.fnUntraced(function*<R>(
     return yield* BaseFiles.find(yield* find(key), names, maximum)
   }, minded)
 
+  const findBaseRef: Trees["findBaseRef"] = Effect.fn("WorkingTrees.findBaseRef")(function*(key, { refs, remote }) {
+    const { baseSha } = yield* find(key)
+    return { baseSha, on: refs.length === 0 ? null : yield* mirrors.findRef(key.repo, remote, baseSha, refs) }
+  }, minded)
+
   const diff = Effect.fn("WorkingTrees.diff")(function*(key: TreeKey, asked: DiffQuery) {
     const repository = yield* find(key)
     return yield* turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
@@ -515,6 +520,7 @@ export const make = Effect.fnUntraced(function*<R>(
     compare,
     readBase,
     findBase,
+    findBaseRef,
     diff,
     snapshot,
     push,

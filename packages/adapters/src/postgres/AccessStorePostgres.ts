@@ -204,6 +204,7 @@ export const layer = Layer.effect(
           const { changed, ...grant } = found.value
           if (changed) {
             yield* sql`DELETE FROM repository_secrets WHERE grant_id = ${grant.id}`
+            yield* sql`DELETE FROM trusted_refs WHERE grant_id = ${grant.id}`
             yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
           }
           return grant

@@ -37,6 +37,8 @@ import workerRooms from "./migrations/0044_worker_rooms.ts"
 import tokens from "./migrations/0045_tokens.ts"
 import traces from "./migrations/0046_traces.ts"
 import openCalls from "./migrations/0047_open_calls.ts"
+import trustedRefs from "./migrations/0053_trusted_refs.ts"
+import pushedCommits from "./migrations/0054_pushed_commits.ts"
 
 const run = Migrator.make({})
 
@@ -77,7 +79,9 @@ export const migrations = {
   "0044_worker_rooms": workerRooms,
   "0045_tokens": tokens,
   "0046_traces": traces,
-  "0047_open_calls": openCalls
+  "0047_open_calls": openCalls,
+  "0053_trusted_refs": trustedRefs,
+  "0054_pushed_commits": pushedCommits
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

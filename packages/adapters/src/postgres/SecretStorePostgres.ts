@@ -10,9 +10,13 @@ import {
   SecretsMissing,
   SecretStore,
   SecretsUnusable,
+  refTold,
   told,
-  TooManySecrets
+  TooManySecrets,
+  TooManyTrustedRefs,
+  TrustedRefNotFound
 } from "@slipway/domain/environment/SecretStore"
+import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/SetupTrust"
 import { utf8Length } from "@slipway/domain/Utf8"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
@@ -25,6 +29,9 @@ import { textArray } from "./TextArray.ts"
 
 const Record = Schema.Struct({ repo: Schema.String, name: Schema.String, createdAt: Instant, setAt: Instant })
 const COLUMNS = `s.repo, s.name, s.created_at AS "createdAt", s.set_at AS "setAt"`
+
+const RefRecord = Schema.Struct({ repo: Schema.String, ref: Schema.String, listedAt: Instant })
+const REF_COLUMNS = `r.repo, r.ref, r.listed_at AS "listedAt"`
 
 const Sealed = Schema.RedactedFromValue(Schema.String)
 
@@ -71,6 +78,24 @@ export const layer = Layer.effect(
       ({ message }) => Effect.fail(new SecretsUnusable({ problem: message }))
     )
     const columns = sql.literal(COLUMNS)
+    const refColumns = sql.literal(REF_COLUMNS)
+
+    /** Whoever revokes the grant waits for this one's commit, and takes along what it stores. */
+    const requireGrant = Effect.fnUntraced(function*(grantId: string) {
+      const good = yield* sql`SELECT FROM grants WHERE id = ${grantId} AND revoked_at IS NULL FOR KEY SHARE`
+      if (good.length === 0) return yield* new GrantNotFound({ grant: grantId })
+      yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`secrets/${grantId}`}, 0))`
+    })
+    const refsOf = (grantId: string, repo: string | null) =>
+      SqlSchema.findAll({
+        Request: Schema.Void,
+        Result: RefRecord,
+        execute: () =>
+          sql`
+          SELECT ${refColumns} FROM trusted_refs r
+          WHERE grant_id = ${grantId} ${repo === null ? sql`` : sql`AND lower(repo) = lower(${repo})`}
+          ORDER BY lower(repo) COLLATE "C", ref COLLATE "C"`
+      })(undefined)
 
     const others = SqlSchema.findOne({
       Request: Schema.Struct({ grantId: Schema.String, repo: Schema.String, name: Schema.String }),
@@ -104,10 +129,7 @@ export const layer = Layer.effect(
       set: Effect.fn("SecretStore.set")(
         function*(secret, value, at) {
           const { grantId, name, repo } = secret
-          // Whoever revokes the grant waits for this one's commit, and takes its secret along.
-          const good = yield* sql`SELECT FROM grants WHERE id = ${grantId} AND revoked_at IS NULL FOR KEY SHARE`
-          if (good.length === 0) return yield* new GrantNotFound({ grant: grantId })
-          yield* sql`SELECT pg_advisory_xact_lock(hashtextextended(${`secrets/${grantId}`}, 0))`
+          yield* requireGrant(grantId)
           const bytes = utf8Length(Redacted.value(value))
           const held = yield* others(secret)
           if (held.count >= MAX_SECRETS || held.bytes + bytes > MAX_VALUES_BYTES || held.ofGrant >= MAX_SECRETS_OF_GRANT) {
@@ -173,7 +195,36 @@ export const layer = Layer.effect(
           values.set(name, value)
         }
         return values
-      }, guard)
+      }, guard),
+
+      trustRef: Effect.fn("SecretStore.trustRef")(
+        function*(of, ref, at) {
+          const { grantId, repo } = of
+          yield* requireGrant(grantId)
+          const known = yield* refsOf(grantId, repo)
+          const before = known.find((one) => one.ref === ref)
+          if (before !== undefined) return before
+          if (known.length >= MAX_TRUSTED_REFS) return yield* new TooManyTrustedRefs()
+          yield* sql`INSERT INTO trusted_refs ${sql.insert({ grant_id: grantId, repo, ref, listed_at: iso(at) })}`
+          yield* audit.append([refTold("trusted_ref.listed", of, ref, at)])
+          return { repo, ref, listedAt: at }
+        },
+        sql.withTransaction,
+        guard
+      ),
+
+      trustedRefs: Effect.fn("SecretStore.trustedRefs")(refsOf, guard),
+
+      distrustRef: Effect.fn("SecretStore.distrustRef")(
+        function*(of, ref, at) {
+          const gone = yield* sql`
+          DELETE FROM trusted_refs WHERE grant_id = ${of.grantId} AND lower(repo) = lower(${of.repo}) AND ref = ${ref} RETURNING 1`
+          if (gone.length === 0) return yield* new TrustedRefNotFound()
+          yield* audit.append([refTold("trusted_ref.removed", of, ref, at)])
+        },
+        sql.withTransaction,
+        guard
+      )
     })
   })
 ).pipe(Layer.provideMerge(AuditLogPostgres.layer))

@@ -48,7 +48,13 @@ export const layer = Layer.effect(
         },
         guard
       ),
-      find: (id) => Effect.map(guard(rows(id)), ([row]) => row ?? null)
+      find: (id) => Effect.map(guard(rows(id)), ([row]) => row ?? null),
+      // Not of a copy that may lag behind: it is about secrets.
+      wasPushedUnmerged: Effect.fn("Setups.wasPushedUnmerged")(function*(repo, sha) {
+        const pushed = yield* sql`
+          SELECT FROM pushed_commits WHERE sha = ${sha} AND repo = lower(${repo}) AND NOT merged LIMIT 1`
+        return pushed.length > 0
+      }, guard)
     })
   })
 )

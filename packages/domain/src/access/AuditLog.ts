@@ -45,6 +45,8 @@ export const Action = Schema.Literals([
   "webhook.disabled",
   "secret.set",
   "secret.removed",
+  "trusted_ref.listed",
+  "trusted_ref.removed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",

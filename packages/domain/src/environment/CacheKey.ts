@@ -31,8 +31,11 @@ export const keyFiles = ({ cacheKey }: Pick<Environment, "cacheKey">, files: Ite
   return Array.from(new Set(Array.from(files).filter(counts))).sort()
 }
 
-/** Another form of keys is another cache. */
-const FORM = 1
+/**
+ * Another form of keys is another cache. Caches of form 1 may have been filled by a setup of a commit that nobody trusts, so none of them
+ * is used; those of form 2 were filled by trusted setups alone (`SetupTrust`).
+ */
+const FORM = 2
 
 /**
  * 64 hex digits. `image` names what the box has of programs and where it has tree and home, `folder` is the repository's below the

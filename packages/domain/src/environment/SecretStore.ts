@@ -1,4 +1,4 @@
-/** Port: secrets of repositories, which setup gets and nobody reads again. Checked by `testing/SecretStoreContract`. */
+/** Port: secrets of repositories, which setup gets and nobody reads again, and the refs that get them. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -10,6 +10,7 @@ import type { RepoName } from "../source/RepoRef.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { utf8Length } from "../Utf8.ts"
 import type { SecretName } from "./Environment.ts"
+import { MAX_TRUSTED_REFS, type TrustedRef } from "./SetupTrust.ts"
 
 /** Secrets of one repository in one grant (ours). */
 export const MAX_SECRETS = 100
@@ -83,6 +84,36 @@ export interface SecretRecord {
   readonly setAt: DateTime.Utc
 }
 
+/** A ref whose commits a setup may have its secrets for, beside the default branch (`SetupTrust`). */
+export interface TrustedRefRecord {
+  /** As it was written when it was listed. */
+  readonly repo: RepoName
+  readonly ref: TrustedRef
+  readonly listedAt: DateTime.Utc
+}
+
+/** No such ref is listed for the repository. */
+export class TrustedRefNotFound extends Schema.TaggedError<TrustedRefNotFound>()("TrustedRefNotFound", {}) {
+  override get message() {
+    return "The ref is not listed."
+  }
+}
+
+/** The repository has as many listed refs as it may. One has to be removed first. */
+export class TooManyTrustedRefs extends Schema.TaggedError<TooManyTrustedRefs>()("TooManyTrustedRefs", {}) {
+  override get message() {
+    return `A repository may have ${MAX_TRUSTED_REFS} listed refs.`
+  }
+}
+
+/** The entry of a ref that was listed, or is not any more. */
+export const refTold = (
+  action: Extract<Action, `trusted_ref.${string}`>,
+  { grantId, repo }: SecretsOf,
+  ref: TrustedRef,
+  at: DateTime.Utc
+): SecurityEvent => ({ action, at, subjects: { grantId, repo, ref } })
+
 /** The entry of something that happened to a secret. */
 export const told = (action: Extract<Action, `secret.${string}`>, { grantId, name, repo }: SecretKey, at: DateTime.Utc): SecurityEvent => ({
   action,
@@ -109,5 +140,14 @@ export class SecretStore extends Context.Service<SecretStore, {
     of: SecretsOf,
     names: ReadonlyArray<SecretName>
   ): Effect.Effect<ReadonlyMap<SecretName, Redacted.Redacted>, SecretsMissing | SecretsUnusable | StoreUnavailable>
+  /** Lists a ref. One that is listed stays as it is. */
+  trustRef(of: SecretsOf, ref: TrustedRef, at: DateTime.Utc): Effect.Effect<
+    TrustedRefRecord,
+    GrantNotFound | TooManyTrustedRefs | StoreUnavailable
+  >
+  /** By repository and ref; of one repository when named. */
+  trustedRefs(grantId: string, repo: RepoName | null): Effect.Effect<ReadonlyArray<TrustedRefRecord>, StoreUnavailable>
+  /** From now on no setup has secrets because of it. */
+  distrustRef(of: SecretsOf, ref: TrustedRef, at: DateTime.Utc): Effect.Effect<void, TrustedRefNotFound | StoreUnavailable>
 }>()("@slipway/domain/SecretStore") {
 }

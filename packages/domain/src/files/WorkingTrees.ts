@@ -266,6 +266,15 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     FileNotFound | TreesUnavailable
   >
   /**
+   * The commit that the tree started from, and one of `refs` that has it in its history at the source now; `null`: none has. A ref is the
+   * short name of a branch or a tag, or all below a folder: `release/*`. Where more than one has it, the answer is the first of those that
+   * were found, not always the first of all. `CloneFailed`: the source could not be asked. `FileNotFound`: there is no such tree here.
+   */
+  findBaseRef(key: TreeKey, asked: { readonly remote: Remote; readonly refs: ReadonlyArray<string> }): Effect.Effect<
+    { readonly baseSha: string; readonly on: string | null },
+    CloneFailed | FileNotFound | TreesUnavailable
+  >
+  /**
    * What differs, as a patch in the form of git: without colour, with `a/` and `b/`, binary files only named. The last entries
    * name protected files that differ, and show nothing of them. Ignored files and new repositories within the tree are in no version.
    * `FileTooLarge`: the patch is.

@@ -7,6 +7,7 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { SandboxId } from "../SandboxId.ts"
+import type { RepoName } from "../source/RepoRef.ts"
 import type { StoreUnavailable } from "../StoreUnavailable.ts"
 import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
@@ -65,5 +66,10 @@ export class Setups extends Context.Service<Setups, {
   save(lease: Lease, record: SetupRecord): Effect.Effect<void, StaleLease | StoreUnavailable>
   /** `null`: nothing was saved, or it went with the sandbox's events. The caller has checked whose sandbox it is. */
   find(id: SandboxId): Effect.Effect<SetupRecord | null, StoreUnavailable>
+  /**
+   * Whether a sandbox, of whatever grant, ever published this commit as the head of a pull request that was not merged since. Of `repo`
+   * the case does not count. Outlives the sandbox's events.
+   */
+  wasPushedUnmerged(repo: RepoName, sha: string): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/domain/Setups") {
 }

@@ -135,7 +135,8 @@ export const storesOf = (
     }),
     Context.add(Setups, {
       save: (lease, record) => call(`save setup ${lease.sandboxId}`, setups.save(lease, record), { repeatable: true }),
-      find: (id) => call(`setup of ${id}`, setups.find(id), look)
+      find: (id) => call(`setup of ${id}`, setups.find(id), look),
+      wasPushedUnmerged: (repo, sha) => call(`pushed ${sha}`, setups.wasPushedUnmerged(repo, sha), look)
     })
   )
 }

@@ -1,6 +1,6 @@
-/** `slipway secrets`: what setups of repositories get, such as the token of a private registry. Values are never shown. */
+/** `slipway secrets`: what setups get, such as the token of a private registry, and on which refs. Values are never shown. */
 import { Secrets } from "@slipway/domain/environment/Secrets"
-import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
+import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { DateTime, Effect, Option, Redacted, Schema, Stdio, Stream } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
@@ -128,7 +128,72 @@ const remove = Command.make(
   Command.withExamples([{ command: "slipway secrets remove NPM_TOKEN --grant acme --repo acme/shop", description: "Its value is gone" }])
 )
 
+const ref = Argument.String("ref").pipe(Argument.withDescription("A branch or a tag, or all below a folder: release/*"))
+
+const shownRef = ({ listedAt, ref, repo }: TrustedRefRecord) => ({ repo, ref, listedAt: DateTime.formatIso(listedAt) })
+
+const trust = Command.make(
+  "trust",
+  { ref, grant, repo, json },
+  ({ grant: idOrName, json, ref, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId, name: grant } = yield* grantOf(idOrName)
+      const record = yield* secrets.trustRef({ grantId, repo, ref })
+      yield* print(
+        json,
+        shownRef(record),
+        () => `Setups of commits on ${ref} of ${repo} have its secrets in grant ${grant}. Whoever may push there can read them.`
+      )
+    }))
+).pipe(
+  Command.withDescription("Let setups of commits on this branch or tag have the secrets, as those of the default branch have"),
+  Command.withExamples([
+    { command: "slipway secrets trust develop --grant acme --repo acme/shop", description: "One branch" },
+    { command: "slipway secrets trust 'release/*' --grant acme --repo acme/shop", description: "All branches and tags below a folder" }
+  ])
+)
+
+const distrust = Command.make(
+  "distrust",
+  { ref, grant, repo, json },
+  ({ grant: idOrName, json, ref, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      yield* secrets.distrustRef({ grantId, repo, ref })
+      yield* print(json, { repo, ref }, () => `Setups of commits on ${ref} of ${repo} run without secrets from now on.`)
+    }))
+).pipe(
+  Command.withDescription("Take back what trust did"),
+  Command.withExamples([{
+    command: "slipway secrets distrust develop --grant acme --repo acme/shop",
+    description: "No secrets there any more"
+  }])
+)
+
+const refs = Command.make(
+  "refs",
+  { grant, repo: Flag.optional(repo), json },
+  ({ grant: idOrName, json, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      const all = (yield* secrets.trustedRefs(grantId, Option.getOrNull(repo))).map(shownRef)
+      yield* print(json, all, () =>
+        all.length === 0 ? "No refs: setups of the default branch alone have secrets." : columns([
+          ["REPOSITORY", "REF", "LISTED"],
+          ...all.map(({ listedAt, ref, repo }) => [repo, ref, listedAt])
+        ]))
+    }))
+).pipe(
+  Command.withDescription("List the branches and tags whose setups have secrets, beside the default branch"),
+  Command.withExamples([{ command: "slipway secrets refs --grant acme", description: "Of all repositories of the grant" }])
+)
+
 export const secrets = Command.make("secrets").pipe(
-  Command.withDescription("Secrets that the setup of a repository gets: set, list, remove"),
-  Command.withSubcommands([set, list, remove])
+  Command.withDescription(
+    "Secrets that the setup of a repository gets: set, list, remove, and the refs that have them: trust, distrust, refs"
+  ),
+  Command.withSubcommands([set, list, remove, trust, distrust, refs])
 )

@@ -126,6 +126,27 @@ describe("slipway secrets", () => {
           assert.notMatch(ended.stderr, /canary|9f2Kq|7Qm2/u)
         }
         assert.deepStrictEqual(JSON.parse((yield* run(data, ["secrets", "list", ...where, "--json"])).stdout).length, 1)
+
+        assert.match(
+          (yield* run(data, ["secrets", "trust", "release/*", ...where])).stdout,
+          /^Setups of commits on release\/\* of acme\/shop/u
+        )
+        yield* run(data, ["secrets", "trust", "develop", ...where])
+        const refs = JSON.parse((yield* run(data, ["secrets", "refs", "--grant", "acme", "--json"])).stdout)
+        assert.deepStrictEqual(refs.map(({ ref, repo }: Record<string, unknown>) => [repo, ref]), [
+          ["acme/shop", "develop"],
+          ["acme/shop", "release/*"]
+        ])
+        assert.strictEqual((yield* run(data, ["secrets", "distrust", "develop", ...where])).code, 0)
+        assert.match(
+          (yield* run(data, ["secrets", "refs", ...where])).stdout,
+          /^REPOSITORY +REF +LISTED\nacme\/shop +release\/\* +\S+Z\n$/u
+        )
+        assert.strictEqual((yield* run(data, ["secrets", "distrust", "develop", ...where])).stderr, "slipway: The ref is not listed.\n")
+        assert.match(
+          (yield* run(data, ["secrets", "trust", "slipway/c_bbbbbbbbbbbb", ...where])).stderr,
+          /^slipway: ref: .*sandboxes push to/u
+        )
       }).pipe(Effect.scoped),
     240_000
   )

@@ -83,16 +83,24 @@ const makeOrigin = (path: string, files: Readonly<Record<string, string>>) => {
 }
 
 /** A sandbox of a repository that wants this, with its tree and its box. The scope ends it. */
-export const sandbox = Effect.fnUntraced(function*(environment: object, files: Readonly<Record<string, string>> = {}) {
+export const sandbox = Effect.fnUntraced(function*(
+  environment: object,
+  files: Readonly<Record<string, string>> = {},
+  /** A repository that is there, in place of a new one, and where in it to start. */
+  given: { readonly origin?: string; readonly ref?: string } = {}
+) {
   const trees = yield* WorkingTrees
   const { folder } = yield* Place
   const host = yield* SandboxHost
   const secrets = yield* SecretStore
   const at = yield* DateTime.now
   yield* secrets.set({ grantId: principal.grantId, repo: REPO, name: "NPM_TOKEN" }, Redacted.make(SECRET), at)
-  const origin = join(yield* folderFor("origin"), "origin")
-  makeOrigin(origin, { "README.md": "# site\n", ".slipway/environment.json": JSON.stringify(environment), ...files })
-  const id = yield* create()
+  const origin = given.origin ?? join(yield* folderFor("origin"), "origin")
+  if (given.origin === undefined) {
+    makeOrigin(origin, { "README.md": "# site\n", ".slipway/environment.json": JSON.stringify(environment), ...files })
+  }
+  const { ref } = given
+  const id = yield* create(ref === undefined ? {} : { repos: [{ fullName: REPO, ref }] })
   // Nobody renews the leases of those before it, which may be over by now.
   const leases = yield* (yield* Leases).take({ worker: "worker", machine: "machine" }, { slots: 100, boots: 100, errands: 100 })
   const leased = leases.find(({ sandbox }) => sandbox.id === id)
@@ -100,7 +108,7 @@ export const sandbox = Effect.fnUntraced(function*(environment: object, files: R
   const held = yield* HeldSandbox.make(leased)
   const key = { sandboxId: id, repo: REPO }
   yield* Effect.acquireRelease(
-    trees.prepare(key, { remote: { url: origin, authorization: null }, ref: undefined, defaultBranch: "main", repos: [REPO] }),
+    trees.prepare(key, { remote: { url: origin, authorization: null }, ref, defaultBranch: "main", repos: [REPO] }),
     () => Effect.orDie(trees.remove(id))
   )
   const box = yield* Effect.acquireRelease(
@@ -110,6 +118,7 @@ export const sandbox = Effect.fnUntraced(function*(environment: object, files: R
   return {
     id,
     key,
+    origin,
     held,
     box,
     /** On the machine. */

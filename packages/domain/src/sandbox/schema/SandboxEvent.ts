@@ -147,6 +147,9 @@ export const SandboxEvent = Schema.Union([
     image_refused: Schema.optionalKey(Schema.String).annotateKey({
       description: "With `setup`: the image that the repository asks for, where the sandbox has another one."
     }),
+    secrets_withheld: Schema.optionalKey(Schema.String).annotateKey({
+      description: "With `setup`: why it ran without the secrets that the repository's file names, for people."
+    }),
     error: Schema.optionalKey(Schema.String).annotateKey({
       description: "With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status."
     })
