@@ -41,8 +41,8 @@ import { define } from "./Suite.ts"
 /** One sandbox of those that a worker chooses from. */
 const Known = Schema.Struct({
   grant: Schema.Literals(["one", "another"]),
-  /** Equal ones are told apart by their age, and then by their ids. */
-  waits: Schema.Literals([1, 2, 240, 310]),
+  /** In seconds, far apart: a busy store takes some between two of them. Equal ones are ordered by their age, and then by their ids. */
+  waits: Schema.Literals([1, 120, 240, 310]),
   age: Schema.Literals([1, 2]),
   state: Schema.Literals(["queued", "creating", "pending", "awaiting", "resting", "owing", "saved", "pinned", "terminating", "failed",
     "publishing"]),
