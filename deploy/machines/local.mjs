@@ -221,7 +221,7 @@ const foldersOf = (machine, { settings }, files) => ({
 const SYSTEM = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].filter((path) => existsSync(path))
 const isLink = (path) => lstatSync(path).isSymbolicLink()
 const ETC = ["alternatives", "ca-certificates", "ld.so.cache", "localtime", "nsswitch.conf", "os-release", "protocols", "services",
-  "ssl/certs"]
+  "ssl/certs", ...readdirSync("/etc").filter((name) => /^(?:java|maven|python|ruby|php|perl)(?:[.\d-][\w.-]*)?$/u.test(name))]
   .map((name) => `/etc/${name}`)
   .filter((path) => existsSync(path))
 

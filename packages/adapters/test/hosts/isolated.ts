@@ -5,7 +5,7 @@ import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
 import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
 import { Effect, Layer, Stream } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -52,6 +52,16 @@ export interface Fixture {
   /** Whether a box is told which of the machine's processors it has, and not only how many. */
   readonly namesProcessors?: boolean
 }
+
+/** One program of each toolchain, as Debian packages it. */
+const PROGRAMS: ReadonlyArray<readonly [name: string, script: string]> = [
+  ["javac", `echo 'class A { public static void main(String[] a) { System.out.println("It runs"); } }' > A.java; java A.java`],
+  ["mvn", `mvn --version 2>&1 | grep -q 'Apache Maven' && echo It runs`],
+  ["ruby", `ruby -e 'require "json"; puts JSON.parse("[\\"It runs\\"]")'`],
+  ["php", `php -r 'echo "It runs\\n";'`],
+  ["python3", `python3 -c 'import ssl; print("It runs")'`],
+  ["go", `printf 'package main\\nimport "fmt"\\nfunc main() { fmt.Println("It runs") }\\n' > a.go; go run a.go`]
+]
 
 export const suite = (
   name: string,
@@ -278,6 +288,21 @@ export const suite = (
       }).pipe(Effect.scoped))
 
     it.layer(layer(), { excludeTestServices: true })("of the usual kind", (it) => {
+      for (const [program, script] of kind === "docker" ? [] : PROGRAMS) {
+        // The start script of Maven asks `ls`, which does not work in a gVisor of 2022-12.
+        if (kind === "gvisor" && program === "mvn") continue
+        const isMissing = spawnSync("sh", ["-c", `command -v ${program}`]).status !== 0
+        it.effect.skipIf(isMissing)(
+          `run ${program}, with the configuration that the system keeps for it${isMissing ? ` (needs ${program})` : ""}`,
+          () =>
+            Effect.gen(function*() {
+              const { box } = yield* provision
+              const { code, output } = yield* run(box, script)
+              assert.deepStrictEqual([code, output.trim().split("\n").at(0)], [0, "It runs"], output)
+            })
+        )
+      }
+
       it.effect.skipIf(!isRoot)(
         "runs each sandbox as another user, who is nobody on the machine (needs root)",
         () =>

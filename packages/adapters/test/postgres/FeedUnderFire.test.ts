@@ -140,34 +140,38 @@ it.layer(layer)("a feed under fire", (it) => {
       assert.isNull(fault)
     }), 600_000)
 
-  it.effect("the same consumer misses an event whose number was taken from a sequence before that of one committed earlier", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
+  it.effect(
+    "the same consumer misses an event whose number was taken from a sequence before that of one committed earlier",
+    () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
         CREATE TABLE naive (
           sequence integer GENERATED ALWAYS AS IDENTITY, id uuid NOT NULL DEFAULT gen_random_uuid(), n integer NOT NULL
         )`
-      const partner = yield* consumer((after) =>
-        Effect.map(
-          sql<{ readonly id: string; readonly sequence: number; readonly n: number }>`
+        const partner = yield* consumer((after) =>
+          Effect.map(
+            sql<{ readonly id: string; readonly sequence: number; readonly n: number }>`
             SELECT id, sequence, n FROM naive WHERE sequence > ${after} ORDER BY sequence`,
-          (rows) => ({
-            data: rows.map(({ id, n, sequence }) => ({ id, sequence, type: "task.started", data: { leadId: `${n}` }, createdAt: "" })),
-            nextCursor: rows.at(-1)?.sequence ?? after
-          })
+            (rows) => ({
+              data: rows.map(({ id, n, sequence }) => ({ id, sequence, type: "task.started", data: { leadId: `${n}` }, createdAt: "" })),
+              nextCursor: rows.at(-1)?.sequence ?? after
+            })
+          )
         )
-      )
-      const add = (n: number) => sql`INSERT INTO naive (n) VALUES (${n})`
-      const isAdded = yield* Deferred.make<void>()
-      const isRead = yield* Deferred.make<void>()
-      const late = yield* Effect.forkChild(
-        sql.withTransaction(Effect.all([add(1), Deferred.succeed(isAdded, undefined), Deferred.await(isRead)]))
-      )
-      yield* Deferred.await(isAdded)
-      yield* add(2)
-      assert.deepStrictEqual((yield* partner(Effect.succeed(true))).map(({ n }) => n), [2])
-      yield* Deferred.succeed(isRead, undefined)
-      yield* Fiber.join(late)
-      assert.deepStrictEqual((yield* partner(Effect.succeed(true))).map(({ n }) => n), [2])
-    }), 600_000)
+        const add = (n: number) => sql`INSERT INTO naive (n) VALUES (${n})`
+        const isAdded = yield* Deferred.make<void>()
+        const isRead = yield* Deferred.make<void>()
+        const late = yield* Effect.forkChild(
+          sql.withTransaction(Effect.all([add(1), Deferred.succeed(isAdded, undefined), Deferred.await(isRead)]))
+        )
+        yield* Deferred.await(isAdded)
+        yield* add(2)
+        assert.deepStrictEqual((yield* partner(Effect.succeed(true))).map(({ n }) => n), [2])
+        yield* Deferred.succeed(isRead, undefined)
+        yield* Fiber.join(late)
+        assert.deepStrictEqual((yield* partner(Effect.succeed(true))).map(({ n }) => n), [2])
+      }),
+    600_000
+  )
 })

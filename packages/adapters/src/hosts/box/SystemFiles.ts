@@ -1,5 +1,5 @@
 /** What boxes see of the machine's own system, read-only, where it is on the machine. */
-import { lstatSync, readlinkSync } from "node:fs"
+import { lstatSync, readdirSync, readlinkSync } from "node:fs"
 
 interface SystemFolder {
   readonly path: string
@@ -17,7 +17,7 @@ export const folders: ReadonlyArray<SystemFolder> = ["/bin", "/sbin", "/lib", "/
 })
 
 /** Names in `/etc`: certificates, the linker's cache and the like: public, and wanted by every program. */
-export const configuration: ReadonlyArray<string> = [
+const PUBLIC: ReadonlyArray<string> = [
   "alternatives",
   "ca-certificates",
   "ca-certificates.conf",
@@ -37,3 +37,18 @@ export const configuration: ReadonlyArray<string> = [
   "ssl/certs",
   "ssl/openssl.cnf"
 ]
+
+/** Names in `/etc` where distributions keep what toolchains do not start without, and the fonts that programs draw with. */
+const TOOLCHAINS = /^(?:java|maven|gradle|ant|scala|python|ruby|gem|php|perl|lua|R|ocaml|ghc|mono|dotnet|fonts)(?:[.\d-][\w.-]*)?$/u
+
+/**
+ * Names in `/etc` that boxes see. Looked up for each box, because a toolchain may be installed while the service runs. Boxes read them as
+ * users of their own, so a file there that is not public stays unreadable.
+ */
+export const configuration = (): ReadonlyArray<string> => {
+  try {
+    return [...PUBLIC, ...readdirSync("/etc").filter((name) => TOOLCHAINS.test(name))]
+  } catch {
+    return PUBLIC
+  }
+}

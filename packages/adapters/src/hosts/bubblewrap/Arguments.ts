@@ -25,7 +25,7 @@ export const bubblewrap = (
   ...["--die-with-parent", "--new-session", "--cap-drop", "ALL"],
   ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
   ...["--ro-bind", "/usr", "/usr", ...system],
-  ...SystemFiles.configuration.flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
+  ...SystemFiles.configuration().flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
   ...etcFiles.flatMap((name) => ["--ro-bind", through(`${folder.etc}/${name}`), `/etc/${name}`]),
   ...["--proc", "/proc", "--dev", "/dev"],
   ...["/dev/shm", "/tmp"].flatMap((path) => ["--size", `${limits.memoryFilesBytes}`, "--perms", "1777", "--tmpfs", path]),

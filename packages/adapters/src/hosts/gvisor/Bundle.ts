@@ -69,7 +69,7 @@ const mounts = ({ etcFiles, folder, hasWayOut, isReading, limits, readOnly, work
     { destination: "/proc", type: "proc", source: "proc" },
     bind("/usr", "/usr", "ro"),
     ...SystemFiles.folders.flatMap(({ link, path }) => link === null ? [bind(path, path, "ro")] : []),
-    ...SystemFiles.configuration.map((name) => `/etc/${name}`).filter(isThere).map((path) => bind(path, path, "ro")),
+    ...SystemFiles.configuration().map((name) => `/etc/${name}`).filter(isThere).map((path) => bind(path, path, "ro")),
     ...etcFiles.map((name) => bind(`${folder.etc}/${name}`, `/etc/${name}`, "ro")),
     ...["/dev/shm", "/tmp"].map(inMemory),
     // Before anything that a box can write to.
