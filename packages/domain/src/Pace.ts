@@ -31,3 +31,32 @@ export const make = (perSecond: number): (amount: number) => Effect.Effect<void>
     }
   })
 }
+
+/** A bucket that refills with time. What is taken beyond it is a debt, which is paid off before anything is left again. */
+export interface Allowance {
+  /** Takes `amount`. Whether there was that much. */
+  readonly take: (amount: number, nowMillis: number) => boolean
+  /** Milliseconds until the debt is paid; 0: there is none. */
+  readonly debtMillis: (nowMillis: number) => number
+}
+
+/** Full at first. The debt never exceeds what fits in: nobody is refused for ever. */
+export const allowance = ({ atOnce, perSecond }: { readonly perSecond: number; readonly atOnce: number }): Allowance => {
+  let left = atOnce
+  let at = Number.NEGATIVE_INFINITY
+  const look = (now: number) => {
+    left = Math.min(atOnce, left + Math.max(0, now - at) * perSecond / 1000)
+    at = Math.max(at, now)
+  }
+  return {
+    take: (amount, now) => {
+      look(now)
+      left = Math.max(-atOnce, left - amount)
+      return left >= 0
+    },
+    debtMillis: (now) => {
+      look(now)
+      return left >= 0 ? 0 : Math.ceil(-left * 1000 / perSecond)
+    }
+  }
+}

@@ -35,3 +35,19 @@ it.effect("waits for as long as one large piece takes", () =>
     yield* TestClock.adjust("1 milli")
     assert.isTrue(done)
   }))
+
+it("an allowance refills with time, and a debt is paid first, however large it was", () => {
+  const { debtMillis, take } = Pace.allowance({ perSecond: 100, atOnce: 50 })
+  assert.isTrue(take(50, 0))
+  assert.isFalse(take(10, 0))
+  assert.strictEqual(debtMillis(0), 100)
+  assert.strictEqual(debtMillis(40), 60)
+  assert.strictEqual(debtMillis(100), 0)
+  assert.isFalse(take(1_000_000, 100))
+  assert.strictEqual(debtMillis(100), 500)
+  // A clock that goes back gives nothing.
+  assert.strictEqual(debtMillis(0), 500)
+  assert.strictEqual(debtMillis(600), 0)
+  assert.isTrue(take(50, 10_000))
+  assert.isFalse(take(1, 10_000))
+})

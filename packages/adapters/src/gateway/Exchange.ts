@@ -224,6 +224,16 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
         if (encoded || !streaming && !/^application\/(?:[\w.-]+\+)?json$/iu.test(type.trim())) return fail("strange")
         passAnswer(answer, streaming)
       })
+      // Another protocol is no answer of a model's.
+      sending.on("upgrade", (answer, socket) => {
+        incoming = answer
+        socket.destroy()
+        fail("strange")
+      })
+      // A connection that ends without an answer, an error or a word.
+      sending.on("close", () => {
+        if (sending === upstream && incoming === undefined) fail(sent ? "reset" : "connect")
+      })
       sending.on("error", () => {
         if (over || sending !== upstream) return
         // The provider closed an idle connection just as it was taken for this request.

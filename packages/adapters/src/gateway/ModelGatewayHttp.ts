@@ -9,6 +9,7 @@ import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { type ModelAccount, ModelGateway, ModelGatewayError } from "@slipway/domain/models/ModelGateway"
 import { codeOf, type ModelCall, Spending, type SpendingRefused } from "@slipway/domain/models/Spending"
 import { addTokenCounts, addUsage, noTokenCounts, type Spent, type TokenCounts } from "@slipway/domain/models/Usage"
+import * as Pace from "@slipway/domain/Pace"
 import * as RootSpan from "@slipway/domain/RootSpan"
 import { Cause, type Context, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redacted, Schedule, Stream, Tracer } from "effect"
 import { chmod, rm } from "node:fs/promises"
@@ -49,13 +50,26 @@ const HEAD_MILLIS = 15_000
 /** How long what is left of a refused request is read and dropped: an agent that still writes would not see the answer. */
 const LINGER_MILLIS = 5000
 
+/** The pause after each piece that is dropped, of 64 KiB at most: reading is work too, and nobody waits for it. */
+const DROP_MILLIS = 4
+
 /** Ends the connection of a request that is answered and goes on all the same. */
 const linger = (request: IncomingMessage) => {
   if (request.complete || request.destroyed) return
-  request.resume()
   const timer = setTimeout(() => request.socket.destroy(), LINGER_MILLIS)
+  request.on("data", () => {
+    request.pause()
+    setTimeout(() => request.resume(), DROP_MILLIS)
+  })
   request.once("close", () => clearTimeout(timer))
 }
+
+/**
+ * What refused requests of one session may cost in a second, in bytes that were read in vain, and what each of them counts for at
+ * least. A session that goes beyond it is told to come back later, before anything of its requests is read.
+ */
+const REFUSED = { perSecond: 4 * 1024 * 1024, atOnce: 16 * 1024 * 1024 }
+const REFUSAL_BYTES = 64 * 1024
 
 /** For clients of both companies: the same request may be let in soon. */
 const AGAIN = { "retry-after": "1", "x-should-retry": "true" }
@@ -76,6 +90,8 @@ interface Session {
   readonly key: string | null
   readonly account: LiveAccount
   readonly door: Door
+  /** What its refused requests may still cost. */
+  readonly refusals: Pace.Allowance
   /** What its agent is at when it asks. */
   readonly activity: RootSpan.Activity
   readonly run: (request: Effect.Effect<void>) => void
@@ -245,7 +261,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           Effect.ignoreCause
         )
 
-      const read = (request: IncomingMessage, entry: Entry) =>
+      const read = (request: IncomingMessage, entry: Entry, onLength: (length: number) => void) =>
         Effect.callback<Buffer | "too large" | "too much" | "too slow" | "gone">((resume) => {
           const chunks: Array<Buffer> = []
           let length = 0
@@ -257,6 +273,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           }
           const take = (chunk: Buffer) => {
             length += chunk.length
+            onLength(length)
             if (length > maximumBytes) return over("too large")
             // Whose length was said has its room already.
             if (declared === 0 && !entry.hold(chunk.length)) return over("too much")
@@ -292,12 +309,18 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         free: boolean
       ) {
         const { account, grantId, key, protocol, sandboxId, upstream } = session
+        let readBytes = 0
         const refused = (status: number, code: string, message: string, headers?: Record<string, string>) =>
-          Effect.sync(() => refuse(response, protocol, { status, code, message }, headers))
+          Effect.sync(() => {
+            session.refusals.take(REFUSAL_BYTES + readBytes, performance.now())
+            refuse(response, protocol, { status, code, message }, headers)
+          })
 
         const encoding = request.headers["content-encoding"] ?? "identity"
         if (encoding !== "identity") return yield* refused(415, "unsupported_encoding", "The model gateway takes no compressed requests.")
-        const bytes = yield* read(request, entry)
+        const bytes = yield* read(request, entry, (length) => {
+          readBytes = length
+        })
         if (bytes === "gone") return
         if (bytes === "too large") {
           return yield* refused(413, "request_too_large", `A request may have ${maximumBytes} bytes.`)
@@ -313,7 +336,10 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (bytes === "too slow") {
           return yield* refused(408, "request_timeout", "The request did not arrive in time.", { connection: "close" })
         }
-        const prepared = yield* prepare(bytes, upstream, free)
+        const prepared = yield* Effect.catch(prepare(sandboxId, bytes, upstream, free), Effect.succeed)
+        if (prepared === "too busy") {
+          return yield* refused(429, "too_many_requests", "Too many requests are waiting. Try again in a moment.", AGAIN)
+        }
         if (prepared === null) return yield* refused(400, "invalid_request", "The request is not a JSON object that can be read.")
         const { body, streaming } = prepared
         const call: ModelCall = { id: yield* ids.uuid7, sandboxId, grantId }
@@ -443,6 +469,14 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (request.method !== "POST" || path !== protocol.route && !free) {
           return refuse(response, protocol, { status: 404, code: "not_found", message: "The model gateway has no such address." })
         }
+        const debt = session.refusals.debtMillis(performance.now())
+        if (debt > 0) {
+          const message = "Too many requests of this session were refused. Try again later."
+          return refuse(response, protocol, { status: 429, code: "too_many_requests", message }, {
+            ...AGAIN,
+            "retry-after": String(Math.ceil(debt / 1000))
+          })
+        }
         const entry = session.door.enter()
         if (entry === null) {
           return refuse(response, protocol, { status: 429, code: "too_many_requests", message: "Too many requests are under way." }, AGAIN)
@@ -506,6 +540,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             key: secret === null ? null : Redacted.value(secret),
             account,
             door: admission.open(),
+            refusals: Pace.allowance(REFUSED),
             activity: yield* RootSpan.CurrentActivity,
             run
           }

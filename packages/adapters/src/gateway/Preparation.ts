@@ -16,25 +16,32 @@ export interface Prepared {
 /** Values in one request: a million tokens of talk with a hundred thousand messages have fewer. */
 const MAXIMUM_VALUES = 250_000
 
-const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE] = Buffer.from("\"\\,[{")
+/** Levels of arrays and objects in one request. The schemas of tools have some twenty. */
+const MAXIMUM_DEPTH = 256
 
-/** Before anything is made of them: 32 MiB of `{},` take seconds and a gigabyte. */
-const hasTooManyValues = (bytes: Uint8Array): boolean => {
+const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE, END_BRACKET, END_BRACE] = Buffer.from("\"\\,[{]}")
+
+/** Before anything is made of them: 32 MiB of `{},` take seconds and a gigabyte. What is nested deeply can be read, but not written. */
+const isTooMuch = (bytes: Uint8Array): boolean => {
   let values = 0
+  let depth = 0
   let inText = false
   for (let i = 0; i < bytes.length; i++) {
     const byte = bytes[i]
     if (byte === QUOTE) inText = !inText
     else if (inText) {
       if (byte === BACKSLASH) i++
-    } else if ((byte === COMMA || byte === BRACKET || byte === BRACE) && ++values > MAXIMUM_VALUES) return true
+    } else if (byte === END_BRACKET || byte === END_BRACE) depth--
+    else if (byte === COMMA || byte === BRACKET || byte === BRACE) {
+      if (++values > MAXIMUM_VALUES || byte !== COMMA && ++depth > MAXIMUM_DEPTH) return true
+    }
   }
   return false
 }
 
 /** `null`: it is not a JSON object that can be read and written. */
 export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean): Prepared | null => {
-  if (hasTooManyValues(bytes)) return null
+  if (isTooMuch(bytes)) return null
   const protocol = protocols[upstream.protocol]
   try {
     const asked: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"))
@@ -45,7 +52,6 @@ export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean): P
     const contents = ["messages", "input", "system", "instructions"].map((name) => json[name])
     return { body, streaming: json["stream"] === true, input: inputBound(contents, body.length, upstream.contextTokens), outputTokens }
   } catch {
-    // What is nested too deeply can be read, but not written.
     return null
   }
 }

@@ -2,6 +2,7 @@
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { parentPort } from "node:worker_threads"
 import { prepare } from "./Preparation.ts"
+import * as Transfer from "./Transfer.ts"
 
 export interface Task {
   readonly id: number
@@ -11,5 +12,6 @@ export interface Task {
 }
 
 parentPort?.on("message", ({ bytes, free, id, upstream }: Task) => {
-  parentPort?.postMessage({ id, prepared: prepare(bytes, upstream, free) })
+  const prepared = prepare(bytes, upstream, free)
+  parentPort?.postMessage({ id, prepared }, prepared === null ? [] : Transfer.of(prepared.body))
 })

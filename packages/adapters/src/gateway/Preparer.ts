@@ -1,16 +1,24 @@
-/** Prepares requests: small ones at once, large ones on a thread of their own, so that nobody else waits for them. */
+/**
+ * Prepares requests: small ones here, large ones on a thread of their own, so that nobody else waits for them. Either way one after
+ * the other, and sessions take turns: many requests of one session delay another one's by a single request.
+ */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
+import * as FairTurns from "../git/FairTurns.ts"
 import { prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.ts"
+import * as Transfer from "./Transfer.ts"
 
-/** Takes less than 20 ms (2026-11, the worst of what this many bytes can hold). */
-const SMALL_BYTES = 256 * 1024
+/** Takes less than 5 ms (2026-11, the worst of what this many bytes can hold). */
+const SMALL_BYTES = 64 * 1024
 
 /** What the largest request takes with {@link prepare}'s bound on its values, twice. */
 const THREAD_MEGABYTES = 768
+
+/** A session's own requests are before it, and one of each other session for each of them. */
+const TURN_WITHIN = "1 minute"
 
 const thread = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "./PreparationThread.ts" : "./PreparationThread.js", import.meta.url)
@@ -21,13 +29,19 @@ interface Done {
   readonly prepared: Prepared | null
 }
 
-/** `null`: the request cannot be read. */
-type Prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean) => Effect.Effect<Prepared | null>
+/** `null`: the request cannot be read. Fails where its turn did not come in time. `session`: whose turn it is. */
+type Prepare = (session: string, bytes: Uint8Array, upstream: Upstream, free: boolean) => Effect.Effect<Prepared | null, "too busy">
+
+const nextTurn = Effect.callback<void>((resume) => {
+  setImmediate(() => resume(Effect.void))
+})
 
 export const make: Effect.Effect<Prepare, never, Scope.Scope> = Effect.gen(function*() {
   let worker: Worker | null = null
   let next = 0
   const waiting = new Map<number, (prepared: Prepared | null) => void>()
+  const here = FairTurns.make({ atOnce: 1, perGroup: 1 })
+  const there = FairTurns.make({ atOnce: 1, perGroup: 1 })
 
   const started = (): Worker => {
     if (worker !== null) return worker
@@ -50,13 +64,18 @@ export const make: Effect.Effect<Prepare, never, Scope.Scope> = Effect.gen(funct
 
   yield* Effect.addFinalizer(() => Effect.promise(async () => worker?.terminate()))
 
-  return (bytes, upstream, free) =>
-    bytes.length <= SMALL_BYTES
-      ? Effect.sync(() => prepare(bytes, upstream, free))
+  return (session, bytes, upstream, free) => {
+    const id = next++
+    const isSmall = bytes.length <= SMALL_BYTES
+    const work = isSmall
+      // Whatever else came meanwhile is before the next one.
+      ? Effect.tap(Effect.sync(() => prepare(bytes, upstream, free)), nextTurn)
       : Effect.callback<Prepared | null>((resume) => {
-        const id = next++
         waiting.set(id, (prepared) => resume(Effect.succeed(prepared)))
         const task: Task = { id, bytes, upstream, free }
-        started().postMessage(task)
+        started().postMessage(task, Transfer.of(bytes))
       })
+    // Not interruptible: its turn is over when the thread is done, not when the session is.
+    return (isSmall ? here : there)(session, `${id}`, TURN_WITHIN)(Effect.uninterruptible(work), () => "too busy" as const)
+  }
 })

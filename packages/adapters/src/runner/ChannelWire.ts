@@ -75,6 +75,12 @@ export const encode = (message: ChannelMessage): Uint8Array => {
   }
 }
 
+/** What is known of a message before anything of it is read. Throws `Violation`. */
+export const peek = (payload: Uint8Array): { readonly isOpen: boolean; readonly channel: number; readonly isBytes: boolean } => {
+  if (payload.length < START_BYTES) throw new Violation("a frame that is too short")
+  return { isOpen: payload[0] === OPEN, isBytes: payload[0] === BYTES, channel: view(payload).readUInt32BE(1) }
+}
+
 /** Throws `Violation` for what is no message. The bytes are a part of `payload`. */
 export const decode = (payload: Uint8Array): ChannelMessage => {
   if (payload.length < START_BYTES) throw new Violation("a frame that is too short")

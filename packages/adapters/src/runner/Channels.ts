@@ -2,6 +2,7 @@
  * The channels of a session: streams of bytes both ways, each with its own end, credit and reset. A reader that is slow stops its own
  * channel alone. What the other side does against the bounds throws `Violation`, and the session ends with it.
  */
+import type * as Pace from "@slipway/domain/Pace"
 import {
   CHUNK_COST,
   type ChannelMessage,
@@ -11,16 +12,28 @@ import {
   isCredit,
   type Json,
   type Kind,
+  peek,
   type Reason,
   WINDOW
 } from "./ChannelWire.ts"
-import { CHUNK_BYTES, Violation } from "./Wire.ts"
+import { CHUNK_BYTES, NOTE_BYTES, Violation } from "./Wire.ts"
 
 /** Of either side's, at once. With `WINDOW` it bounds what a session keeps of what nobody reads: 32 MiB. */
 export const MOST_CHANNELS = 64
 
 /** A chunk smaller than what is left to write waits for credit of this size, so that slow readers do not get crumbs. */
 const CRUMB_BYTES = 16 * 1024
+
+/**
+ * What messages beside the bytes of channels take of the event loop, in microseconds (2026-11): a new way out with its fibers and its
+ * connection, anything else, and what it takes to read them.
+ */
+const OPEN_COST = 400
+const MESSAGE_COST = 12
+const BYTES_A_MICRO = 50
+
+/** What a runner may cost its worker: 500 new ways a second, 1,500 at once after a cut. */
+export const BUDGET = { perSecond: 200_000, atOnce: 600_000 }
 
 const LAST_CHANNEL = 2 ** 32 - 3
 
@@ -63,6 +76,8 @@ export interface Options {
   readonly send: (payload: Uint8Array) => void
   /** Whether what can wait should be sent now. `roomAgain` is called when it should. */
   readonly hasRoom: () => boolean
+  /** What the other side may cost of this one's event loop beside the bytes of channels. Without it, anything. */
+  readonly budget?: Pace.Allowance
   /** What the other side may open, and who gets it. */
   readonly accept: Readonly<Partial<Record<Kind, (channel: Channel, header: Json) => void>>>
 }
@@ -131,16 +146,25 @@ export class Channels {
 
   /** A frame of the other side. Throws `Violation`. */
   receive(payload: Uint8Array): void {
-    const message = decode(payload)
-    const { channel } = message
-    if (message.type === "open") {
-      this.#accept(channel, message.kind, message.header)
-      return
-    }
+    const { channel, isBytes, isOpen } = peek(payload)
     const state = this.#open.get(channel)
-    if (state !== undefined) state.receive(message)
-    // This side may have closed it while that was on its way.
+    // What is read of a channel is bounded by its credit.
+    if (state === undefined || !isBytes) this.#pay(isOpen ? OPEN_COST : MESSAGE_COST, payload.length)
+    if (isOpen) {
+      if (!this.#mayBeTheirs(channel)) throw new Violation("a channel with a number it cannot have")
+      if (this.#options.side === "worker" && payload.length > 2 * NOTE_BYTES) throw new Violation("a header that is too long")
+      const message = decode(payload)
+      if (message.type === "open") this.#accept(channel, message.kind, message.header)
+    } else if (state !== undefined) state.receive(decode(payload))
+    // This side may have closed it while that was on its way: nothing of it is read.
     else if (!this.#wasOpen(channel)) throw new Violation("a message for a channel that nobody opened")
+  }
+
+  #pay(cost: number, bytes: number): void {
+    const { budget } = this.#options
+    if (budget !== undefined && !budget.take(cost + bytes / BYTES_A_MICRO, performance.now())) {
+      throw new Violation("more messages than one side may send in a second")
+    }
   }
 
   /** There is room again for what waited. */
@@ -161,9 +185,12 @@ export class Channels {
     return channel > 0 && (isOurs ? channel < this.#nextOurs : channel <= this.#lastTheirs)
   }
 
-  #accept(channel: number, kind: Kind, header: Json): void {
+  #mayBeTheirs(channel: number): boolean {
     const isTheirs = channel % 2 === (this.#options.side === "worker" ? 0 : 1)
-    if (!isTheirs || channel <= this.#lastTheirs || channel > LAST_CHANNEL) throw new Violation("a channel with a number it cannot have")
+    return isTheirs && channel > this.#lastTheirs && channel <= LAST_CHANNEL
+  }
+
+  #accept(channel: number, kind: Kind, header: Json): void {
     const handler = this.#options.accept[kind]
     if (handler === undefined) throw new Violation(`a channel for a ${kind}, which is not theirs to open`)
     this.#lastTheirs = channel

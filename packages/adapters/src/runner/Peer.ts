@@ -16,7 +16,7 @@ export interface Carrier {
 /** So much is handed to a connection at once: the rest stays where an acknowledgement can still drop it. */
 const HANDED_BYTES = 512 * 1024
 
-export interface Options extends Pick<ChannelOptions, "side" | "accept"> {
+export interface Options extends Pick<ChannelOptions, "side" | "accept" | "budget"> {
   /** The other side broke a rule. The peer is finished by then. */
   readonly onViolation: (violation: Violation) => void
 }
@@ -30,11 +30,12 @@ export class Peer {
   #owesBeat = false
   #hadRoom = true
 
-  constructor({ accept, onViolation, side }: Options) {
+  constructor({ accept, budget, onViolation, side }: Options) {
     this.#onViolation = onViolation
     this.channels = new Channels({
       side,
       accept,
+      ...(budget === undefined ? {} : { budget }),
       hasRoom: () => this.#session.hasRoom,
       send: (payload) => {
         if (this.#isOver) return

@@ -165,6 +165,12 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         [502, "The model's provider broke off the connection."]
       )
       assert.deepStrictEqual(
+        yield* told(({ request }) => {
+          request.socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        }),
+        [502, "The model's provider answered with something that is no answer of a model."]
+      )
+      assert.deepStrictEqual(
         yield* told(({ response }) => {
           response.writeHead(200, { "content-type": "text/html" })
           response.end("<html>")
@@ -186,7 +192,7 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         "cut"
       )
       // All of them reached the provider, which may charge for them.
-      assert.strictEqual((yield* account).usage.llmRequestCount, 5)
+      assert.strictEqual((yield* account).usage.llmRequestCount, 6)
       assert.isAbove((yield* account).usage.costMicroUsd, 0)
     }).pipe(Effect.scoped, Effect.provide(layer({ limits: { firstByteMillis: 300, idleMillis: 300 } }))))
 

@@ -4,6 +4,8 @@ import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Effect, Fiber, Redacted } from "effect"
 import { request as send } from "node:http"
+import { prepare } from "../../src/gateway/Preparation.ts"
+import * as Preparer from "../../src/gateway/Preparer.ts"
 import { layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
@@ -197,4 +199,59 @@ describe("the gateway's memory", () => {
       const long = JSON.stringify({ messages: [{ role: "user", content: "\"\n".repeat(4 * MEGABYTE) }] })
       assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", long)).status, 200)
     }).pipe(Effect.scoped, Effect.provide(layer())), 30_000)
+
+  it.live(
+    "a session whose requests were refused for too much is told to come back later, before anything is read",
+    () =>
+      Effect.gen(function*() {
+        const provider = yield* Provider.start
+        const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+        const other = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+        const path = "/v1/chat/completions"
+        const bad = `{"messages":"${"x".repeat(24 * MEGABYTE)}`
+        assert.strictEqual((yield* Provider.ask(access, path, bad)).status, 400)
+        const stalled = yield* begin(access, path, "{", { "content-length": "1000" })
+        const { headers, status } = yield* stalled.answer
+        assert.deepStrictEqual([status, headers["x-should-retry"]], [429, "true"])
+        assert.match(String(headers["retry-after"]), /^[1-9]\d*$/u)
+        assert.strictEqual((yield* Provider.ask(other.access, path, small)).status, 200)
+      }).pipe(Effect.scoped, Effect.provide(layer())),
+    30_000
+  )
+
+  it.live("one bad request costs a session nothing else", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", "no JSON")).status, 400)
+      assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", small)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
+})
+
+describe("requests that are prepared", () => {
+  for (const [name, bytes] of [["large", 300_000], ["small", 1000]] as const) {
+    it.live(`of one session wait for each other, and a ${name} one of another session for a single one of them`, () =>
+      Effect.gen(function*() {
+        const prepare = yield* Preparer.make
+        const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
+        const order: Array<string> = []
+        const ask = (session: string) =>
+          Effect.tap(prepare(session, Buffer.alloc(bytes, " ").fill("{}", 0, 2), upstream, false), (prepared) =>
+            Effect.sync(() => {
+              assert.notStrictEqual(prepared, null)
+              order.push(session)
+            }))
+        yield* Effect.all([...Array.from({ length: 20 }, () => ask("greedy")), ask("other")], { concurrency: "unbounded" })
+        assert.strictEqual(order.length, 21)
+        // The first was being prepared, and the second had its turn, when it came.
+        assert.isAtMost(order.indexOf("other"), 2)
+      }).pipe(Effect.scoped))
+  }
+
+  it("are refused before they are parsed where they are nested too deeply", () => {
+    const nested = (depth: number) => Buffer.from(`{"messages":${"[".repeat(depth)}${"]".repeat(depth)}}`)
+    const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
+    assert.notStrictEqual(prepare(nested(200), upstream, false), null)
+    assert.strictEqual(prepare(nested(256), upstream, false), null)
+  })
 })

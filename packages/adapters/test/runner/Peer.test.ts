@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Pace from "@slipway/domain/Pace"
 import { Effect, Schema } from "effect"
-import { type Channel, ChannelReset, MOST_CHANNELS } from "../../src/runner/Channels.ts"
+import { BUDGET, type Channel, ChannelReset, MOST_CHANNELS } from "../../src/runner/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../../src/runner/ChannelWire.ts"
 import { type Carrier, Peer } from "../../src/runner/Peer.ts"
 import { decode, encode, type Message, type Violation } from "../../src/runner/Wire.ts"
@@ -21,6 +22,7 @@ const pair = () => {
         process: (channel) => void accepted.push(channel),
         ...side === "worker" ? { dial: (channel: Channel) => void accepted.push(channel) } : {}
       },
+      ...side === "worker" ? { budget: Pace.allowance(BUDGET) } : {},
       onViolation: (violation) => void violations.push(violation)
     })
   const sides = { worker: make("worker"), runner: make("runner") }
@@ -363,12 +365,50 @@ describe("a worker whose runner was taken over", () => {
     let sent = 0
     const carrier: Carrier = { send: (message) => void (sent += message.length), waitingBytes: () => sent, close: () => {} }
     net.worker.attach(carrier, net.runner.received)
-    for (let number = 1; number < 100_000; number++) {
+    for (let number = 1; number < 20_000; number++) {
       net.worker.receive(carrier, { type: "frame", number, payload: encodeChannel({ type: "note", channel: 1, note: {} }) })
-      net.worker.beat()
+      for (let i = 0; i < 5; i++) net.worker.beat()
     }
     assert.isFalse(net.worker.isOver)
     assert.isBelow(sent, 600 * 1024)
+  })
+
+  it("reads nothing of a message for a closed channel", async () => {
+    const { here, net, there } = await opened()
+    there.reset({ code: "released", message: "nobody waits for it" })
+    await net.settle()
+    const note = Buffer.from(encodeChannel({ type: "note", channel: 1, note: {} }))
+    note.write("{", note.length - 1)
+    net.say("runner", { type: "frame", number: net.worker.received + 1, payload: note })
+    assert.deepStrictEqual(net.violations, [])
+    assert.strictEqual((await here.wasReset).code, "released")
+  })
+
+  it("ends with one that opens and resets, or notes to closed channels, without end, and not with one that has much to do", async () => {
+    const opening = (net: ReturnType<typeof pair>, channel: number) => {
+      const frame = (message: ChannelMessage) =>
+        net.say("runner", { type: "frame", number: net.worker.received + 1, payload: encodeChannel(message) })
+      frame({ type: "open", channel, kind: "dial", header: { way: "model" } })
+      frame({ type: "reset", channel, reason: { code: "closed", message: "" } })
+    }
+    const busy = pair()
+    busy.connect()
+    for (let i = 1; i <= 1000; i++) opening(busy, 2 * i)
+    assert.deepStrictEqual(busy.violations, [])
+    const hostile = pair()
+    hostile.connect()
+    for (let i = 1; i <= 20_000 && hostile.violations.length === 0; i++) opening(hostile, 2 * i)
+    assert.deepStrictEqual(hostile.violations.map(({ message }) => message), ["more messages than one side may send in a second"])
+    assert.isTrue(hostile.worker.isOver)
+
+    const { net, there } = await opened()
+    there.reset({ code: "released", message: "nobody waits for it" })
+    await net.settle()
+    const payload = encodeChannel({ type: "note", channel: 1, note: { text: "x".repeat(10_000) } })
+    for (let i = 0; i < 20_000 && net.violations.length === 0; i++) {
+      net.say("runner", { type: "frame", number: net.worker.received + 1, payload })
+    }
+    assert.strictEqual(net.violations.length, 1)
   })
 })
 

@@ -216,6 +216,15 @@ const hostile: Readonly<Record<string, { readonly use: Use; readonly said: Reado
     said: home(...Effect.runSync(HomeFilesArchive.of({ talk: "more than sixty bytes of it, and they are as they should be" })))
   },
   "a home that was written, and was not": { use: writeHome, said: frames(note({ isWritten: "yes" })) },
+  "ways that it opens and resets without end": {
+    use: ({ ended }) => ended,
+    said: frames(
+      ...Array.from({ length: 5000 }, (_, i) => 2 * i + 2).flatMap((channel): ReadonlyArray<ChannelMessage> => [
+        { type: "open", channel, kind: "dial", header: { way: "model" } },
+        { type: "reset", channel, reason: { code: "closed", message: "" } }
+      ])
+    )
+  },
   "a way without a name": { use: run, said: frames({ type: "open", channel: 2, kind: "dial", header: { way: "../x" } }) }
 }
 

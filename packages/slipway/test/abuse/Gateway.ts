@@ -1,4 +1,4 @@
-/** A process that is nothing but a model gateway with one session, for what is done to it: tells its address and the token. */
+/** A process that is nothing but a model gateway with two sessions, for what is done to it: tells its address and their tokens. */
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
@@ -23,10 +23,15 @@ const upstream = {
 
 Effect.runFork(
   Effect.gen(function*() {
-    const session = yield* (yield* ModelGateway).open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), grantId: "grant", upstream })
-    yield* Effect.sync(() =>
-      process.stdout.write(`${JSON.stringify({ address: session.access.baseUrl, token: Redacted.value(session.access.token) })}\n`)
-    )
+    const { open } = yield* ModelGateway
+    const session = yield* open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), grantId: "grant", upstream })
+    const other = yield* open({ sandboxId: SandboxId.make("c_bbbbbbbbbbbb"), grantId: "other", upstream })
+    const told = {
+      address: session.access.baseUrl,
+      token: Redacted.value(session.access.token),
+      other: Redacted.value(other.access.token)
+    }
+    yield* Effect.sync(() => process.stdout.write(`${JSON.stringify(told)}\n`))
     return yield* Effect.never
   }).pipe(Effect.scoped, Effect.provide(gateway), Effect.orDie)
 )

@@ -27,6 +27,10 @@ const SLOTS = 8
 const QUEUED = 2000
 /** How long another tenant's agent works meanwhile. */
 const SECONDS_AT_WORK = 30
+/** How long the gateway is attacked, how long another session may wait for an answer, and how busy its first thread may be. */
+const GATEWAY_MILLIS = 8000
+const OTHER_SESSION_MILLIS = 2500
+const BUSY_PERCENT = 60
 /** How many times the memory of before may be taken five seconds after it was needed: the runtime keeps some for a while. */
 const LEFT = 2
 /** Which attacks are made, by their names: `ABUSE=4 npm run test:abuse`. */
@@ -99,7 +103,7 @@ const call = (
   { body, from, headers = {}, method = "GET" }: {
     readonly from: string
     readonly method?: string
-    readonly body?: string
+    readonly body?: string | Buffer
     readonly headers?: Readonly<Record<string, string>>
   }
 ) =>
@@ -411,8 +415,13 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
 
     yield* Effect.gen(function*() {
       const made = yield* child("Gateway.ts", [], loopDelay)
-      const { address, token } = yield* Effect.promise(() =>
-        new Promise<{ readonly address: string; readonly token: string }>((resolve) => linesOf(made, (line) => resolve(JSON.parse(line))))
+      const { address, other, token } = yield* Effect.promise(() =>
+        new Promise<{ readonly address: string; readonly token: string; readonly other: string }>((resolve) =>
+          linesOf(made, (line) => {
+            // Its log begins with something else.
+            if (line.startsWith("{")) resolve(JSON.parse(line))
+          })
+        )
       )
       const gateway = new URL(address)
       const inGateway = yield* watching(made.pid ?? 0, server.url)
@@ -441,6 +450,63 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         const open = sockets.filter(({ closed, destroyed }) => !closed && !destroyed).length
         for (const socket of sockets) socket.destroy()
         return `${open} still open`
+      })
+
+      const toGateway = (bearer: string, body: string | Buffer) =>
+        call(`${address}/v1/chat/completions`, {
+          from: "127.0.0.5",
+          method: "POST",
+          headers: { authorization: `Bearer ${bearer}`, "content-type": "application/json" },
+          body
+        })
+      const small = JSON.stringify({ messages: [{ role: "user", content: "hello" }] })
+      /** How long another session waits while one does its worst, at most. */
+      const whileItGoesOn = async (attackers: ReadonlyArray<() => Promise<unknown>>) => {
+        const until = Date.now() + GATEWAY_MILLIS
+        const waited: Array<number> = []
+        const large = JSON.stringify({ messages: [{ role: "user", content: "x".repeat(300_000) }] })
+        const honest = async () => {
+          while (Date.now() < until) {
+            for (const body of [small, large]) waited.push((await toGateway(other, body)).millis)
+            await pause(100)
+          }
+        }
+        await Promise.all([
+          honest(),
+          ...attackers.map(async (attacker) => {
+            while (Date.now() < until) await attacker()
+          })
+        ])
+        return Math.round(Math.max(...waited))
+      }
+      const cpu = () => {
+        const fields = readFileSync(`/proc/${made.pid}/task/${made.pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
+        return (Number(fields[11]) + Number(fields[12])) * 10
+      }
+
+      yield* measure("5 32 connections of one session with the dearest requests", made.pid ?? 0, inGateway, idle, async () => {
+        const dear = `{"messages":[${"{},".repeat(120_000)}{}]}`
+        const waited = await whileItGoesOn(times(32).map(() => () => toGateway(token, dear)))
+        const told = `another session waits for ${waited} ms`
+        return waited > OTHER_SESSION_MILLIS ? `BROKEN ${told}` : told
+      })
+
+      yield* measure("5 requests of one session that are refused", made.pid ?? 0, inGateway, idle, async () => {
+        await pause(10_000)
+        const bad = Buffer.from(`{"messages":[${"{},".repeat(5_000_000)}{}]}`)
+        const begin = cpu()
+        const from = Date.now()
+        let refused = 0
+        const waited = await whileItGoesOn(
+          times(16).map(() => async () => {
+            const { status } = await toGateway(token, bad)
+            if (status !== 0) refused++
+            await pause(10)
+          })
+        )
+        const share = Math.round((cpu() - begin) / (Date.now() - from) * 100)
+        const told = `${refused} refused, the first thread was at work for ${share} % of the time; another session waits for ${waited} ms`
+        return waited > OTHER_SESSION_MILLIS || share > BUSY_PERCENT ? `BROKEN ${told}` : told
       })
     }).pipe(Effect.scoped)
 
@@ -644,6 +710,12 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         await pause(1000)
         sockets[0]?.destroy()
       }
+      const prompted = async (prompt: string) => {
+        const one = await ofOwn(prompt, from)
+        await turnEnd(one, from, 0, server.key ?? "")
+        await visit(`/sandboxes/${one}`)
+        await endOwn(one, from)
+      }
       const requests: Readonly<Record<string, () => Promise<unknown>>> = {
         ...Object.fromEntries(
           [...places, "/changes?path=many.ts", "?timeline=shown"].map((place) =>
@@ -651,6 +723,16 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
           )
         ),
         "a stream of its pieces": opening,
+        "a form whose type has many blanks": () =>
+          call(`${server.url}/sign-in`, {
+            from: "127.0.0.14",
+            method: "POST",
+            headers: { "sec-fetch-site": "same-origin", "content-type": `application/x-www-form-urlencoded${" ".repeat(12_000)}x` },
+            body: "a=b"
+          }),
+        "a prompt of blanks": () => prompted(`[[shell true${" ".repeat(55_000)}; true]]`),
+        "a prompt of dots": () => prompted(`[[write path="a${". ".repeat(27_000)}b" content=x]]`),
+        "a prompt of line feeds": () => prompted(`[[shell yes '' | head -n 7900; echo x]]`),
         ...Object.fromEntries(Object.entries(searches).map(([name, text]) => [`a search: ${name}`, () => searchOf(text)] as const)),
         ...Object.fromEntries(
           Object.entries(strange).map(([name, [path, body]]) => [`/oauth/${path}: ${name}`, () => oauth(path, body, "127.0.0.13")] as const)

@@ -2,11 +2,13 @@
  * A worker's side of the connection to a runner: dials it, dials it again when the connection breaks, and loses nothing over that. What
  * runs there and what is read there goes through it; ways out come back through it. `docs/runner.md` says what it promises.
  */
+import * as Pace from "@slipway/domain/Pace"
 import { Clock, Deferred, Duration, Effect, Exit, Fiber, type Scope } from "effect"
 import { randomBytes } from "node:crypto"
 import { connect as connectTls, type TLSSocket } from "node:tls"
 import { WebSocket } from "ws"
 import * as Carriers from "../Carriers.ts"
+import { BUDGET } from "../Channels.ts"
 import { type Identity, isPeer, secureContext } from "../Identity.ts"
 import type { Address } from "../Machines.ts"
 import { type Carrier, Peer } from "../Peer.ts"
@@ -144,6 +146,7 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
   const refuse: WaysOut.Dial = () => Effect.fail("there is no way")
   const peer: Peer = new Peer({
     side: "worker",
+    budget: Pace.allowance(BUDGET),
     accept: { dial: WaysOut.accept(options.dial ?? refuse, () => link, run) },
     onViolation: ({ message }) => end(new RunnerViolation({ detail: message }))
   })

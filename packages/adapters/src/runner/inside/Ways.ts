@@ -4,6 +4,7 @@
  */
 import { once } from "node:events"
 import { createServer, type Server, type Socket } from "node:net"
+import { setTimeout } from "node:timers/promises"
 import type { Channel, Channels } from "../Channels.ts"
 import { writer } from "./Writing.ts"
 
@@ -28,8 +29,24 @@ const fromWorker = async (socket: Socket, channel: Channel) => {
   socket.end()
 }
 
+/** Of one runner: a fifth of what its worker takes before it ends the session. */
+const WAYS_A_SECOND = 100
+
+/** When the next connection may ask for its way. */
+let nextAt = 0
+
+/** Waits, so that a program that opens connections in a loop does not end its own machine's session. */
+const turn = async () => {
+  const now = performance.now()
+  const at = nextAt = Math.max(nextAt + 1000 / WAYS_A_SECOND, now - 1000)
+  if (at > now) await setTimeout(at - now)
+}
+
 const carry = async (socket: Socket, name: string, channels: Channels) => {
+  await turn()
+  if (socket.destroyed) return
   const channel = await channels.open("dial", { way: name })
+  if (socket.destroyed) return channel.reset({ code: "closed", message: "its connection was closed" })
   void channel.wasReset.then(() => socket.destroy())
   socket.once("close", () => channel.reset({ code: "closed", message: "its connection was closed" }))
   await Promise.all([toWorker(socket, channel), fromWorker(socket, channel)])
