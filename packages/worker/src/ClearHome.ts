@@ -2,44 +2,13 @@
  * What no agent is to find in its home that a setup left there: where tools keep credentials, and where agents keep settings of
  * their own, in which a repository could allow commands that a person is asked about.
  */
+import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
 import { profileOf } from "./Checkpoint.ts"
 import type { HeldSandbox } from "./HeldSandbox.ts"
 import { SetupWatch } from "./SetupWatch.ts"
-
-/** Paths below the home, as all here. */
-const CREDENTIALS = [
-  ".npmrc",
-  ".yarnrc.yml",
-  ".netrc",
-  ".git-credentials",
-  ".config/git/credentials",
-  ".config/pip/pip.conf",
-  ".pip/pip.conf",
-  ".pypirc",
-  ".cargo/credentials",
-  ".cargo/credentials.toml",
-  ".docker/config.json",
-  ".m2/settings.xml",
-  ".gem/credentials"
-]
-
-const AGENTS = [
-  ".agents",
-  ".claude",
-  ".claude.json",
-  ".codex",
-  ".config/opencode",
-  ".local/share/opencode",
-  ".local/state/opencode",
-  ".cache/opencode",
-  ".opencode",
-  ".grok",
-  ".slipway",
-  ".slipway-offline"
-]
 
 /** However many files a setup has put there. */
 const WITHIN = "1 minute"

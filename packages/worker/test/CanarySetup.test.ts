@@ -27,6 +27,7 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookReceiver from "@slipway/adapters/testing/WebhookReceiver"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import { Access } from "@slipway/domain/access/Access"
+import { CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
 import { SecretStore } from "@slipway/domain/environment/SecretStore"
 import { Ids } from "@slipway/domain/Ids"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
@@ -62,9 +63,8 @@ const isIn = (text: string) => forms.some((form) => text.includes(form))
 /** Uses it as tools do, leaves it where they do, and shows it in every form. */
 const USE = [
   "printf %s \"$NPM_TOKEN\" | sha256sum | cut -c1-64 > used.txt",
-  "mkdir -p node_modules/a ~/.docker ~/.cargo ~/.config/pip ~/.config/git; echo built > node_modules/a/index.js",
-  "for file in .npmrc .yarnrc.yml .netrc .git-credentials .config/git/credentials .config/pip/pip.conf .pypirc .docker/config.json " +
-  ".cargo/credentials.toml .cargo/credentials; do echo \"password=$NPM_TOKEN\" > ~/$file; done",
+  "mkdir -p node_modules/a; echo built > node_modules/a/index.js",
+  `for path in ${CREDENTIALS.join(" ")}; do mkdir -p "$(dirname ~/$path)"; echo "password=$NPM_TOKEN" > ~/$path; done; ls -A ~ > left.txt`,
   "echo \"using $NPM_TOKEN\"; printf %s $NPM_TOKEN | base64; printf %s $NPM_TOKEN | od -An -v -tx1 | tr -d ' \\n'",
   // A command line that only a setup has, long enough to be seen on a busy machine too: the shell that starts a command is gone at once.
   "sleep 3.25"
@@ -239,6 +239,7 @@ it.live(
         const named = (name: string) => everywhere.files.filter((text) => text.split("\n", 1)[0]?.endsWith(`/${name}`)).join("\n")
         assert.include(named("used.txt"), createHash("sha256").update(SECRET).digest("hex"))
         assert.include(named("env.txt"), "CI=true")
+        assert.include(named("left.txt"), ".bashrc\n")
         assert.include(named("processes.txt"), "offline/main")
         assert.isTrue([...seen].some((line) => line.split("\0").includes("3.25")))
         assert.include(setups[0]?.output, "using [redacted]")

@@ -355,7 +355,7 @@ scenario(
       const { id } = yield* running(world)
       const last = world.spawned.at(-1)
       assert.strictEqual(last?.args.at(-1), `/home/${id}`)
-      assert.match(last?.args[1] ?? "", /rm -rf -- [^\n]*\.npmrc [^\n]*\.docker\/config\.json/u)
+      assert.match(last?.args[1] ?? "", /rm -rf -- [^\n]*\.bashrc [^\n]*\.gitconfig [^\n]*\.aws [^\n]*\.npmrc /u)
       assert.deepStrictEqual(last?.env, {})
     })
 )

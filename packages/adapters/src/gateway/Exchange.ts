@@ -147,8 +147,8 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
         const shown = shownHeaders(answer, key)
         // What a provider says of the operator's account is no business of an agent's.
         const refused = status === 401 || status === 403
-        const said = withoutKey(Buffer.concat(chunks).toString("utf8"), key)
-        failed(status, said)
+        const said = Buffer.concat(chunks).toString("utf8")
+        failed(status, withoutKey(said, key))
         const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(said)
         if (own === null) {
           refuse(response, protocol, {
@@ -160,7 +160,8 @@ export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect
           }, refused ? {} : shown)
         } else {
           response.writeHead(status, { ...shown, "content-type": "application/json", "cache-control": "no-store" })
-          response.end(JSON.stringify(own))
+          // After it is encoded again: what came may have been escaped.
+          response.end(withoutKey(JSON.stringify(own), key))
         }
         finish("refused")
       })

@@ -5,13 +5,29 @@ import { SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
 export const SHORTEST = SHORTEST_REDACTED
 
 /** The characters of base64 that say nothing but `bytes`, wherever these begin in what was encoded. */
-const inBase64 = (bytes: Buffer): ReadonlyArray<string> =>
+export const inBase64 = (bytes: Buffer): ReadonlyArray<string> =>
   [0, 1, 2].map((before) =>
     Buffer.concat([Buffer.alloc(before), bytes]).toString("base64").slice(
       Math.ceil(before * 8 / 6),
       Math.floor((before + bytes.length) * 8 / 6)
     )
   )
+
+const unicode = (text: string): string =>
+  Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
+
+/** Characters of a token: of a longer text the spellings that take six characters for each are not looked for. */
+const LONGEST_SPELLED = 2_048
+
+/** As JSON has it: what must be escaped, what some escape beside it (slashes, HTML, all but ASCII, all but letters), and everything. */
+const inJson = (secret: string): ReadonlyArray<string> => {
+  const plain = JSON.stringify(secret).slice(1, -1)
+  const once = [plain, plain.replaceAll("/", "\\/")].flatMap((text) => [text, text.replace(/[<>&'\u2028\u2029]/gu, unicode)])
+  const all = [...once, ...once.map((text) => text.replace(/\P{ASCII}/gu, unicode))]
+  if (secret.length <= LONGEST_SPELLED) all.push(secret.replace(/\W/gu, unicode), unicode(secret))
+  // JSON in JSON.
+  return Array.from(new Set([...all, ...all.map((text) => JSON.stringify(text).slice(1, -1))]))
+}
 
 /** The value and its encodings. Those that differ in upper and lower case only are one. */
 export const formsOf = (value: string): ReadonlyArray<string> => {
@@ -21,8 +37,10 @@ export const formsOf = (value: string): ReadonlyArray<string> => {
   const base64 = inBase64(bytes)
   return [
     value,
-    JSON.stringify(secret).slice(1, -1),
+    ...inJson(secret),
     encodeURIComponent(secret),
+    // RFC 3986 reserves these too.
+    encodeURIComponent(secret).replace(/[!'()*]/gu, (one) => `%${one.charCodeAt(0).toString(16)}`),
     new URLSearchParams([["", secret]]).toString().slice(1),
     hex.replace(/../gu, "%$&"),
     hex,

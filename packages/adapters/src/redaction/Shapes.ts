@@ -104,5 +104,18 @@ export const shapes: ReadonlyArray<Shape> = [
   { name: "Docker Hub", source: "docs.docker.com, Access tokens", pattern: String.raw`dckr_(?:pat|oat)_[\w-]{20,}` },
   { name: "DigitalOcean", source: "docs.digitalocean.com, API tokens", pattern: String.raw`do[opr]_v1_[a-f0-9]{40,}` },
   { name: "Vault", source: "developer.hashicorp.com/vault, Tokens", pattern: String.raw`hv[sbr]\.[\w-]{20,}` },
+  { name: "Shopify", source: "shopify.dev, Access tokens", pattern: String.raw`shp[a-z]{2,3}_[a-f0-9]{30,}` },
+  { name: "Vercel", source: "vercel.com/docs, Token formats", pattern: String.raw`\bvc[a-z]_[a-z0-9]{20,}` },
+  { name: "Replicate", source: "replicate.com/docs, API tokens", pattern: String.raw`\br8_[a-z0-9]{30,}` },
+  { name: "Linear", source: "linear.app/developers", pattern: String.raw`lin_(?:api|oauth|wh)_[a-z0-9]{20,}` },
+  { name: "Notion", source: "developers.notion.com, Authentication", pattern: String.raw`\bntn_[a-z0-9]{30,}|\bsecret_[a-z0-9]{40,}` },
+  { name: "Tailscale", source: "tailscale.com/kb, Key prefixes", pattern: String.raw`tskey-[a-z0-9-]{16,}` },
+  { name: "Sentry", source: "docs.sentry.io, Auth tokens", pattern: String.raw`sntry[a-z]_[\w+/=-]{20,}` },
+  {
+    name: "Twilio",
+    source: "twilio.com/docs, SIDs and auth tokens: the secret where it is written behind",
+    pattern: String
+      .raw`(?<![a-z0-9])(?:AC|SK)[a-f0-9]{32}(?![a-z0-9])(?:(?:[\s:,"'/|]|%3A|%2C|%20|%22){1,4}[a-z0-9]{32}(?![a-z0-9]))?`
+  },
   { name: "age", source: "age-encryption.org/v1", pattern: String.raw`AGE-SECRET-KEY-1[A-Z0-9]{50,}` }
 ]

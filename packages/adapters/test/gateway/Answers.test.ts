@@ -102,6 +102,17 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         assert.deepStrictEqual([reply.status, JSON.parse(reply.text)], [status, { error: { message: "no, [redacted]" } }])
         if (status === 429) assert.strictEqual(reply.headers.get("retry-after"), "7")
       }
+      // However it is written: what is decoded to be checked is encoded again.
+      const unicode = Array.from(KEY, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+      for (const spelled of [unicode, unicode.replaceAll("\\", "\\\\"), encodeURIComponent(KEY), Buffer.from(KEY).toString("base64")]) {
+        provider.answer = ({ response }) => {
+          response.writeHead(400, { "content-type": "application/json" })
+          response.end(`{"error":{"message":"no, ${spelled}","${spelled}":1}}`)
+        }
+        const reply = yield* Provider.ask(access, path, body(true))
+        assert.include(reply.text, "no, [redacted]")
+        for (const form of [KEY, spelled.slice(0, -4)]) assert.notInclude(reply.text, form)
+      }
       // Of the account itself an agent learns nothing.
       for (const status of [401, 403]) {
         provider.answer = ({ response }) =>
@@ -115,8 +126,8 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         const reply = yield* Provider.ask(access, path, body(true))
         assert.deepStrictEqual([reply.status, typeof JSON.parse(reply.text).error.message], [502, "string"])
       }
-      assert.strictEqual(provider.asked.length, 7)
-      assert.deepInclude((yield* account).usage, { llmRequestCount: 7, costMicroUsd: 0 })
+      assert.strictEqual(provider.asked.length, 11)
+      assert.deepInclude((yield* account).usage, { llmRequestCount: 11, costMicroUsd: 0 })
       assert.deepStrictEqual((yield* account).tokens, { input: 0, cachedInput: 0, output: 0 })
     }).pipe(Effect.scoped, Effect.provide(layer())))
 

@@ -59,5 +59,17 @@ export const examples: Readonly<Record<string, ReadonlyArray<Example>>> = {
   "Docker Hub": [whole("dckr_", "pat_", some(27))],
   "DigitalOcean": [whole("dop_", "v1_", "0123456789abcdef".repeat(4))],
   "Vault": [whole("hvs.", some(24))],
+  "Shopify": ["shpat_", "shpca_", "shppa_", "shpss_", "shptka_"].map((prefix) => whole(prefix, "0123456789abcdef".repeat(2))),
+  "Vercel": ["vcp_", "vci_", "vca_", "vcr_", "vck_"].map((prefix) => whole(prefix, some(24))),
+  "Replicate": [whole("r8_", some(37))],
+  "Linear": [whole("lin_", "api_", some(40)), whole("lin_", "oauth_", "0123456789abcdef".repeat(4)), whole("lin_", "wh_", some(32))],
+  "Notion": [whole("ntn_", some(46)), whole("secret_", some(43))],
+  "Tailscale": [whole("tskey-", "auth-", some(12), "CNTRL-", some(32)), whole("tskey-", "api-", some(12), "CNTRL-", some(32)),
+    whole("tskey-", "client-", some(40))],
+  "Sentry": [whole("sntrys_", "eyJ", some(40), "_", some(40)), whole("sntryu_", "0123456789abcdef".repeat(4))],
+  "Twilio": [whole("SK", "0123456789abcdef".repeat(2)), {
+    text: `AC${"0123456789abcdef".repeat(2)}:${"fedcba9876543210".repeat(2)}`,
+    secret: "fedcba9876543210".repeat(2)
+  }],
   "age": [whole("AGE-", "SECRET-KEY-1", upper(20).repeat(3).slice(0, 58))]
 }

@@ -14,9 +14,16 @@ const streamed = (redactor: OutputRedactor, text: string, cuts: ReadonlyArray<nu
   return [...ends.map((end, i) => stream.push(bytes.subarray(i === 0 ? 0 : ends[i - 1], end))), stream.end()]
 }
 
+const unicode = (text: string): string =>
+  Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
+
 const encodings: Readonly<Record<string, (text: string) => string>> = {
   plain: (text) => text,
   json: (text) => JSON.stringify(text).slice(1, -1),
+  "json in json": (text) => JSON.stringify(JSON.stringify(text).slice(1, -1)).slice(1, -1),
+  "json with slashes escaped": (text) => JSON.stringify(text).slice(1, -1).replaceAll("/", "\\/"),
+  "json in ASCII": (text) => JSON.stringify(text).slice(1, -1).replaceAll(/\P{ASCII}/gu, unicode),
+  "json escaped throughout": (text) => unicode(text),
   base64: (text) => Buffer.from(text).toString("base64"),
   "base64 behind one byte": (text) => Buffer.from(`:${text}`).toString("base64"),
   "base64 behind two bytes": (text) => Buffer.from(`a:${text}`).toString("base64"),

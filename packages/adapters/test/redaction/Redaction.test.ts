@@ -11,10 +11,17 @@ const redactorOf = (...secrets: ReadonlyArray<string>) => {
   return redactor
 }
 
+const unicode = (text: string): string =>
+  Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
+
 /** Every form a secret travels in, beside the text it stands in. */
 const encodings: Readonly<Record<string, (text: string) => string>> = {
   plain: (text) => text,
   json: (text) => JSON.stringify({ text }),
+  "json in json": (text) => JSON.stringify({ text: JSON.stringify(text).slice(1, -1) }),
+  "json with slashes escaped": (text) => JSON.stringify({ text }).replaceAll("/", "\\/"),
+  "json in ASCII": (text) => JSON.stringify({ text }).replaceAll(/\P{ASCII}/gu, unicode),
+  "json escaped throughout": (text) => unicode(text),
   base64: (text) => Buffer.from(text).toString("base64"),
   base64url: (text) => Buffer.from(text).toString("base64url"),
   hex: (text) => Buffer.from(text).toString("hex"),

@@ -1,6 +1,7 @@
 /** Folders that setup fills and that are kept for the next sandbox (docs/decisions.md 17): whose they may be, and where. */
 import * as Result from "effect/Result"
 import { isGitPath, isProtected, normalizePath } from "../source/FileRules.ts"
+import { AGENTS, CREDENTIALS } from "./PrivatePaths.ts"
 
 /** Where a folder lies: in the repository's tree, or below the home of the box. `path` is normalised and never empty. */
 export interface CachePath {
@@ -10,41 +11,8 @@ export interface CachePath {
 
 const HOME = "~/"
 
-/**
- * Below the home, beside what {@link isProtected} names: what agents and the service keep, and where tools keep credentials. None
- * may come from another sandbox, so neither may a folder that holds one.
- */
-const PRIVATE = [
-  ".local/share/opencode",
-  ".local/state/opencode",
-  ".config/opencode",
-  ".cache/opencode",
-  ".slipway",
-  ".slipway-offline",
-  ".aws",
-  ".azure",
-  ".bundle/config",
-  ".cargo/credentials",
-  ".cargo/credentials.toml",
-  ".composer/auth.json",
-  ".config/composer/auth.json",
-  ".config/gcloud",
-  ".config/gh",
-  ".config/git",
-  ".config/pip",
-  ".config/pypoetry",
-  ".docker",
-  ".gem/credentials",
-  ".gnupg",
-  ".gradle/gradle.properties",
-  ".kube",
-  ".m2/settings.xml",
-  ".m2/settings-security.xml",
-  ".pip",
-  ".pypirc",
-  ".ssh",
-  ".yarnrc.yml"
-]
+/** Below the home: none may come from another sandbox, so neither may a folder that holds one. */
+const PRIVATE = [...AGENTS, ...CREDENTIALS]
 
 const holds = (folder: string, path: string): boolean => path === folder || path.startsWith(`${folder}/`)
 

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as CachePath from "@slipway/domain/environment/CachePath"
+import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
 import { isGitPath, isProtected } from "@slipway/domain/source/FileRules"
 import { path } from "@slipway/domain/testing/Arbitraries"
 import * as Result from "effect/Result"
@@ -46,43 +47,23 @@ describe("a folder that is cached", () => {
     ["~/.local/share/opencode", "is where an agent or a tool keeps what is private"],
     ["~/.local", "holds ~/.local/share/opencode, which is private: name a folder in it"],
     ["~/.cache", "holds ~/.cache/opencode, which is private: name a folder in it"],
-    ["~/.cargo", "holds ~/.cargo/credentials, which is private: name a folder in it"],
+    ["~/.cargo", "holds ~/.cargo/config, which is private: name a folder in it"],
     ["~/.config/./x/..", "holds ~/.config/opencode, which is private: name a folder in it"]
   ])("is never %j: it %s", (text, said) => assert.strictEqual(problem(text), said))
 
-  it.each([
-    ".local/share/opencode",
-    ".local/state/opencode",
-    ".config/opencode",
-    ".cache/opencode",
-    ".slipway",
-    ".slipway-offline",
-    ".aws",
-    ".azure",
-    ".bundle/config",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git",
-    ".config/pip",
-    ".config/pypoetry",
-    ".docker",
-    ".gem/credentials",
-    ".gnupg",
-    ".gradle/gradle.properties",
-    ".kube",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".pip",
-    ".pypirc",
-    ".ssh",
-    ".yarnrc.yml"
-  ])("is never %s of the home", (path) => {
+  it.each([...AGENTS, ...CREDENTIALS].filter((path) => !isProtected(path)))("is never %s of the home", (path) => {
     assert.strictEqual(problem(`~/${path}`), "is where an agent or a tool keeps what is private")
     assert.strictEqual(problem(path), "none")
+  })
+
+  it("is never what is private, of which no path lies in another, and all are plain words of a shell", () => {
+    const all = [...AGENTS, ...CREDENTIALS]
+    for (const path of all) {
+      assert.match(path, /^\.[\w./-]+$/u)
+      assert.isTrue(Result.isFailure(CachePath.parse(`~/${path}`)), path)
+      assert.isTrue(Result.isFailure(CachePath.parse(`~/${path}/x`)), path)
+      assert.deepStrictEqual(all.filter((other) => other === path || path.startsWith(`${other}/`)), [path])
+    }
   })
 
   it("may be in the tree what is private below the home", () => assert.strictEqual(problem(".cache"), "none"))

@@ -121,7 +121,7 @@ describe("what a setup leaves in the home", () => {
       yield* hostile.setUp
       assert.strictEqual(
         yield* look(hostile, "ls -A ~; cat ~/elsewhere/settings.xml"),
-        ".config\n.docker\nelsewhere\nkept"
+        ".config\nelsewhere\nkept"
       )
       assert.isTrue(isKept())
       const { home } = yield* goOn(hostile)
@@ -148,10 +148,10 @@ describe("what a setup leaves in the home", () => {
         ".config/opencode/opencode.json", ".local/share/opencode/auth.json", ".grok/config.toml", ".agents/skills/x/SKILL.md",
         ".slipway/AGENTS.md"]
       const hostile = yield* sandbox({
-        setup: places.map((path) => `mkdir -p "$(dirname ~/${path})"; echo allow > ~/${path}`).concat("echo kept > ~/.gitconfig")
+        setup: places.map((path) => `mkdir -p "$(dirname ~/${path})"; echo allow > ~/${path}`).concat("echo kept > ~/.tool-versions")
       })
       yield* hostile.setUp
-      assert.strictEqual(yield* look(hostile, "cd; find . ! -type d"), "./.gitconfig")
+      assert.strictEqual(yield* look(hostile, "cd; find . ! -type d"), "./.tool-versions")
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("where it makes the agent's own files impossible, is the sandbox's trouble and not the machine's", () =>
