@@ -73,19 +73,25 @@ export const record = (
   for (const approval of approvals) saveApproval(sql, id, approval)
   const work = workOf(sandbox)
   sql.run(
-    `UPDATE sandboxes SET state = :state, deadline_at = :deadline, unsaved = :unsaved,
+    `UPDATE sandboxes SET state = :state, unsaved = :unsaved,
       work = :work, work_since = CASE WHEN :work IS NULL THEN NULL ELSE coalesce(work_since, :now) END WHERE id = :id`,
     {
       id,
       state: encode(sandbox),
-      deadline: nextDeadline(sandbox, limits)?.epochMilliseconds ?? null,
       unsaved: Number(isUnsaved(sandbox)),
       work,
       now: now.epochMilliseconds
     }
   )
+  setDeadline(sql, sandbox, limits)
   if (fence !== null && isArrival(events)) arrive(sql, id)
   return { before, events, sandbox, entries }
+}
+
+/** When a time limit comes next, by these limits. */
+export const setDeadline = (sql: Sql, sandbox: Sandbox, limits: Limits): void => {
+  const deadline = nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
+  sql.run("UPDATE sandboxes SET deadline_at = :deadline WHERE id = :id", { id: sandbox.id, deadline })
 }
 
 /** Its machine has all of it by now. */

@@ -1,9 +1,11 @@
 /** `Upkeep` on SQLite. The store's clock is that of its process. */
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { Database } from "./Database.ts"
+import { decode, setDeadline } from "./SandboxRow.ts"
 
 const LIVE = "status IN ('queued', 'creating', 'running', 'terminating')"
 
@@ -13,18 +15,28 @@ export const layer = Layer.effect(
   Upkeep,
   Effect.gen(function*() {
     const database = yield* Database
+    const limits = yield* Policy
+    // Written by the limits of whichever process wrote it last. One process has the file, so it is enough to do it once.
+    yield* database.write((sql) => {
+      for (const { state } of sql.all(`SELECT state FROM sandboxes WHERE ${LIVE}`)) setDeadline(sql, decode(state), limits)
+      return Result.succeed(undefined)
+    })
     return Upkeep.of({
       now: DateTime.now,
 
-      due: (limit) =>
+      due: (limit, after = null) =>
         Effect.flatMap(DateTime.now, (now) =>
-          database.read((sql) => ({
-            now,
-            ids: idsOf(sql.all(
-              "SELECT id FROM sandboxes WHERE deadline_at <= :now ORDER BY deadline_at LIMIT :limit",
-              { now: now.epochMilliseconds, limit }
-            ))
-          }))),
+          database.read((sql) => {
+            const rows = sql.all(
+              `SELECT id, deadline_at AS at FROM sandboxes
+                WHERE deadline_at <= :now AND (:after IS NULL OR (deadline_at, id) > (:after, :id))
+                ORDER BY deadline_at, id LIMIT :limit`,
+              { now: now.epochMilliseconds, after: after?.at.epochMilliseconds ?? null, id: after?.id ?? null, limit }
+            )
+            const ids = idsOf(rows)
+            const id = ids.at(-1)
+            return { now, ids, last: id === undefined ? null : { at: DateTime.makeUnsafe(Number(rows.at(-1)?.["at"])), id } }
+          })),
 
       ofRevokedGrants: (limit) =>
         database.read((sql) =>

@@ -1,21 +1,26 @@
 /** The stores on files of their own, and what only SQLite can do: it lets time pass for a row alone. */
+import type { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { Database } from "../src/Database.ts"
+import * as SandboxStoreSqlite from "../src/SandboxStoreSqlite.ts"
 import * as Stores from "../src/Stores.ts"
+import * as UpkeepSqlite from "../src/UpkeepSqlite.ts"
 
 const MINUTE = 60_000
 
 const fixture = Layer.effect(
   StoreFixture,
   Effect.gen(function*() {
+    const services = yield* Effect.context<Database | Hints | Ids>()
     const ids = yield* Ids
     const database = yield* Database
     const write = (...parameters: Parameters<Parameters<Parameters<typeof database.write>[0]>[0]["run"]>) =>
@@ -35,6 +40,15 @@ const fixture = Layer.effect(
           grantId,
           millis: until === "before" ? RETENTION_DAYS * 24 * 60 * MINUTE - MINUTE : 2 * MINUTE
         }),
+      under: (limits, use) =>
+        Effect.provide(
+          use,
+          Layer.fresh(Layer.merge(SandboxStoreSqlite.layer, UpkeepSqlite.layer)).pipe(
+            Layer.provide(Layer.succeed(Policy, limits)),
+            Layer.provide(Layer.succeedContext(services)),
+            Layer.orDie
+          )
+        ),
       revoke: (grantId) => write("INSERT INTO revoked_grants (grant_id) VALUES (:grantId)", { grantId })
     })
   })

@@ -7,27 +7,29 @@ import type { Limits } from "../src/sandbox/Policy.ts"
 import { isSettled } from "../src/sandbox/Sandbox.ts"
 import { nextDeadline } from "../src/sandbox/TimeLimit.ts"
 import { live } from "../src/sandbox/Transition.ts"
-import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { type Due, Upkeep } from "../src/sandbox/Upkeep.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import { isExpired, isHeld, type SandboxRows } from "./SandboxRows.ts"
+
+const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** `access`: who knows which grants are revoked; `null`: none ever is. */
 export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: AccessStore["Service"] | null): Upkeep["Service"] =>
   Upkeep.of({
     now: DateTime.now,
 
-    due: (limit) =>
-      Effect.map(DateTime.now, (now) => ({
-        now,
-        ids: Array.from(rows.values())
+    due: (limit, after = null) =>
+      Effect.map(DateTime.now, (now) => {
+        const page = Array.from(rows.values())
           .flatMap(({ sandbox }) => {
             const at = nextDeadline(sandbox, limits)
             return at !== null && DateTime.isLessThanOrEqualTo(at, now) ? [{ at, id: sandbox.id }] : []
           })
-          .sort((a, b) => DateTime.Order(a.at, b.at))
+          .sort(byLimit)
+          .filter((due) => after === null || byLimit(due, after) > 0)
           .slice(0, limit)
-          .map(({ id }) => id)
-      })),
+        return { now, ids: page.map(({ id }) => id), last: page.at(-1) ?? null }
+      }),
 
     ofRevokedGrants: (limit) =>
       access === null ? Effect.succeed([]) : Effect.map(access.listGrants, (grants) => {

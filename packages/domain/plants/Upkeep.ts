@@ -10,9 +10,13 @@ export const plants: Plants = {
   subject: "examples/sqlite-store/test/Upkeep.suites.ts",
   plants: [
     ...plantsIn(`${example}/UpkeepSqlite.ts`, [
-      ["finds limits in no certain order", "ORDER BY deadline_at LIMIT", "ORDER BY id LIMIT"],
+      ["finds limits in no certain order", "ORDER BY deadline_at, id LIMIT", "ORDER BY id LIMIT"],
       ["finds a limit only when it is past", "WHERE deadline_at <= :now", "WHERE deadline_at < :now"],
-      ["finds more that is due than it is asked for", "ORDER BY deadline_at LIMIT :limit", "ORDER BY deadline_at LIMIT :limit + 1"],
+      ["finds more that is due than it is asked for", "ORDER BY deadline_at, id LIMIT :limit", "ORDER BY deadline_at, id LIMIT :limit + 1"],
+      ["goes by the limits of whoever wrote the row", "setDeadline(sql, decode(state), limits)", "decode(state)"],
+      ["tells the same page again", "(:after IS NULL OR (deadline_at, id) > (:after, :id))", "(:after IS NULL OR :id IS NOT NULL)"],
+      ["passes over what came due at the moment at which a page ended", "(deadline_at, id) > (:after, :id)",
+        "deadline_at > :after AND :id > ''"],
       ["leaves the booting sandboxes of revoked grants", "status IN ('queued', 'creating', 'running') LIMIT",
         "status IN ('queued', 'running') LIMIT"],
       ["finds more of revoked grants than it is asked for", "'running') LIMIT :limit", "'running') LIMIT :limit + 1"],
@@ -47,8 +51,8 @@ export const plants: Plants = {
         "count(*) FILTER (WHERE json_array_length(state, '$.approvals') > 0) AS pending"]
     ]),
     ...plantsIn(`${example}/SandboxRow.ts`, [
-      ["reckons the limit once and never anew", "deadline_at = :deadline,", "deadline_at = coalesce(deadline_at, :deadline),"],
-      ["reckons the limit of the state before", "nextDeadline(sandbox, limits)", "nextDeadline(before, limits)"]
+      ["reckons the limit once and never anew", "SET deadline_at = :deadline", "SET deadline_at = coalesce(deadline_at, :deadline)"],
+      ["reckons the limit of the state before", "setDeadline(sql, sandbox, limits)", "setDeadline(sql, before, limits)"]
     ]),
     ...plantsIn(`${example}/SandboxStoreSqlite.ts`, [
       ["lets keys bind for ever", "AND bound_at >= :kept", "AND :kept > 0"],

@@ -10,7 +10,7 @@ import { type Command, terminate } from "../src/sandbox/Command.ts"
 import type { KeyedRequest } from "../src/sandbox/Idempotency.ts"
 import { Leases, type Leased } from "../src/sandbox/Leases.ts"
 import type { Room } from "../src/sandbox/Leasing.ts"
-import { Policy } from "../src/sandbox/Policy.ts"
+import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import type { Creation, Sandbox } from "../src/sandbox/Sandbox.ts"
 import { SandboxStore, type Writer } from "../src/sandbox/SandboxStore.ts"
 import { fromWire } from "../src/sandbox/schema/SandboxEvent.ts"
@@ -30,6 +30,8 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   ageWork(ids: ReadonlyArray<SandboxId>, seconds: number): Effect.Effect<void>
   /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
+  /** Another process on the same storage, whose `Policy` has these limits. */
+  under<A, E, R>(limits: Limits, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, SandboxStore | Upkeep>>
   /** Revokes a grant. Left out: it is not known here which grants are revoked. */
   readonly revoke?: (grantId: string) => Effect.Effect<void>
 }>()("@slipway/domain/testing/StoreFixture") {}

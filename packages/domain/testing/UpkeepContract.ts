@@ -10,12 +10,13 @@ import * as Result from "effect/Result"
 import { Ids } from "../src/Ids.ts"
 import { decideApproval, sendMessage, terminate } from "../src/sandbox/Command.ts"
 import { Leases } from "../src/sandbox/Leases.ts"
-import { Policy } from "../src/sandbox/Policy.ts"
+import { type Limits, Policy } from "../src/sandbox/Policy.ts"
 import { SandboxStore } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
-import { decide } from "../src/sandbox/SystemCommand.ts"
+import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
+import { nextDeadline } from "../src/sandbox/TimeLimit.ts"
 import { turnId } from "../src/sandbox/Turn.ts"
-import { Upkeep } from "../src/sandbox/Upkeep.ts"
+import { type Due, type DuePage, Upkeep } from "../src/sandbox/Upkeep.ts"
 import { SandboxId } from "../src/SandboxId.ts"
 import { assert } from "./Assert.ts"
 import { decider, request } from "./Histories.ts"
@@ -69,6 +70,140 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         for (const limit of [1, 2, 3]) assert.deepStrictEqual((yield* upkeep.due(limit)).ids, expected.slice(0, limit) as Array<SandboxId>)
         assert.deepStrictEqual((yield* upkeep.due(10_000)).ids.slice(0, 3), expected as Array<SandboxId>)
         yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+      }))
+
+    it.effect("pages of what is due go on behind the last of the page before, also where many came due at one moment", () =>
+      Effect.gen(function*() {
+        const upkeep = yield* Upkeep
+        const ids = yield* Ids
+        const then = DateTime.makeUnsafe("1969-01-01T00:00:00.123Z")
+        const made = yield* Effect.forEach([1, 0, 1, 2, 1], (millis) => make({ createdAt: DateTime.add(then, { milliseconds: millis }) }))
+        const byTime = made.toSorted((a, b) => DateTime.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : 1)).map(({ id }) => id)
+        for (const limit of [1, 2, 3]) {
+          const found: Array<SandboxId> = []
+          let after: Due | null = null
+          while (found.length < made.length) {
+            const page: DuePage = yield* upkeep.due(limit, after)
+            assert.isNotEmpty(page.ids)
+            found.push(...page.ids)
+            after = page.last
+          }
+          assert.deepStrictEqual(found.slice(0, made.length), byTime)
+        }
+        yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
+        const none = yield* upkeep.due(1, { at: DateTime.makeUnsafe("9999-01-01T00:00:00.000Z"), id: made[0]!.id })
+        assert.deepStrictEqual([none.ids, none.last], [[], null])
+      }))
+
+    it.effect("the limits of now decide what is due, raised or lowered since it was written", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { under } = yield* StoreFixture
+        const limits = yield* Policy
+        const now = yield* Effect.flatMap(Upkeep, (upkeep) => upkeep.now)
+        const short = { ...limits, queue: Duration.minutes(1) }
+        const long = { ...limits, queue: Duration.hours(24) }
+        const createdAt = DateTime.subtract(now, { hours: 2 })
+        const [ofShort, ofLong] = [yield* under(short, make({ createdAt })), yield* under(long, make({ createdAt }))]
+        const isDue = (by: Limits) =>
+          under(
+            by,
+            Effect.map(Upkeep.use((upkeep) => upkeep.due(10_000)), ({ ids }) => [ofShort, ofLong].map(({ id }) => ids.includes(id)))
+          )
+        for (const [by, expected] of [[long, false], [short, true], [long, false], [short, true]] as const) {
+          assert.deepStrictEqual(yield* isDue(by), [expected, expected])
+        }
+        // What is found has something to do: it ends, and is not found again.
+        for (const { id } of [ofShort, ofLong]) {
+          yield* store.change(id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits: short }), now)
+        }
+        assert.deepStrictEqual(yield* isDue(short), [false, false])
+      }))
+
+    it.effect("in every state the limits that are due are those of the rules, whichever of them is short", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { under } = yield* StoreFixture
+        const ids = yield* Ids
+        const own = yield* Policy
+        const yesterday = DateTime.subtract(yield* Effect.flatMap(Upkeep, (upkeep) => upkeep.now), { days: 1 })
+        const created: Array<SandboxId> = []
+        /** One that came so far, with a minute between any two steps. */
+        const reached = Effect.fnUntraced(function*(...steps: ReadonlyArray<SystemCommand["_tag"] | "Terminate" | "SetupDone">) {
+          let time = DateTime.add(yesterday, { minutes: 20 * created.length })
+          const { grantId, id } = yield* make({ createdAt: time })
+          created.push(id)
+          const turn = turnId(ids, id, 1)
+          const known = {
+            StartBoot: { _tag: "StartBoot" },
+            StartSetup: { _tag: "StartSetup", limit: Duration.minutes(50) },
+            SetupDone: { _tag: "ReportBoot", data: { stage: "setup", ms: 1 } },
+            FinishBoot: { _tag: "FinishBoot", turnId: turn },
+            StartTurn: { _tag: "StartTurn", turnId: turn },
+            RequestApproval: request(turn, "call-1"),
+            EndTurn: { _tag: "EndTurn", turnId: turn, state: "succeeded" },
+            RecordCheckpoint: { _tag: "RecordCheckpoint", data: { checkpoint: 1, bytes: 1, ms: 1, repos: [] } },
+            ReportPublication: { _tag: "ReportPublication", data: { repo: "acme/Shop", action_state: "publishing" } },
+            Release: { _tag: "Release" }
+          } as const
+          for (const step of steps) {
+            time = DateTime.add(time, { minutes: 1 })
+            const did = known[step as keyof typeof known]
+            yield* step === "Terminate"
+              ? command({ grantId, id }, terminate(ids), time)
+              : store.change(id, "policy", (state) => decide(state, did, { now: time, limits: own }), time)
+          }
+        })
+        const boot = ["StartBoot", "FinishBoot"] as const
+        const rest = [...boot, "StartTurn", "EndTurn", "RecordCheckpoint"] as const
+        yield* reached()
+        yield* reached("StartBoot")
+        yield* reached("StartBoot", "StartSetup")
+        yield* reached("StartBoot", "StartSetup", "SetupDone")
+        yield* reached("StartBoot", "StartSetup", "SetupDone", "StartSetup")
+        yield* reached(...boot)
+        yield* reached(...boot, "StartTurn")
+        yield* reached(...boot, "StartTurn", "RequestApproval")
+        yield* reached(...boot, "StartTurn", "EndTurn")
+        yield* reached(...rest)
+        yield* reached(...rest, "ReportPublication")
+        yield* reached("StartBoot", "Terminate")
+        yield* reached(...rest, "Terminate")
+        yield* reached(...rest, "Terminate", "Release")
+
+        const days = Duration.days(400)
+        const none = { ...own, queue: days, boot: days, idle: days, lifetime: days, release: days, turn: days }
+        const limits = ["queue", "boot", "idle", "lifetime", "release", "turn"] as const
+        const variants: ReadonlyArray<Limits> = [
+          none,
+          ...limits.map((name) => ({ ...none, [name]: Duration.minutes(1) })),
+          { ...none, boot: Duration.hours(23) },
+          { ...none, idle: Duration.hours(21) },
+          { ...none, ...Object.fromEntries(limits.map((name) => [name, Duration.millis(1)])) }
+        ]
+        for (const variant of variants) {
+          const { found, now } = yield* under(
+            variant,
+            Effect.map(
+              Upkeep.use((upkeep) => upkeep.due(10_000)),
+              ({ ids, now }) => ({ found: ids.filter((id) => created.includes(id)), now })
+            )
+          )
+          const expected: Array<Due> = []
+          for (const id of created) {
+            const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), now)
+            const next = nextDeadline(sandbox, variant)
+            if (next !== null && DateTime.isLessThanOrEqualTo(next, now)) expected.push({ at: next, id })
+          }
+          assert.deepStrictEqual(
+            found,
+            expected.toSorted((a, b) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : 1)).map(({ id }) => id)
+          )
+        }
+        for (const id of created.slice(0, -1)) {
+          const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), at)
+          if (sandbox.status !== "terminating") yield* command(keyOf(sandbox), terminate(ids), at)
+        }
       }))
 
     it.effect("a revoked grant's sandboxes that live and do not end yet are to end, as many as are asked for", () =>

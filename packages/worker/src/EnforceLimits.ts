@@ -7,7 +7,8 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/StoreClock"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { type Due, type DuePage, Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import type { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect } from "effect"
 
 /** Sandboxes in one read. */
@@ -20,25 +21,38 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
   const limits = yield* Policy
   if (skewProblem(yield* yield* ClockSkew) !== null) return
 
-  const apply = (command: "Expire" | "RevokeGrant", find: ReturnType<typeof upkeep.due>) =>
-    Effect.gen(function*() {
-      for (;;) {
-        const { ids, now } = yield* find
-        // The store's clock was set since this process looked at it: that may have been a mistake, and ends are for good.
-        if (skewProblem(Math.abs(DateTime.toEpochMillis(yield* DateTime.now) - DateTime.toEpochMillis(now))) !== null) return
-        yield* Effect.forEach(ids, (id) =>
-          store.change(id, "policy", (sandbox) =>
-            decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
-              Effect.tap(count),
-              // One sandbox's trouble must not keep the limits from the others.
-              Effect.catchTag(["IllegalTransition", "SandboxNotFound"], (error) => Effect.logError("a limit could not be applied", error))
-            ), { discard: true })
-        if (ids.length < PAGE) {
-          return
-        }
-      }
-    })
+  /** Whether the page is worth another one: it was full, and something was changed or could not be. */
+  const apply = Effect.fnUntraced(function*(command: "Expire" | "RevokeGrant", ids: ReadonlyArray<SandboxId>, now: DateTime.Utc) {
+    const outcomes = yield* Effect.forEach(
+      ids,
+      (id) =>
+        store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
+          Effect.tap(count),
+          Effect.map(({ events }) => events.length > 0 ? "changed" : "unchanged"),
+          // One sandbox's trouble must not keep the limits from the others.
+          Effect.catchTag(
+            ["IllegalTransition", "SandboxNotFound"],
+            (error) => Effect.as(Effect.logError("a limit could not be applied", error), "failed")
+          )
+        )
+    )
+    return { isFull: ids.length === PAGE, changed: outcomes.includes("changed"), failed: outcomes.includes("failed") }
+  })
 
-  yield* apply("RevokeGrant", Effect.all({ ids: upkeep.ofRevokedGrants(PAGE), now: DateTime.now }))
-  yield* apply("Expire", upkeep.due(PAGE))
+  for (;;) {
+    const { changed, isFull } = yield* apply("RevokeGrant", yield* upkeep.ofRevokedGrants(PAGE), yield* DateTime.now)
+    if (!isFull || !changed) break
+  }
+
+  // Each page begins behind the one before it, so that the round ends whatever becomes of them. Another worker may be doing the same:
+  // then a page changes nothing.
+  let after: Due | null = null
+  for (;;) {
+    const page: DuePage = yield* upkeep.due(PAGE, after)
+    // The store's clock was set since this process looked at it: that may have been a mistake, and ends are for good.
+    if (skewProblem(Math.abs(DateTime.toEpochMillis(yield* DateTime.now) - DateTime.toEpochMillis(page.now))) !== null) return
+    const { changed, failed, isFull } = yield* apply("Expire", page.ids, page.now)
+    if (!isFull || !changed && !failed) return
+    after = page.last
+  }
 })

@@ -623,7 +623,7 @@ export const startWorker = Effect.fnUntraced(function*(
   const looking = Upkeep.of({
     ...upkeep,
     now: through(upkeep.now),
-    due: (limit) => through(upkeep.due(limit)),
+    due: (limit, after) => through(upkeep.due(limit, after)),
     left: (machine, ids) => through(upkeep.left(machine, ids)),
     unneeded: (ids) => through(upkeep.unneeded(ids))
   })

@@ -285,7 +285,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
     worker: workerWith({}, Layer.empty)
   }],
   ["time limits that nobody finds", "what is due is told, the oldest first",
-    upkeep({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [] })) })],
+    upkeep({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [], last: null })) })],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
     layers: {
       hints: Layer.effect(

@@ -39,6 +39,7 @@ import traces from "./migrations/0046_traces.ts"
 import openCalls from "./migrations/0047_open_calls.ts"
 import trustedRefs from "./migrations/0053_trusted_refs.ts"
 import pushedCommits from "./migrations/0054_pushed_commits.ts"
+import limits from "./migrations/0055_limits.ts"
 
 const run = Migrator.make({})
 
@@ -81,7 +82,8 @@ export const migrations = {
   "0046_traces": traces,
   "0047_open_calls": openCalls,
   "0053_trusted_refs": trustedRefs,
-  "0054_pushed_commits": pushedCommits
+  "0054_pushed_commits": pushedCommits,
+  "0055_limits": limits
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

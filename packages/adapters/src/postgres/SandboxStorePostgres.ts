@@ -90,6 +90,8 @@ export const layer = Layer.effect(
     const ids = yield* Ids
     const tellOpened = yield* makeOpened
     const known = new KnownRows()
+    /** Read by workers of the version before alone (0055). */
+    const deadlineOf = (sandbox: Sandbox) => iso(nextDeadline(sandbox, limits))
 
     /** For `pageOf`: the length of a text is known without reading it, so what is beyond the page is left on the disk. */
     const bytesBefore = (bytes: Statement.Fragment, order: Statement.Fragment) =>
@@ -225,7 +227,7 @@ export const layer = Layer.effect(
             owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
             restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
             ${queueOf(before, sandbox)}
-            deadline_at = ${iso(nextDeadline(sandbox, limits))}, ${fence !== null && isArrival(events) ? arrived : sql``}
+            deadline_at = ${deadlineOf(sandbox)}, ${fence !== null && isArrival(events) ? arrived : sql``}
             work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
           WHERE id = ${sandbox.id} AND last_seq = ${before.lastSeq} AND xmin = ${row.version}::xid
           RETURNING id, xmin::text AS version
@@ -286,7 +288,7 @@ export const layer = Layer.effect(
         revision: sandbox.revision,
         lastSeq: sandbox.lastSeq,
         logBytes: sandbox.logBytes,
-        deadlineAt: iso(nextDeadline(sandbox, limits)),
+        deadlineAt: deadlineOf(sandbox),
         work: workOf(sandbox),
         entries,
         route,

@@ -1,8 +1,10 @@
 /** `Upkeep` on Postgres: over all rows of `sandboxes`, by their partial indexes. */
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import { MAX_SETUP } from "@slipway/domain/sandbox/TimeLimit"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { DateTime, Effect, Layer, Schema } from "effect"
+import { DateTime, Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "./Database.ts"
 import { Instant } from "./Instant.ts"
@@ -25,6 +27,7 @@ export const layer = Layer.effect(
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
+    const limits = yield* Policy
 
     // Of those at rest no row is looked at but of the few that a worker holds: their index alone would do only once they are
     // vacuumed, and counts 50,000 in 70 ms before; the table of those at rest does in 8 (2026-11-23).
@@ -51,23 +54,55 @@ export const layer = Layer.effect(
       execute: () => reads`SELECT clock_timestamp() AS now`
     })
 
+    const lasting = (limit: Duration.Duration) => sql`make_interval(secs => ${Duration.toSeconds(limit)}::double precision)`
+    const until = (limit: Duration.Duration) => sql`now() - ${lasting(limit)}`
+
+    // As `nextDeadline` of the domain says, by the limits of this process: what was stored with a row was reckoned by those of another one,
+    // or of an earlier day. Each branch is one limit, and those that may find many at rest read an index (0055).
+    const limitRows = sql`
+      SELECT id, created_at + ${lasting(limits.lifetime)} AS at FROM sandboxes
+      WHERE status IN ('queued', 'creating', 'running') AND created_at <= ${until(limits.lifetime)}
+      UNION ALL
+      SELECT id, created_at + ${lasting(limits.queue)} FROM sandboxes
+      WHERE status = 'queued' AND created_at <= ${until(limits.queue)}
+      UNION ALL
+      SELECT id, status_at + ${lasting(limits.boot)} + least(${lasting(MAX_SETUP)}, make_interval(
+          secs => (coalesce((setup_time ->> 'spentMs')::float8, 0) + coalesce((setup_time -> 'run' ->> 'limitMs')::float8, 0)) / 1000))
+      FROM sandboxes WHERE status = 'creating' AND status_at <= ${until(limits.boot)}
+      UNION ALL
+      SELECT id, status_at + ${lasting(limits.release)} FROM sandboxes
+      WHERE status = 'terminating' AND status_at <= ${until(limits.release)}
+      UNION ALL
+      SELECT id, coalesce(idle_since, status_at) + ${lasting(limits.idle)} FROM sandboxes
+      WHERE status = 'running' AND work IS DISTINCT FROM 'turn' AND coalesce(idle_since, status_at) <= ${until(limits.idle)}
+        AND NOT publications @@ '$[*].actionState == "publishing" || $[*].actionState == "updating"'
+      UNION ALL
+      SELECT id, least((turn ->> 'startedAt')::timestamptz + ${lasting(limits.turn)}, (
+          SELECT min((a ->> 'expires_at')::timestamptz) FROM jsonb_array_elements(approvals) a))
+      FROM sandboxes WHERE work = 'turn'`
+
     /** At least one row, for the time. */
     const dueRows = SqlSchema.findNonEmpty({
-      Request: Schema.Int,
-      Result: Schema.Struct({ now: Instant, id: Schema.NullOr(SandboxId) }),
-      execute: (limit) =>
+      Request: Schema.Struct({ limit: Schema.Int, at: Schema.NullOr(Instant), id: Schema.NullOr(SandboxId) }),
+      Result: Schema.Struct({ now: Instant, id: Schema.NullOr(SandboxId), at: Schema.NullOr(Instant) }),
+      execute: ({ at, id, limit }) =>
         sql`
-        SELECT now() AS now, due.id FROM (SELECT) one LEFT JOIN (
-          SELECT id, deadline_at FROM sandboxes WHERE deadline_at <= now() ORDER BY deadline_at LIMIT ${limit}
-        ) due ON true ORDER BY due.deadline_at`
+        SELECT now() AS now, due.id, due.at FROM (SELECT) one LEFT JOIN (
+          SELECT id, min(at) AS at FROM (${limitRows}) limits WHERE at <= now() GROUP BY id
+          HAVING ${id === null ? sql`true` : sql`(min(at), id) > (${at}::timestamptz, ${id})`}
+          ORDER BY min(at), id LIMIT ${limit}
+        ) due ON true ORDER BY due.at, due.id`
     })
 
     return Upkeep.of({
       now: guard(theTime(undefined)).pipe(Effect.map(({ now }) => now), Effect.catchTag("NoSuchElementError", Effect.die)),
 
-      due: (limit) =>
-        guard(dueRows(limit)).pipe(
-          Effect.map((rows) => ({ now: rows[0].now, ids: rows.flatMap(({ id }) => id ?? []) })),
+      due: (limit, after = null) =>
+        guard(dueRows({ limit, at: after?.at ?? null, id: after?.id ?? null })).pipe(
+          Effect.map((rows) => {
+            const page = rows.flatMap(({ at, id }) => id === null || at === null ? [] : [{ at, id }])
+            return { now: rows[0].now, ids: page.map(({ id }) => id), last: page.at(-1) ?? null }
+          }),
           Effect.catchTag("NoSuchElementError", Effect.die)
         ),
 

@@ -6,9 +6,11 @@ import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import type { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import type { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -22,6 +24,7 @@ import * as WorkersPostgres from "../../src/postgres/WorkersPostgres.ts"
 const Fixture = Layer.effect(
   StoreFixture,
   Effect.gen(function*() {
+    const services = yield* Effect.context<SqlClient.SqlClient | Hints | Ids>()
     const sql = yield* SqlClient.SqlClient
     const access = yield* Access
     const ids = yield* Ids
@@ -41,6 +44,14 @@ const Fixture = Layer.effect(
           UPDATE idempotency_keys SET created_at = created_at - make_interval(
             days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
           WHERE grant_id = ${grantId}`)),
+      under: (limits, use) =>
+        Effect.provide(
+          use,
+          Layer.fresh(Layer.merge(SandboxStorePostgres.layer, UpkeepPostgres.layer)).pipe(
+            Layer.provide(Layer.succeed(Policy, limits)),
+            Layer.provide(Layer.succeedContext(services))
+          )
+        ),
       revoke: (grantId) => Effect.orDie(Effect.asVoid(sql`UPDATE grants SET revoked_at = now() WHERE id = ${grantId}`))
     })
   })

@@ -61,7 +61,10 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
   return found
 }
 
-/** When `Expire` has something to do next; `null`: never, as long as nothing changes. Stored with the state. */
+/**
+ * When `Expire` has something to do next; `null`: never, as long as nothing changes. A store that keeps it computes it again for every
+ * sandbox when `limits` change.
+ */
 export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | null =>
   deadlines(sandbox, limits).reduce<DateTime.Utc | null>(
     (first, { at }) => first === null || Instant.isLessThan(at, first) ? at : first,

@@ -34,6 +34,21 @@ export interface Left {
   readonly moved: ReadonlyArray<SandboxId>
 }
 
+/** A sandbox and the moment when its first time limit came due. Pages of what is due are ordered by `at`, then by `id`. */
+export interface Due {
+  readonly at: DateTime.Utc
+  readonly id: SandboxId
+}
+
+/** Sandboxes with a time limit that has come by `now`, the oldest limit first. */
+export interface DuePage {
+  /** By the store's own clock. */
+  readonly now: DateTime.Utc
+  readonly ids: ReadonlyArray<SandboxId>
+  /** Of the last of `ids`; `null`: there are none. */
+  readonly last: Due | null
+}
+
 /**
  * What is to be done for the sandboxes of a `SandboxStore`, whosever they are. Checked by `testing/UpkeepContract`.
  * `StoreUnavailable`: retrying helps, and is safe everywhere.
@@ -41,8 +56,11 @@ export interface Left {
 export class Upkeep extends Context.Service<Upkeep, {
   /** What time it is by the store's own clock, which leases and limits go by. */
   readonly now: Effect.Effect<DateTime.Utc, StoreUnavailable>
-  /** Sandboxes of which a time limit has come by `now` of the store's own clock, oldest limit first. */
-  due(limit: number): Effect.Effect<{ readonly now: DateTime.Utc; readonly ids: ReadonlyArray<SandboxId> }, StoreUnavailable>
+  /**
+   * Up to `limit` sandboxes with a time limit that has come, of those behind `after`. The `Policy` of this process decides, also about
+   * sandboxes that were written under another one.
+   */
+  due(limit: number, after?: Due | null): Effect.Effect<DuePage, StoreUnavailable>
   /** Live sandboxes whose grant was revoked: they are to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /**

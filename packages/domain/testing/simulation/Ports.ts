@@ -105,7 +105,7 @@ export const storesOf = (
     }),
     Context.add(Upkeep, {
       now: call("now", upkeep.now, look),
-      due: (limit) => call("due", upkeep.due(limit), look),
+      due: (limit, after) => call("due", upkeep.due(limit, after), look),
       ofRevokedGrants: (limit) => call("ofRevokedGrants", upkeep.ofRevokedGrants(limit), look),
       purgeEvents: (endedBefore, limit) => call("purgeEvents", upkeep.purgeEvents(endedBefore, limit), look),
       purgeKeys: (limit) => call("purgeKeys", upkeep.purgeKeys(limit), look),

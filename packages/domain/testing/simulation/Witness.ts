@@ -429,11 +429,12 @@ export class Witness {
     const upkeep = this.#upkeep
     return Upkeep.of({
       ...upkeep,
-      due: (limit) =>
+      due: (limit, behind = null) =>
         Effect.suspend(() => {
-          const before = this.#duesNow()
+          // The pages behind the first one follow from the contract of the port.
+          const before = behind === null ? this.#duesNow() : null
           const { now } = this.#timeline
-          return Effect.tap(upkeep.due(limit), ({ ids }) =>
+          return Effect.tap(upkeep.due(limit, behind), ({ ids }) =>
             Effect.sync(() => {
               const after = this.#duesNow()
               if (before === null || after === null || now !== this.#timeline.now || before.version !== after.version) return
