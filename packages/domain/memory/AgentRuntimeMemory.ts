@@ -252,6 +252,10 @@ const promptsIn = (kept: string) => kept.split("\n").filter((line) => line !== "
 export const remembered = (files: ReadonlyMap<string, string>, home: string, session: string): ReadonlyArray<string> =>
   promptsIn(files.get(`${home}/${SESSIONS}/${session}`) ?? "")
 
+/** Whether the session is in that home. */
+export const hasSession = (files: ReadonlyMap<string, string>, home: string, session: string): boolean =>
+  files.has(`${home}/${SESSIONS}/${session}`)
+
 interface Decided {
   readonly decision: "approve" | "deny"
   /** Why, where the person said so. */

@@ -149,7 +149,7 @@ export interface Result {
 }
 
 /** Short, so that all of them come due within minutes; a lease's 30 s are what they are measured by. */
-const limitsOf = (chance: Chance): Limits => ({
+const limitsOf = (chance: Chance): Changeable<Limits> => ({
   queue: Duration.seconds(chance.pick([60, 10])),
   boot: Duration.seconds(chance.pick([50, 10])),
   idle: Duration.seconds(chance.pick([60, 25, 8])),
@@ -161,6 +161,11 @@ const limitsOf = (chance: Chance): Limits => ({
   // In the midst of all that goes on, or a month later.
   retention: chance.pick([Duration.days(30), Duration.days(30), Duration.seconds(50)])
 })
+
+type Changeable<A> = { -readonly [K in keyof A]: A[K] }
+
+/** Those that an operator changes in the midst of it. The others are told to people, or measured by those who watch. */
+const CHANGED = ["queue", "boot", "idle", "lifetime", "release", "turn"] as const
 
 /** A model that costs something: 3 to 15 micro-USD a token. The offline agent drives it, and asks it as an agent would. */
 const paidModel: Model = {
@@ -245,6 +250,10 @@ export const simulate = (options: Options): Result => {
     trace,
     timeline,
     kill,
+    lose: (process) => {
+      const slot = slots.find((slot) => slot.process === process)
+      if (slot !== undefined) lose(slot, chance.between(500, 40_000))
+    },
     until: start + TROUBLE_MILLIS,
     mayDie: (process) => !immortal.has(process)
   })
@@ -421,6 +430,18 @@ export const simulate = (options: Options): Result => {
     downUntil: 0
   }))
   const isRunning = (slot: Slot) => slot.process?.alive === true
+  /** The machine of this slot is gone for so long, and comes back with its disk. */
+  const goDown = ({ machine }: Slot, millis: number) => {
+    for (const other of slots) {
+      if (other.machine !== machine) continue
+      if (other.process !== null) kill(other.process)
+      other.downUntil = timeline.now + millis
+    }
+  }
+  const lose = (slot: Slot, millis: number) => {
+    goDown(slot, millis)
+    slot.machine.systems = buildSystems()
+  }
 
   const launch = (slot: Slot) => {
     const { machine } = slot
@@ -503,22 +524,14 @@ export const simulate = (options: Options): Result => {
       }
       const [one] = started.get(process) ?? []
       if (own.is(0.2)) slot.downUntil = timeline.now + own.between(10_000, 60_000)
-      const goDown = (millis: number) => {
-        for (const other of slots) {
-          if (other.machine !== slot.machine) continue
-          if (other.process !== null) kill(other.process)
-          other.downUntil = timeline.now + millis
-        }
-      }
       const recorded = Array.from(witness.sandboxes).filter(([, { state }]) => state.checkpoint > 0)
       switch (own.weighted(TROUBLES)) {
         case "machineLost":
           if (!faults.happens("machineLost", slot.machine.name)) break
-          goDown(own.is(0.5) ? own.between(500, 5_000) : own.between(1_000, 40_000))
-          slot.machine.systems = buildSystems()
+          lose(slot, own.is(0.5) ? own.between(500, 5_000) : own.between(1_000, 40_000))
           break
         case "machineAway":
-          if (faults.happens("machineAway", slot.machine.name)) goDown(own.between(5_000, 60_000))
+          if (faults.happens("machineAway", slot.machine.name)) goDown(slot, own.between(5_000, 60_000))
           break
         case "machineDrained":
           if (!faults.happens("machineDrained", slot.machine.name)) break
@@ -566,6 +579,23 @@ export const simulate = (options: Options): Result => {
     }
   })
   spawn(world, Context.empty(), trouble, mustNotFail)
+
+  /** All processes have other limits from one moment on. */
+  const policies = Effect.gen(function*() {
+    const own = chance.fork()
+    while (own.is(0.3)) {
+      yield* Effect.sleep(own.between(1_000, TROUBLE_MILLIS / 2))
+      if (!faults.on) return
+      const next = limitsOf(own)
+      for (const name of CHANGED) {
+        const [was, is] = [limits[name], next[name]].map((limit) => Duration.toMillis(limit)) as [number, number]
+        if (was !== is) trace.count(is > was ? "limits that were raised" : "limits that were lowered")
+        limits[name] = next[name]
+      }
+      trace.add(`limits are changed: ${CHANGED.map((name) => `${name} ${Duration.toSeconds(limits[name])} s`).join(", ")}`)
+    }
+  })
+  spawn(world, Context.empty(), policies, mustNotFail)
   for (const slot of slots) launch(slot)
 
   // ---------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,15 @@ const WEBHOOKS = "domain/memory/WebhookStoreMemory.ts"
 const SPENDING = "domain/memory/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
+  // Boots
+  {
+    name: "boot-resumes",
+    mistake: "a boot goes on with the session of one that was cut short, which may have gone with its machine",
+    rule: "an agent goes on with a session that its machine has",
+    module: "worker/src/BootSandbox.ts",
+    from: "const saved = origin === null ? null : known",
+    to: "const saved = known"
+  },
   // Limits
   {
     name: "lifetime-from-start",

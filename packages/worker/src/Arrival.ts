@@ -26,6 +26,8 @@ const fetch = Effect.fn("Arrival.fetch")(function*(held: HeldSandbox, moved: Lea
   // What an earlier stay left here is older.
   yield* removeHere(id)
   if (isUntouched(sandbox)) {
+    // Nobody has said anything yet, and the session of its agent was in the home that is gone.
+    yield* held.saveAgentSession(null)
     yield* Effect.forEach(repos, (repo) => withRoom(clone(held, repo)), { concurrency: "unbounded", discard: true })
     if (moved !== null) yield* held.arrived
   } else if (checkpoint === 0 && origin !== null) {

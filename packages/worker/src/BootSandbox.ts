@@ -198,7 +198,12 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
     const prepared = yield* patiently(whole("setup", SetUp.setUp(held, box, { isFresh: origin === null, conversation }))).pipe(
       Effect.withSpan(STAGES.setup)
     )
-    const agent = yield* stage("agent_start", Agent.open(held, box, yield* held.agentSession, Effect.succeed(prepared)))
+    // A fork goes on with the conversation that it was restored with. Any other boot begins one: nobody has said anything yet, and the
+    // session of a boot that was cut short may have gone with its machine.
+    const known = yield* held.agentSession
+    if (known !== null && origin === null) yield* held.saveAgentSession(null)
+    const saved = origin === null ? null : known
+    const agent = yield* stage("agent_start", Agent.open(held, box, saved, Effect.succeed(prepared)))
     return { box, agent }
   })
 

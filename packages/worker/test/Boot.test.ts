@@ -2,12 +2,16 @@ import { assert } from "@effect/vitest"
 import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
 import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { Leases } from "@slipway/domain/sandbox/Leases"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { AllowNoIsolation } from "@slipway/worker/Agent"
-import { Deferred, Effect, Queue } from "effect"
+import { DateTime, Deferred, Effect, Queue } from "effect"
 import { create, events, eventsOf, find, pass, principal, REPO, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 
 scenario("boots box, clones and agent, and hands over the first prompt", (world) =>
@@ -215,4 +219,22 @@ scenario("a test key's sandbox needs no isolation: its model is offline", (world
     world.isolation = "none"
     yield* startWorker(world)
     yield* running(world)
+  }))
+
+scenario("a boot never resumes: the session of one that was cut short may have gone with its machine", (world) =>
+  Effect.gen(function*() {
+    const id = yield* create()
+    const leases = yield* Leases
+    const [taken] = yield* leases.take({ worker: "gone", machine: "gone" }, { slots: 1, boots: 1, errands: 0 })
+    assert(taken !== undefined)
+    const store = yield* SandboxStore
+    const now = yield* DateTime.now
+    const limits = yield* Policy
+    yield* store.change(id, taken.lease, (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { now, limits }), now)
+    yield* leases.saveAgentSession(taken.lease, "native-of-the-lost-machine")
+    yield* startWorker(world)
+    yield* pass("6 minutes")
+    const agent = yield* world.nextAgent
+    assert.isNull(agent.options.resume)
+    yield* until(id, ({ status }) => status === "running")
   }))

@@ -36,6 +36,8 @@ export const FaultKind = [
   "diedPutting",
   /** The process is gone as soon as it has the lease of a sandbox that another machine had. */
   "diedArriving",
+  /** A machine is gone with all that is on its disk as soon as the first session of a sandbox's agent is known, before its boot ends. */
+  "diedBooting",
   /** A bit of a checkpoint is another one. */
   "checkpointDamaged",
   /** What turns left cannot go into a checkpoint. */
@@ -98,6 +100,8 @@ export class Faults {
   readonly #network: Process
   readonly #likely: ReadonlyMap<FaultKind, number>
   readonly kill: (process: Process) => void
+  /** Takes the machine of the process away, with all that is on its disk. */
+  readonly lose: (process: Process) => void
   readonly #mayDie: (process: Process) => boolean
   readonly #until: number
   /** A port that hardly works. */
@@ -111,15 +115,17 @@ export class Faults {
     readonly trace: Trace
     readonly timeline: Timeline
     readonly kill: (process: Process) => void
+    readonly lose: (process: Process) => void
     readonly mayDie: (process: Process) => boolean
     /** When everything begins to go well; epoch milliseconds. */
     readonly until: number
   }) {
-    const { chance, kill, mayDie, timeline, trace, until } = options
+    const { chance, kill, lose, mayDie, timeline, trace, until } = options
     this.chance = chance
     this.#trace = trace
     this.#timeline = timeline
     this.kill = kill
+    this.lose = lose
     this.#mayDie = mayDie
     this.#until = until
     this.#network = timeline.process("network")
@@ -143,6 +149,7 @@ export class Faults {
       putCut: 0.1,
       diedPutting: 0.04,
       diedArriving: 0.1,
+      diedBooting: 0.1,
       checkpointDamaged: 0.5,
       treeTooLarge: 0.3,
       machineLost: 1,

@@ -100,7 +100,17 @@ export const storesOf = (
       release: (lease, options) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease, options), { repeatable: true }),
       drain: (machine, isDraining) => call(`drain ${machine} ${isDraining}`, leases.drain(machine, isDraining), { repeatable: true }),
       saveAgentSession: (lease, session) =>
-        call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
+        Effect.tap(
+          call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
+          () =>
+            Effect.suspend(() => {
+              if (session === null || !witness.isBooting(lease.sandboxId) || !faults.happens("diedBooting", process.name)) {
+                return Effect.void
+              }
+              faults.lose(process)
+              return Effect.never
+            })
+        ),
       machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
     }),
     Context.add(Upkeep, {
@@ -367,6 +377,10 @@ export const agentsOf = (
         new AgentError({ runtime: options.profile, operation, detail: "it did not answer", retryable: true })
       if (faults.happens("refused", `${process.name} agent.open ${id}`)) return yield* failure("open")
       if (faults.happens("delayed", `${process.name} agent.open ${id}`)) yield* Effect.sleep(faults.millis())
+      if (options.resume !== null && !disk.hasSession(options.box.home, options.resume)) {
+        witness.resumesNothing(id, process)
+        return yield* new AgentError({ runtime: options.profile, operation: "open", detail: "there is no such session", retryable: false })
+      }
       const known = options.resume === null ? promptsOf(options.instructions ?? "") : disk.remembered(options.box.home, options.resume)
       witness.recalls(id, process, known)
       const session = yield* runtime.open(options)

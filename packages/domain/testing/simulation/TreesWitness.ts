@@ -2,7 +2,7 @@
  * Follows what every sandbox's files have to be, from what the log says and what is seen of disks and checkpoints, and says which
  * rule is broken. It never asks the code that is under test.
  */
-import { remembered } from "../../memory/AgentRuntimeMemory.ts"
+import { hasSession, remembered } from "../../memory/AgentRuntimeMemory.ts"
 import type { Creation } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../../src/sandbox/SandboxEvent.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
@@ -18,6 +18,8 @@ export interface Disk {
   filesOf(id: SandboxId): Files
   /** The prompts that the agent of a session remembers. */
   remembered(home: string, session: string): ReadonlyArray<string>
+  /** Whether an agent can resume it. */
+  hasSession(home: string, session: string): boolean
 }
 
 /** What is known of one sandbox's files. */
@@ -270,6 +272,7 @@ const filesOf = (entries: Iterable<readonly [path: string, content: string]>): F
 /** A disk that holds these files, each sandbox's below a folder of its own. */
 export const diskOf = (files: ReadonlyMap<string, string>): Disk => ({
   remembered: (home, session) => remembered(files, home, session),
+  hasSession: (home, session) => hasSession(files, home, session),
   filesOf: (id) => {
     const folder = `/memory/work/${id}/`
     return filesOf(Array.from(files).flatMap(([path, content]) => path.startsWith(folder) ? [[path.slice(folder.length), content]] : []))

@@ -701,6 +701,19 @@ export class Witness {
     if (seen?.worker === process.name && seen.heldUntil > this.#timeline.now) this.trees.recalls(id, prompts)
   }
 
+  /** Whether its first boot has not ended yet. */
+  isBooting(id: SandboxId): boolean {
+    this.#look(id)
+    return this.seen(id)?.state.status === "creating"
+  }
+
+  /** The agent is to go on with a conversation that its machine does not have. */
+  resumesNothing(id: SandboxId, process: Process): void {
+    const seen = this.seen(id)
+    const holds = seen?.worker === process.name && seen.heldUntil > this.#timeline.now
+    this.#rule("an agent goes on with a session that its machine has", !holds, id)
+  }
+
   /** `disk`: of the machine that the agent runs on. */
   prompted(id: SandboxId, turn: string, process: Process, disk: Disk): void {
     const seen = this.seen(id)
