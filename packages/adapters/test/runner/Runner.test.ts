@@ -23,6 +23,30 @@ const isAlive = (pid: number) => {
   }
 }
 
+const SETPRIV = existsSync("/usr/bin/setpriv") || existsSync("/bin/setpriv")
+
+/** While it is on, SIGKILL ends nothing, as with processes that hang in a disk. */
+const surviving = Effect.acquireRelease(
+  Effect.sync(() => {
+    const kill = process.kill.bind(process)
+    const survivor = { isOn: false, restore: () => void (process.kill = kill) }
+    process.kill = (pid, signal) => survivor.isOn && signal === "SIGKILL" ? true : kill(pid, signal)
+    return survivor
+  }),
+  ({ restore }) => Effect.sync(restore)
+)
+
+/** Rejections that nobody handles, each of which ends a runner. */
+const unhandled = Effect.acquireRelease(
+  Effect.sync(() => {
+    const found: Array<unknown> = []
+    const listen = (error: unknown) => void found.push(error)
+    process.on("unhandledRejection", listen)
+    return { found, listen }
+  }),
+  ({ listen }) => Effect.sync(() => void process.off("unhandledRejection", listen))
+).pipe(Effect.map(({ found }) => found))
+
 const gone = (pid: number) => eventually(Effect.sync(() => isAlive(pid)), (alive) => !alive, "30 seconds")
 
 const bytes = (text: string) => Buffer.from(text)
@@ -303,6 +327,85 @@ describe("the fence of a lease", () => {
       const ended = yield* Effect.flip(older.ended)
       assert.strictEqual(ended._tag === "RunnerRefused" && ended.reason, "session")
     }))
+
+  it.live(
+    "a session is held until its processes have ended: none begins beside those that survive, and the runner goes on",
+    () =>
+      Effect.gen(function*() {
+        const place = yield* Fixture.start()
+        const survivor = yield* surviving
+        const rejections = yield* unhandled
+        const one = yield* dial(place, { fence: 1 })
+        const { pid } = yield* one.spawn(shell("exec sleep 300"))
+        survivor.isOn = true
+        assert.strictEqual((yield* Effect.flip(dial(place, { fence: 2, patience: "4 seconds" })))._tag, "RunnerUnreachable")
+        assert.isTrue(isAlive(pid))
+        // The older one is over all the same.
+        assert.strictEqual((yield* Effect.flip(dial(place, { fence: 1 })))._tag, "RunnerRefused")
+        survivor.isOn = false
+        const two = yield* dial(place, { fence: 2 })
+        assert.isFalse(isAlive(pid))
+        assert.strictEqual(yield* textOf((yield* two.spawn(shell("echo in"))).stdout), "in\n")
+        assert.deepStrictEqual(rejections, [])
+      }),
+    60_000
+  )
+
+  it.live("a worker that says goodbye lets nobody in beside processes that survive", () =>
+    Effect.gen(function*() {
+      const place = yield* Fixture.start()
+      const survivor = yield* surviving
+      const rejections = yield* unhandled
+      const pid = yield* Effect.scoped(Effect.gen(function*() {
+        const { pid } = yield* (yield* dial(place, { fence: 1 })).spawn(shell("exec sleep 300"))
+        survivor.isOn = true
+        return pid
+      }))
+      assert.strictEqual((yield* Effect.flip(dial(place, { fence: 1, patience: "3 seconds" })))._tag, "RunnerUnreachable")
+      survivor.isOn = false
+      yield* dial(place, { fence: 1 })
+      assert.isFalse(isAlive(pid))
+      assert.deepStrictEqual(rejections, [])
+    }), 60_000)
+
+  const marks = process.getuid?.() === 0 && SETPRIV ? "" : " (skipped: it needs root, and setpriv of util-linux)"
+  it.live.skipIf(marks !== "")(
+    `what survives its process keeps its mark, and keeps newer sessions out${marks}`,
+    () =>
+      Effect.gen(function*() {
+        const place = yield* Fixture.start({ user: { uid: 54_321, gid: 54_321, marks: 3_000_000 } })
+        chmodSync(place.folder, 0o755)
+        chmodSync(place.tree, 0o777)
+        const survivor = yield* surviving
+        const rejections = yield* unhandled
+        const one = yield* dial(place, { fence: 1 })
+        survivor.isOn = true
+        // Out of its group, as daemons are.
+        const parent = yield* one.spawn(shell("setsid sleep 300 >/dev/null 2>&1 </dev/null & echo $!"))
+        const pid = Number((yield* textOf(parent.stdout)).trim())
+        assert.strictEqual((yield* parent.exited).code, 0)
+        const groupsOf = Effect.flatMap(one.spawn(shell("id -G")), ({ stdout }) => textOf(stdout))
+        const kept = /^Groups:\s*(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? ""
+        assert.notInclude(yield* groupsOf, kept)
+        assert.strictEqual((yield* Effect.flip(dial(place, { fence: 2, patience: "4 seconds" })))._tag, "RunnerUnreachable")
+        assert.isTrue(isAlive(pid))
+        survivor.isOn = false
+        yield* dial(place, { fence: 2 })
+        assert.isFalse(isAlive(pid))
+        assert.deepStrictEqual(rejections, [])
+      }),
+    90_000
+  )
+
+  it.live("is told at once that no runner listens, while it waits for one that says nothing", () =>
+    Effect.gen(function*() {
+      const place = yield* Fixture.start()
+      const { child, told } = yield* Fixture.launch({ ...place, settings: { ...place.settings, state: `${place.folder}/other` } })
+      const connection = yield* dial({ ...place, ...told })
+      child.kill("SIGKILL")
+      const ended = yield* Effect.flip(Effect.timeout(connection.ended, "20 seconds"))
+      assert.deepInclude(ended, { _tag: "RunnerUnreachable", isRefused: true })
+    }), 60_000)
 
   it.live("closing a connection returns when its processes have ended", () =>
     Effect.gen(function*() {

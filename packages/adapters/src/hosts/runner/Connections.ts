@@ -1,7 +1,7 @@
 /** One connection for each machine, which all share who need it: opened by the first, closed after the last. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Deferred, type Duration, Effect, Exit, Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, Result, Scope } from "effect"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import * as RunnerClient from "../../runner/client/RunnerClient.ts"
 import type { Dial } from "../../runner/client/WaysOut.ts"
@@ -20,6 +20,8 @@ export interface Options {
   readonly known: KnownMachines
   /** What a sandbox's machine asks for. */
   readonly dial: (sandboxId: SandboxId) => Dial
+  /** Has a machine started again in which no runner listens. `false`: it is not this worker's to start now. */
+  readonly startAgain: (operation: Operation, sandboxId: SandboxId, fence: number) => Effect.Effect<boolean, HostError>
   /** Times of the connection; see there. */
   readonly timing?: Pick<RunnerClient.Options, "patience" | "silence" | "beat">
 }
@@ -30,7 +32,7 @@ const MAKING_WITHIN: Duration.Input = "10 minutes"
 /** Whoever puts a sandbox to rest does not wait as long as a lease. */
 const REST_PATIENCE: Duration.Input = "10 seconds"
 
-export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Options) {
+export const make = Effect.fnUntraced(function*({ dial, known, startAgain, timing = {} }: Options) {
   const hostScope = yield* Effect.scope
   const locked = yield* KeyedLock.make
   const entries = new Map<SandboxId, Entry>()
@@ -39,16 +41,28 @@ export const make = Effect.fnUntraced(function*({ dial, known, timing = {} }: Op
   /** Who makes something through a connection, which is not to be renewed meanwhile. */
   const making = new Map<SandboxId, Set<Deferred.Deferred<void>>>()
 
-  const connect = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, change: typeof timing = {}) {
+  const dialOnce = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, change: typeof timing) {
     const machine = yield* attempt(operation, "What is known of the sandbox's machine cannot be read.", async () => known.get(sandboxId))
     if (machine === undefined || machine.address === null) {
       return yield* new HostError({ operation, detail: "The sandbox has no machine.", retryable: false })
     }
     const { address, fence, worker } = machine
-    return yield* Effect.mapError(
-      RunnerClient.connect({ address, identity: worker, fence, dial: dial(sandboxId), ...timing, ...change }),
-      ofConnection(operation)
+    return yield* Effect.result(
+      Effect.mapError(
+        RunnerClient.connect({ address, identity: worker, fence, dial: dial(sandboxId), ...timing, ...change }),
+        (error) => ({ error, fence })
+      )
     )
+  })
+
+  const connect = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId, change: typeof timing = {}) {
+    const first = yield* dialOnce(operation, sandboxId, change)
+    if (Result.isSuccess(first)) return first.success
+    const { error, fence } = first.failure
+    const isRefused = error._tag === "RunnerUnreachable" && error.isRefused === true
+    if (!isRefused || !(yield* startAgain(operation, sandboxId, fence))) return yield* ofConnection(operation)(error)
+    const again = yield* dialOnce(operation, sandboxId, change)
+    return Result.isSuccess(again) ? again.success : yield* ofConnection(operation)(again.failure.error)
   })
 
   const open = Effect.fnUntraced(function*(operation: Operation, sandboxId: SandboxId) {

@@ -78,6 +78,9 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
   const connections = yield* Connections.make({
     known,
     ...timing === undefined ? {} : { timing },
+    // One that was provisioned, and is neither at rest nor to end: nobody has to wait for the next lease.
+    startAgain: (operation, sandboxId, fence) =>
+      lives.has(sandboxId) ? Effect.as(ensure(operation, sandboxId, fence), true) : Effect.succeed(false),
     dial: (sandboxId) => (way, out) => {
       const live = lives.get(sandboxId)
       return live === undefined || way !== EGRESS.name ? Effect.fail("there is no way") : WayOutDuplex.carry(live.serve, out)

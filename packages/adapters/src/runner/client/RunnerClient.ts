@@ -48,6 +48,11 @@ export interface RunnerConnection {
 const FIRST_BACKOFF_MILLIS = 50
 const MOST_BACKOFF_MILLIS = 2000
 
+/** Where nobody listens at an address, by a port and by a socket. A runner that is not there has no session to go on with. */
+const REFUSALS = new Set(["ECONNREFUSED", "ENOENT"])
+/** It may be just starting. */
+const REFUSED_MILLIS = 2000
+
 /** How long closing waits for the runner to have ended all processes. */
 const GOODBYE = "5 seconds"
 
@@ -183,10 +188,14 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
   const stay = Effect.gen(function*() {
     let backoff = FIRST_BACKOFF_MILLIS
     let detail = "nothing was heard"
+    /** Since when every dial was refused. */
+    let refusedAt: number | undefined
     for (;;) {
       const { isHeard, why } = yield* connection
       if (isLeaving) return
       detail = why ?? detail
+      refusedAt = why !== undefined && REFUSALS.has(why) ? refusedAt ?? now() : undefined
+      if (refusedAt !== undefined && now() - refusedAt >= REFUSED_MILLIS) return yield* new RunnerUnreachable({ detail, isRefused: true })
       const left = heardAt + patience - now()
       if (left <= 0) return yield* new RunnerUnreachable({ detail })
       backoff = isHeard ? FIRST_BACKOFF_MILLIS : Math.min(2 * backoff, MOST_BACKOFF_MILLIS)

@@ -1,8 +1,14 @@
 /** What a worker is told of a runner that it cannot use, or can use no more. */
 import { Schema } from "effect"
 
-/** Nothing was heard of the runner for as long as the worker waits, or the connection was closed by its owner. A new one may succeed. */
-export class RunnerUnreachable extends Schema.TaggedError<RunnerUnreachable>()("RunnerUnreachable", { detail: Schema.String }) {
+/**
+ * Nothing was heard of the runner for as long as the worker waits, or the connection was closed by its owner. A new one may succeed.
+ * `isRefused`: its machine says that no runner listens, so its processes are gone; it has to be started again.
+ */
+export class RunnerUnreachable extends Schema.TaggedError<RunnerUnreachable>()("RunnerUnreachable", {
+  detail: Schema.String,
+  isRefused: Schema.optionalKey(Schema.Literal(true))
+}) {
   override get message() {
     return `the runner cannot be reached: ${this.detail}`
   }

@@ -1,6 +1,5 @@
 /** Channels of kind `process`: each is one process in a session and group of its own, which ends with the channel. */
 import { type ChildProcessByStdio, spawn } from "node:child_process"
-import { once } from "node:events"
 import type { Readable, Writable } from "node:stream"
 import { codeOf } from "../../node/ErrorCode.ts"
 import { killGroup } from "../../node/spawner/Spawn.ts"
@@ -38,6 +37,20 @@ const STDERR_TOLD_BYTES = 8 * 1024
 const QUIET_MILLIS = 1000
 
 const SIGNALS = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT", "SIGWINCH"] as const
+
+/** Between two tries to end what survived SIGKILL. */
+const RETRY_MILLIS = 10_000
+
+/** Whether it came to its end by then. */
+const within = async (ended: Promise<boolean>, millis: number): Promise<boolean> => {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), millis)
+  })
+  const isEnded = await Promise.race([ended, late])
+  clearTimeout(timer)
+  return isEnded
+}
 
 const isTexts = (values: ReadonlyArray<unknown>): values is ReadonlyArray<string> => values.every((value) => typeof value === "string")
 
@@ -102,11 +115,14 @@ const passOn = (channel: Channel, child: Child) => {
 
 export const make = ({ records, tree, user }: Options): Processes => {
   const there = new Map<number, Promise<unknown>>()
+  /** Those that a process may have. */
   const marks = new Set<number>()
   let marked = 0
+  let isOver = false
 
-  /** One that no process has; as many as there are channels are taken at most. */
+  /** One that no process has. Throws where there is none. */
   const takeMark = (first: number): number => {
+    if (marks.size >= SandboxUser.MARKS) throw Object.assign(new Error("no mark is free"), { code: "EAGAIN" })
     while (marks.has(first + marked)) marked = (marked + 1) % SandboxUser.MARKS
     const mark = first + marked
     marked = (marked + 1) % SandboxUser.MARKS
@@ -114,23 +130,46 @@ export const make = ({ records, tree, user }: Options): Processes => {
     return mark
   }
 
+  /** Until nothing has the mark, which only then is another process's to have. */
+  const giveBack = async (mark: number): Promise<void> => {
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MILLIS).unref())
+      if (isOver) return
+      try {
+        await SandboxUser.endMarked(mark)
+        marks.delete(mark)
+        return
+      } catch {
+        // It survives still.
+      }
+    }
+  }
+
   const run = (channel: Channel, child: Child, pid: number, mark: number | undefined) => {
     let ended = false
     const stderr = readStderr(child.stderr)
     const output = passOn(channel, child)
-    const exited = once(child, "exit").then(async ([code, signal]: ReadonlyArray<unknown>) => {
+    const gone = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }))
+    })
+    const exited = gone.then(async (exit) => {
       ended = true
       // What it started ends with it, but for what left its group without a mark.
       killGroup(pid)
       records.remove(pid)
-      if (mark !== undefined) {
-        await SandboxUser.endMarked(mark)
-        marks.delete(mark)
-      }
       there.delete(pid)
-      return { code, signal }
+      if (mark !== undefined) {
+        try {
+          await SandboxUser.endMarked(mark)
+          marks.delete(mark)
+        } catch {
+          // What it started hangs in its disk, say. Its end is told all the same, and that of the session waits for them.
+          void giveBack(mark)
+        }
+      }
+      return exit
     })
-    there.set(pid, exited)
+    there.set(pid, gone)
     void feed(channel, child.stdin).catch(() => {})
     void channel.wasReset.then(() => {
       if (!ended) killGroup(pid)
@@ -202,8 +241,12 @@ export const make = ({ records, tree, user }: Options): Processes => {
     accept,
     endAll: async () => {
       for (const pid of there.keys()) killGroup(pid)
-      await Promise.all(there.values())
+      const ended = Promise.all(there.values()).then(() => true)
+      if (!(await within(ended, SandboxUser.WITHIN_MILLIS))) {
+        throw new Error(`processes ${[...there.keys()].join(", ")} survive SIGKILL`)
+      }
       if (user?.marks !== undefined) await SandboxUser.endAll(user)
+      isOver = true
     }
   }
 }

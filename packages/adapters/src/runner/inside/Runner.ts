@@ -35,6 +35,8 @@ interface Held {
   heardAt: number
   /** Its worker said goodbye: nothing else is heard of it. */
   isLeaving: boolean
+  /** It is held only until its processes have ended: no session begins beside them. */
+  isOver: boolean
   readonly peer: Peer
   readonly processes: Processes.Processes
 }
@@ -75,10 +77,19 @@ export const start = async (settings: Settings): Promise<Runner> => {
     return done
   }
 
+  /** As `inTurn`. Where processes survive, the session stays held, and its end is tried again. */
+  const later = (action: () => Promise<void>) => {
+    inTurn(action).catch((error: unknown) => {
+      process.stderr.write(`runner: ${error instanceof Error ? error.message : String(error)}\n`)
+    })
+  }
+
+  /** Rejects where processes survive: the session is held until a later call finds none. */
   const end = async (session: Held, code: string) => {
-    if (held === session) held = undefined
+    session.isOver = true
     session.peer.finish({ code, message: "the session is over" })
     await session.processes.endAll()
+    if (held === session) held = undefined
   }
 
   const begin = (hello: Hello): Held => {
@@ -86,19 +97,25 @@ export const start = async (settings: Settings): Promise<Runner> => {
     const peer = new Peer({
       side: "runner",
       accept: { process: processes.accept, file: Files.accept(tree), home: homes },
-      onViolation: () => void inTurn(() => end(session, "violation"))
+      onViolation: () => later(() => end(session, "violation"))
     })
-    const session: Held = { hello, attempt: 0, heardAt: performance.now(), isLeaving: false, peer, processes }
+    const session: Held = { hello, attempt: 0, heardAt: performance.now(), isLeaving: false, isOver: false, peer, processes }
     return session
   }
 
   /** Who closes the connection last tells the worker that none of its processes is there any more. */
   const leave = (session: Held) => {
     session.isLeaving = true
-    return inTurn(async () => {
-      if (held === session) held = undefined
-      await session.processes.endAll()
-      session.peer.finish({ code: "bye", message: "the session is over" })
+    later(async () => {
+      try {
+        await session.processes.endAll()
+        if (held === session) held = undefined
+        session.peer.finish({ code: "bye", message: "the session is over" })
+      } catch (error) {
+        // Its worker is told nothing, and stops waiting.
+        session.isOver = true
+        throw error
+      }
     })
   }
 
@@ -122,7 +139,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
       highest = hello.fence
     }
     const isAnother = held !== undefined && (held.hello.fence < hello.fence || held.hello.session !== hello.session && !hello.resumes)
-    if (held !== undefined && isAnother) await end(held, "fence")
+    if (held !== undefined && (isAnother || held.isOver)) await end(held, "fence")
     if (held?.hello.session === hello.session) {
       if (hello.attempt <= held.attempt) {
         refuse(carrier, "stale")
@@ -150,9 +167,9 @@ export const start = async (settings: Settings): Promise<Runner> => {
     const waiting = setTimeout(close, GREETING_MILLIS)
     const onMessage = (message: Message) => {
       if (session !== undefined) {
-        if (session.isLeaving || !session.peer.isOn(carrier)) return
+        if (session.isLeaving || session.isOver || !session.peer.isOn(carrier)) return
         session.heardAt = performance.now()
-        if (message.type === "bye") void leave(session)
+        if (message.type === "bye") leave(session)
         else session.peer.receive(carrier, message)
         return
       }
@@ -161,12 +178,14 @@ export const start = async (settings: Settings): Promise<Runner> => {
         return
       }
       isGreeting = true
-      void inTurn(async () => {
+      later(async () => {
         try {
           session = await greet(carrier, message.hello, () => isThere)
-        } catch {
-          // Its disk does not take the fence: nobody is let in on a promise that a restart would forget.
+        } catch (error) {
+          // Its disk does not take the fence: nobody is let in on a promise that a restart would forget. Or processes of the session before
+          // survive: nobody is let in beside them.
           close()
+          throw error
         }
         if (session !== undefined) clearTimeout(waiting)
       })
@@ -206,17 +225,23 @@ export const start = async (settings: Settings): Promise<Runner> => {
   server.listen(listen)
   await once(server, "listening")
 
-  const opened = await Promise.all(ways.map((way) => Ways.open(way, () => held?.peer.channels)))
+  const opened = await Promise.all(ways.map((way) => Ways.open(way, () => held?.isOver === true ? undefined : held?.peer.channels)))
 
   const beats = setInterval(() => {
     held?.peer.beat()
   }, beatMillis)
+  let isEnding = false
   const looks = setInterval(() => {
     const silent = held
-    if (silent === undefined || performance.now() - silent.heardAt < silenceMillis) return
-    void inTurn(async () => {
-      // It may have been heard while others had their turn.
-      if (held === silent && performance.now() - silent.heardAt >= silenceMillis) await end(silent, "silence")
+    if (silent === undefined || isEnding || !silent.isOver && performance.now() - silent.heardAt < silenceMillis) return
+    isEnding = true
+    later(async () => {
+      try {
+        // It may have been heard while others had their turn.
+        if (held === silent && (silent.isOver || performance.now() - silent.heardAt >= silenceMillis)) await end(silent, "silence")
+      } finally {
+        isEnding = false
+      }
     })
   }, Math.max(10, Math.min(1000, silenceMillis / 4)))
 
@@ -228,10 +253,13 @@ export const start = async (settings: Settings): Promise<Runner> => {
       clearInterval(looks)
       for (const way of opened) way.close()
       server.close()
-      await inTurn(async () => {
-        if (held !== undefined) await end(held, "closing")
-      })
-      server.closeAllConnections()
+      try {
+        await inTurn(async () => {
+          if (held !== undefined) await end(held, "closing")
+        })
+      } finally {
+        server.closeAllConnections()
+      }
     }
   }
 }

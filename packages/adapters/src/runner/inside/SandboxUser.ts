@@ -17,8 +17,10 @@ export interface SandboxUser {
 export const MARKS = 10_000
 
 /** Of killed processes. Longer it takes where a disk hangs. */
-const WITHIN_MILLIS = 5000
+export const WITHIN_MILLIS = 5000
 const PAUSE_MILLIS = 5
+/** All of `/proc` is read each time. */
+const MOST_PAUSE_MILLIS = 250
 
 const SETPRIV = ["/usr/bin/setpriv", "/bin/setpriv"].find((path) => existsSync(path))
 
@@ -51,7 +53,7 @@ const processes = (is: (status: string) => boolean): ReadonlyArray<number> =>
 /** Kills until there is none. Rejects where some are left. */
 const end = async (is: (status: string) => boolean): Promise<void> => {
   const until = performance.now() + WITHIN_MILLIS
-  for (;;) {
+  for (let pause = PAUSE_MILLIS;; pause = Math.min(2 * pause, MOST_PAUSE_MILLIS)) {
     const left = processes(is)
     if (left.length === 0) return
     if (performance.now() > until) throw new Error(`processes ${left.join(", ")} survive SIGKILL`)
@@ -62,7 +64,7 @@ const end = async (is: (status: string) => boolean): Promise<void> => {
         // ended meanwhile
       }
     }
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MILLIS))
+    await new Promise((resolve) => setTimeout(resolve, pause))
   }
 }
 
