@@ -43,10 +43,10 @@ const TEXT: ReadonlySet<unknown> = new Set([
 ])
 
 /** Fields under which providers look for something that is not text, types or not. */
-const MEDIA = /url|uri|file|image|audio|video|media|document|source|blob/iu
+export const MEDIA = /url|uri|file|image|audio|video|media|document|source|blob/iu
 
 /** Arguments of tool calls, descriptions of tools and remarks: read as the text they are. */
-const TAKEN_AS_TEXT: ReadonlySet<string> = new Set([
+export const TAKEN_AS_TEXT: ReadonlySet<string> = new Set([
   "input",
   "arguments",
   "action",

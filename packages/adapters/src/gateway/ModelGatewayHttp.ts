@@ -16,9 +16,11 @@ import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { Agent as HttpsAgent } from "node:https"
 import type { AddressInfo } from "node:net"
+import { OptionNames } from "../options/OptionNames.ts"
 import { Admission, type Bounds, type Door, type Entry } from "./Admission.ts"
 import { ofCutOff, upperBound } from "./Estimate.ts"
 import { exchange, type Outcome, type Outgoing, refuse, type TimeLimits } from "./Exchange.ts"
+import type { AddressRule } from "./Preparation.ts"
 import * as Preparer from "./Preparer.ts"
 import { type Protocol, protocols } from "./Protocol.ts"
 import { troubleOf } from "./Trouble.ts"
@@ -29,6 +31,11 @@ export interface Options {
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
   /** Path of a unix socket to listen on beside the port; readable by our user alone. */
   readonly socket?: string
+  /**
+   * Whether requests may name images and documents by addresses, which the provider then fetches: a way out of a box that has no
+   * network. Default `refuse`.
+   */
+  readonly addresses?: AddressRule
   readonly limits?: Partial<TimeLimits>
   /** Of a request. Default 32 MiB, which is what providers take. */
   readonly maximumBytes?: number
@@ -229,7 +236,8 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
     Effect.gen(function*() {
       const { bodyMillis = 30_000, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
       const admission = new Admission({ ...BOUNDS, ...options.bounds })
-      const prepare = yield* Preparer.make
+      const prepare = yield* Preparer.make(options.addresses ?? "refuse")
+      const nameOf = yield* OptionNames
       const limits = { ...LIMITS, ...options.limits }
       const ids = yield* Ids
       const spending = yield* Spending
@@ -341,6 +349,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
           return yield* refused(429, "too_many_requests", "Too many requests are waiting. Try again in a moment.", AGAIN)
         }
         if (prepared === null) return yield* refused(400, "invalid_request", "The request is not a JSON object that can be read.")
+        if ("field" in prepared) {
+          const what = `The model's provider would have to fetch an address (${prepared.field.slice(0, 50)}).`
+          const help = `Send the content itself as a data URL. Whoever runs the service can allow addresses with ${nameOf("addresses")}.`
+          return yield* refused(400, "address_not_allowed", `${what} ${help}`)
+        }
         const { body, streaming } = prepared
         const call: ModelCall = { id: yield* ids.uuid7, sandboxId, grantId }
         let meter: UsageMeter | null = null

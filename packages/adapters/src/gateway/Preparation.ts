@@ -1,5 +1,6 @@
 /** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import * as Addresses from "./Addresses.ts"
 import { type Input, inputBound } from "./InputBound.ts"
 import { isObject, only } from "./JsonFields.ts"
 import { protocols } from "./Protocol.ts"
@@ -12,6 +13,15 @@ export interface Prepared {
   /** Of the answer, at most. */
   readonly outputTokens: number
 }
+
+/** A request that is not sent, because its provider would fetch something for the agent. */
+export interface Fetching {
+  /** The field that says what. */
+  readonly field: string
+}
+
+/** `Fetching` only where addresses are refused. */
+export type AddressRule = "refuse" | "allow"
 
 /** Values in one request: a million tokens of talk with a hundred thousand messages have fewer. */
 const MAXIMUM_VALUES = 250_000
@@ -40,7 +50,7 @@ const isTooMuch = (bytes: Uint8Array): boolean => {
 }
 
 /** `null`: it is not a JSON object that can be read and written. */
-export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean): Prepared | null => {
+export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean, addresses: AddressRule): Prepared | Fetching | null => {
   if (isTooMuch(bytes)) return null
   const protocol = protocols[upstream.protocol]
   try {
@@ -48,8 +58,10 @@ export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean): P
     if (!isObject(asked)) return null
     const { body: whole, outputTokens } = protocol.prepare(asked, upstream)
     const json = free ? only(whole, protocol.freeFields) : whole
-    const body = Buffer.from(JSON.stringify(json))
     const contents = ["messages", "input", "system", "instructions"].map((name) => json[name])
+    const field = addresses === "allow" ? null : Addresses.find(contents)
+    if (field !== null) return { field }
+    const body = Buffer.from(JSON.stringify(json))
     return { body, streaming: json["stream"] === true, input: inputBound(contents, body.length, upstream.contextTokens), outputTokens }
   } catch {
     return null

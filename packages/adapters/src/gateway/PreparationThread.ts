@@ -1,7 +1,7 @@
 /** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { parentPort } from "node:worker_threads"
-import { prepare } from "./Preparation.ts"
+import { type AddressRule, prepare } from "./Preparation.ts"
 import * as Transfer from "./Transfer.ts"
 
 export interface Task {
@@ -9,9 +9,10 @@ export interface Task {
   readonly bytes: Uint8Array
   readonly upstream: Upstream
   readonly free: boolean
+  readonly addresses: AddressRule
 }
 
-parentPort?.on("message", ({ bytes, free, id, upstream }: Task) => {
-  const prepared = prepare(bytes, upstream, free)
-  parentPort?.postMessage({ id, prepared }, prepared === null ? [] : Transfer.of(prepared.body))
+parentPort?.on("message", ({ addresses, bytes, free, id, upstream }: Task) => {
+  const prepared = prepare(bytes, upstream, free, addresses)
+  parentPort?.postMessage({ id, prepared }, prepared === null || "field" in prepared ? [] : Transfer.of(prepared.body))
 })

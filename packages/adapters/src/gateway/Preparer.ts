@@ -7,7 +7,7 @@ import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
 import * as FairTurns from "../git/FairTurns.ts"
-import { prepare, type Prepared } from "./Preparation.ts"
+import { type AddressRule, type Fetching, prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.ts"
 import * as Transfer from "./Transfer.ts"
 
@@ -26,56 +26,62 @@ const thread = fileURLToPath(
 
 interface Done {
   readonly id: number
-  readonly prepared: Prepared | null
+  readonly prepared: Prepared | Fetching | null
 }
 
 /** `null`: the request cannot be read. Fails where its turn did not come in time. `session`: whose turn it is. */
-type Prepare = (session: string, bytes: Uint8Array, upstream: Upstream, free: boolean) => Effect.Effect<Prepared | null, "too busy">
+type Prepare = (
+  session: string,
+  bytes: Uint8Array,
+  upstream: Upstream,
+  free: boolean
+) => Effect.Effect<Prepared | Fetching | null, "too busy">
 
 const nextTurn = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
 })
 
-export const make: Effect.Effect<Prepare, never, Scope.Scope> = Effect.gen(function*() {
-  let worker: Worker | null = null
-  let next = 0
-  const waiting = new Map<number, (prepared: Prepared | null) => void>()
-  const here = FairTurns.make({ atOnce: 1, perGroup: 1 })
-  const there = FairTurns.make({ atOnce: 1, perGroup: 1 })
+export const make = (addresses: AddressRule): Effect.Effect<Prepare, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    let worker: Worker | null = null
+    let next = 0
+    const waiting = new Map<number, (prepared: Prepared | Fetching | null) => void>()
+    const here = FairTurns.make({ atOnce: 1, perGroup: 1 })
+    const there = FairTurns.make({ atOnce: 1, perGroup: 1 })
 
-  const started = (): Worker => {
-    if (worker !== null) return worker
-    const made = new Worker(thread, { env: {}, execArgv: [], resourceLimits: { maxOldGenerationSizeMb: THREAD_MEGABYTES } })
-    made.unref()
-    made.on("message", ({ id, prepared }: Done) => {
-      waiting.get(id)?.(prepared)
-      waiting.delete(id)
-    })
-    // What it was working on was too much for it; the next request gets a new one.
-    made.on("error", () => {})
-    made.on("exit", () => {
-      if (worker === made) worker = null
-      for (const answer of waiting.values()) answer(null)
-      waiting.clear()
-    })
-    worker = made
-    return made
-  }
-
-  yield* Effect.addFinalizer(() => Effect.promise(async () => worker?.terminate()))
-
-  return (session, bytes, upstream, free) => {
-    const id = next++
-    const isSmall = bytes.length <= SMALL_BYTES
-    const work = isSmall
-      // Whatever else came meanwhile is before the next one.
-      ? Effect.tap(Effect.sync(() => prepare(bytes, upstream, free)), nextTurn)
-      : Effect.callback<Prepared | null>((resume) => {
-        waiting.set(id, (prepared) => resume(Effect.succeed(prepared)))
-        const task: Task = { id, bytes, upstream, free }
-        started().postMessage(task, Transfer.of(bytes))
+    const started = (): Worker => {
+      if (worker !== null) return worker
+      const made = new Worker(thread, { env: {}, execArgv: [], resourceLimits: { maxOldGenerationSizeMb: THREAD_MEGABYTES } })
+      made.unref()
+      made.on("message", ({ id, prepared }: Done) => {
+        waiting.get(id)?.(prepared)
+        waiting.delete(id)
       })
-    // Not interruptible: its turn is over when the thread is done, not when the session is.
-    return (isSmall ? here : there)(session, `${id}`, TURN_WITHIN)(Effect.uninterruptible(work), () => "too busy" as const)
-  }
-})
+      // What it was working on was too much for it; the next request gets a new one.
+      made.on("error", () => {})
+      made.on("exit", () => {
+        if (worker === made) worker = null
+        for (const answer of waiting.values()) answer(null)
+        waiting.clear()
+      })
+      worker = made
+      return made
+    }
+
+    yield* Effect.addFinalizer(() => Effect.promise(async () => worker?.terminate()))
+
+    return (session, bytes, upstream, free) => {
+      const id = next++
+      const isSmall = bytes.length <= SMALL_BYTES
+      const work = isSmall
+        // Whatever else came meanwhile is before the next one.
+        ? Effect.tap(Effect.sync(() => prepare(bytes, upstream, free, addresses)), nextTurn)
+        : Effect.callback<Prepared | Fetching | null>((resume) => {
+          waiting.set(id, (prepared) => resume(Effect.succeed(prepared)))
+          const task: Task = { id, bytes, upstream, free, addresses }
+          started().postMessage(task, Transfer.of(bytes))
+        })
+      // Not interruptible: its turn is over when the thread is done, not when the session is.
+      return (isSmall ? here : there)(session, `${id}`, TURN_WITHIN)(Effect.uninterruptible(work), () => "too busy" as const)
+    }
+  })

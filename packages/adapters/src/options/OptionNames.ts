@@ -18,6 +18,8 @@ export type OptionName =
   | "diskBytes"
   /** Of Kubernetes. */
   | "kubeconfig"
+  /** Of the model gateway. */
+  | "addresses"
   /** Of clones. */
   | "fetchTime"
   | "maximumFetchBytes"

@@ -232,7 +232,7 @@ describe("requests that are prepared", () => {
   for (const [name, bytes] of [["large", 300_000], ["small", 1000]] as const) {
     it.live(`of one session wait for each other, and a ${name} one of another session for a single one of them`, () =>
       Effect.gen(function*() {
-        const prepare = yield* Preparer.make
+        const prepare = yield* Preparer.make("refuse")
         const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
         const order: Array<string> = []
         const ask = (session: string) =>
@@ -251,7 +251,7 @@ describe("requests that are prepared", () => {
   it("are refused before they are parsed where they are nested too deeply", () => {
     const nested = (depth: number) => Buffer.from(`{"messages":${"[".repeat(depth)}${"]".repeat(depth)}}`)
     const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
-    assert.notStrictEqual(prepare(nested(200), upstream, false), null)
-    assert.strictEqual(prepare(nested(256), upstream, false), null)
+    assert.notStrictEqual(prepare(nested(200), upstream, false, "refuse"), null)
+    assert.strictEqual(prepare(nested(256), upstream, false, "refuse"), null)
   })
 })

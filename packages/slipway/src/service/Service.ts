@@ -96,7 +96,7 @@ const worker = (
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
-      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys })),
+      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, addresses: settings.modelAddresses })),
       Layer.succeed(ModelCatalogue, models.catalogue),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),

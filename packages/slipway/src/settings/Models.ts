@@ -14,6 +14,14 @@ export const settings = {
     about: "File with the models that sandboxes may use; see slipway models. Without it, a built-in list.",
     role: "all"
   }),
+  modelAddresses: Setting.withDefault({
+    name: "SLIPWAY_MODEL_ADDRESSES",
+    type: Type.oneOf(["refuse", "allow"]),
+    default: "refuse",
+    about: "Whether agents may name images and documents to their model by address: refuse or allow. The model's provider fetches " +
+      "them, so with allow a sandbox without a network can send data out. Data URLs always work.",
+    role: "worker"
+  }),
   sandboxBudget: Setting.optional({
     name: "SLIPWAY_SANDBOX_BUDGET_USD",
     type: usd,

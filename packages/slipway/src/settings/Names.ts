@@ -4,6 +4,7 @@ import { Layer } from "effect"
 import * as Clones from "./Clones.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Kubernetes from "./Kubernetes.ts"
+import * as Models from "./Models.ts"
 import * as Processes from "./Processes.ts"
 import type { Setting } from "./Setting.ts"
 import * as Storage from "./Storage.ts"
@@ -18,6 +19,7 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   socket: Isolation.settings.dockerSocket,
   kubeconfig: Kubernetes.settings.kubeconfig,
   diskBytes: Isolation.limits.diskBytes,
+  addresses: Models.settings.modelAddresses,
   fetchTime: Clones.settings.time,
   maximumFetchBytes: Clones.settings.bytes,
   maximumCheckoutBytes: Clones.settings.checkoutBytes,
