@@ -6,8 +6,9 @@ import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Stream } from "effect"
-import { access, constants, type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises"
+import { constants, type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises"
 import path from "node:path"
+import { isAbsence, isThere } from "../node/IsThere.ts"
 import type { CheckpointContents, ContentKey } from "./CheckpointContents.ts"
 import { PIECE_BYTES } from "./Compression.ts"
 
@@ -23,11 +24,16 @@ const advice: Readonly<Record<string, string>> = {
   EROFS: "its disk is read-only. Mount it writable",
   EACCES: "the account of this process may not read and write there. Give the folder to that account",
   EPERM: "the account of this process may not read and write there. Give the folder to that account",
-  ESTALE: "its server does not know it any more. Mount it again"
+  ESTALE: "its server does not know it any more. Mount it again",
+  EMFILE: "too many files are open. Raise the limit of open files of this process",
+  ENFILE: "too many files are open on the machine. Raise its limit of open files"
 }
 
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
+
+/** Nothing is there, or no file. */
+const isGone = (error: unknown): boolean => isAbsence(error) || codeOf(error) === "ELOOP" || codeOf(error) === "EISDIR"
 
 /** Completes "Checkpoints cannot be kept in …: ". */
 export const adviceFor = (error: unknown): string => advice[codeOf(error)] ?? `${codeOf(error)}. See to its disk`
@@ -90,42 +96,43 @@ export const make = (folder: string): CheckpointContents => {
         closing
       )
       // Whoever is interrupted removes both names afterwards: not while one becomes the other.
-      const isThere = yield* Effect.uninterruptible(attempt(async () => {
+      const isStored = yield* Effect.uninterruptible(attempt(async () => {
         const renamed = await rename(file + PARTIAL, file).then(() => true, (error: unknown) => {
           // A server of files says so also of what it did before, when its first answer was lost.
-          if (codeOf(error) === "ENOENT") return access(file).then(() => true, () => false)
+          if (codeOf(error) === "ENOENT") return isThere(file)
           throw error
         })
         await sync(path.dirname(file))
         return renamed
       }))
       // It was forgotten meanwhile, which is only done to what nobody can record any more.
-      if (!isThere) return yield* new StaleLease()
+      if (!isStored) return yield* new StaleLease()
     }),
 
     read: (key) => {
       const file = path.join(folder, fileOf(key))
+      /** It may be read again, and an older one would be less. */
+      const notRead = (error: unknown): Effect.Effect<never, CheckpointNotFound | StoreUnavailable> =>
+        isGone(error) ? Effect.fail(new CheckpointNotFound()) : Effect.andThen(
+          Effect.logError(`The checkpoint ${file} cannot be read: ${adviceFor(error)}.`, { code: codeOf(error) }),
+          Effect.fail(new StoreUnavailable({ cause: error }))
+        )
       /** Fails if it is not there. Where its shelf is missing, the folder is not what it was: then nothing is said of the file. */
       const opened = Effect.catch(
         Effect.tryPromise({ try: () => open(file, constants.O_RDONLY | constants.O_NOFOLLOW), catch: (error) => error }),
         (error) =>
           Effect.andThen(
             attempt(async () => (await open(path.dirname(file), constants.O_RDONLY | constants.O_DIRECTORY)).close()),
-            codeOf(error) === "ENOENT"
-              ? Effect.fail(new CheckpointNotFound())
-              : Effect.andThen(
-                Effect.logError(`The checkpoint ${file} cannot be read: ${adviceFor(error)}.`, { code: codeOf(error) }),
-                Effect.fail(new CheckpointNotFound())
-              )
+            notRead(error)
           )
       )
       return Stream.unwrap(Effect.map(Effect.acquireRelease(opened, closing), (handle) =>
         Stream.unfold(0, () =>
           Effect.map(
-            Effect.tryPromise({
-              try: () => handle.read(new Uint8Array(PIECE_BYTES), 0, PIECE_BYTES),
-              catch: () => new CheckpointNotFound()
-            }),
+            Effect.catch(
+              Effect.tryPromise({ try: () => handle.read(new Uint8Array(PIECE_BYTES), 0, PIECE_BYTES), catch: (error) => error }),
+              notRead
+            ),
             ({ buffer, bytesRead }) => bytesRead === 0 ? undefined : [buffer.subarray(0, bytesRead), 0] as const
           ))))
     },

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { readFile } from "node:fs/promises"
+import { ifEnded } from "../node/IsThere.ts"
 import type { Account } from "./ServerAccount.ts"
 
 /** All that a program of ours inherits: no secret of the service reaches Postgres or its logs. */
@@ -52,8 +53,8 @@ export const inspect = (pid: number): Effect.Effect<Running | null> =>
         // The second field is the program's name in parentheses, which may itself hold spaces and parentheses.
         const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1])
         return { parent, command: command.replaceAll("\0", " ") }
-      } catch {
-        return null
+      } catch (error) {
+        return ifEnded(null)(error)
       }
     })
     : Effect.map(run("ps", ["-ww", "-o", "ppid=,command=", "-p", String(pid)]), ({ stdout }) => {

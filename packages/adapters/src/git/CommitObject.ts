@@ -1,9 +1,10 @@
 /** Commits that are written as files: a process of git for each would take longer than all else there is to do. */
 import { createHash, randomUUID } from "node:crypto"
-import { access, chmod, mkdir, rename, writeFile } from "node:fs/promises"
+import { chmod, mkdir, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { deflate } from "node:zlib"
+import { isThere } from "../node/IsThere.ts"
 
 interface Commit {
   readonly tree: string
@@ -26,7 +27,7 @@ export const write = async (gitDir: string, { at, author, message, parent, tree 
   const id = createHash(tree.length === 40 ? "sha1" : "sha256").update(content).digest("hex")
   const folder = join(gitDir, "objects", id.slice(0, 2))
   const path = join(folder, id.slice(2))
-  if (await access(path).then(() => true, () => false)) return id
+  if (await isThere(path)) return id
   await mkdir(folder, { recursive: true })
   const draft = join(gitDir, "scratch", randomUUID())
   await writeFile(draft, await promisify(deflate)(content), { flush: true })

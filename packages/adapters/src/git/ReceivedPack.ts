@@ -4,8 +4,9 @@
  */
 import { isCommitId } from "@slipway/domain/source/Naming"
 import { Effect, Schema } from "effect"
-import { access, chmod, mkdir, open, rename } from "node:fs/promises"
+import { chmod, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import * as IsThere from "../node/IsThere.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 
 /** Why they are not taken. */
@@ -44,7 +45,7 @@ export interface ReceivedPack {
 const keptAs = (gitDir: string, name: string): string => join(gitDir, "objects", "pack", `pack-${name}`)
 
 /** A pack without its index is not there yet. */
-const isThere = (kept: string): Promise<boolean> => access(`${kept}.idx`).then(() => true, () => false)
+const isThere = (kept: string): Promise<boolean> => IsThere.isThere(`${kept}.idx`)
 
 /** Whether the objects were kept under that name, and lie there still. */
 export const isKept = (gitDir: string, name: string): Effect.Effect<boolean> => Effect.promise(() => isThere(keptAs(gitDir, name)))

@@ -4,6 +4,7 @@ import { constants } from "node:fs"
 import { lstat, open as openFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, type GitFailed, terminated } from "../git/Git.ts"
+import { ifAbsent } from "../node/IsThere.ts"
 import * as LocalGit from "./LocalGit.ts"
 
 /** The folder is not what it was taken for. The message is for the operator. */
@@ -78,7 +79,7 @@ const ofCommit = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<F
 })
 
 const readPlain = async (file: string, maximumBytes: number): Promise<Content> => {
-  const found = await lstat(file).catch(() => undefined)
+  const found = await lstat(file).catch(ifAbsent(undefined))
   if (found === undefined) return absent
   if (!found.isFile()) return notPlain
   const handle = await openFile(file, constants.O_RDONLY | constants.O_NOFOLLOW)

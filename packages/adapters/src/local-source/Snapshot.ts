@@ -3,6 +3,7 @@ import { DateTime, Effect } from "effect"
 import { copyFile, mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { git, line, terminated } from "../git/Git.ts"
+import { ifAbsent } from "../node/IsThere.ts"
 import * as LocalFiles from "./LocalFiles.ts"
 import * as LocalGit from "./LocalGit.ts"
 
@@ -52,7 +53,7 @@ export const make = Effect.fn("Snapshot.make")(function*(folder: string, which: 
     await mkdir(join(into, "objects/info"), { recursive: true })
     await writeFile(join(into, "objects/info/alternates"), `${objects}\n`)
     // There is none of a whole history.
-    await copyFile(shallow, join(into, "shallow")).catch(() => {})
+    await copyFile(shallow, join(into, "shallow")).catch(ifAbsent(undefined))
   })
   const commit = files.commit ?? (yield* commitFiles(folder, into, files.paths))
   yield* git(["update-ref", `refs/heads/${branch}`, commit], { env: { GIT_DIR: into } })

@@ -21,3 +21,9 @@ export const namesIn = (folder: string): Promise<ReadonlyArray<string>> => readd
 
 /** The text of the file; `absent` where there is no such file. */
 export const textIn = <A>(file: string, absent: A): Promise<string | A> => readFile(file, "utf8").catch(ifAbsent(absent))
+
+/** For a call on a path in `/proc` of a process: `ended` where there is no such process. Throws every other error. */
+export const ifEnded = <A>(ended: A) => (error: unknown): A => {
+  if (isAbsence(error) || codeOf(error) === "ESRCH") return ended
+  throw error
+}

@@ -2,10 +2,12 @@
  * Finds and ends processes through `/proc`, by a variable in their environment. A process that leaves its parent, its
  * group or its session keeps its environment; one that clears its environment keeps its parent or its session. Only
  * one that does all of it at once gets away, which a box without isolation cannot prevent. Without `/proc` nothing is
- * found.
+ * found. Dies where `/proc` is there and cannot be read: processes that nobody can look for have not ended.
  */
 import { Duration, Effect } from "effect"
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs"
+import { codeOf } from "./ErrorCode.ts"
+import { ifAbsent, ifEnded } from "./IsThere.ts"
 
 interface Entry {
   readonly pid: number
@@ -24,8 +26,8 @@ export const parentOf = (pid: number): number | undefined => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1")
     return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1])
-  } catch {
-    return undefined
+  } catch (error) {
+    return ifEnded(undefined)(error)
   }
 }
 
@@ -43,6 +45,9 @@ const environmentOf = (pid: number): Buffer => {
   }
 }
 
+/** The answer for another user's process. */
+const CLOSED: ReadonlyArray<unknown> = ["EACCES", "EPERM"]
+
 /** The value of the variable; `undefined`: it is unset, or nobody may know: another user's process is never ours. */
 const markOf = (pid: number, variable: string): string | undefined => {
   try {
@@ -52,8 +57,8 @@ const markOf = (pid: number, variable: string): string | undefined => {
     const from = at + variable.length + 2
     const end = all.indexOf(0, from)
     return all.toString("utf8", from, end < 0 ? all.length : end)
-  } catch {
-    return undefined
+  } catch (error) {
+    return CLOSED.includes(codeOf(error)) ? undefined : ifEnded(undefined)(error)
   }
 }
 
@@ -65,16 +70,16 @@ const read = (pid: number, variable: string): Entry | undefined => {
     // A zombie holds nothing and goes when its parent looks.
     if (state === "Z" || state === "X" || Number(parent) === KTHREADD) return undefined
     return { pid, parent: Number(parent), session: Number(session), mark: markOf(pid, variable) }
-  } catch {
-    return undefined // ended meanwhile
+  } catch (error) {
+    return ifEnded(undefined)(error)
   }
 }
 
 const pids = (): ReadonlyArray<number> => {
   try {
     return readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).map(Number)
-  } catch {
-    return []
+  } catch (error) {
+    return ifAbsent([])(error)
   }
 }
 

@@ -12,6 +12,7 @@ import { constants, type FileHandle, mkdir, open, readdir, rename, rm, stat, sta
 import path from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { codeOf } from "../node/ErrorCode.ts"
+import { isAbsence, isThere } from "../node/IsThere.ts"
 import { packed, unpacked } from "./Zstd.ts"
 
 export interface Options {
@@ -75,6 +76,11 @@ const isWhole = Effect.fnUntraced(function*(handle: FileHandle, size: number) {
   return hash.digest().equals(end)
 })
 
+/** The disk did not give the bytes: they may be whole. */
+const isOfSystem = (error: unknown): boolean => error instanceof Error && "syscall" in error
+
+const unreadable = (error: unknown) => Effect.logWarning("a cache of a setup could not be read", { code: codeOf(error) })
+
 const trouble = (error: unknown) =>
   new CacheNotKept({
     reason: "unavailable",
@@ -90,6 +96,7 @@ export const make = Effect.fnUntraced(function*({ directory, largest = MAX_CACHE
   const readers = new Map<string, number>()
   const oneAtATime = yield* Semaphore.make(1)
 
+  /** What cannot be listed just now is left alone, and nothing of it is counted. */
   const files = Effect.promise(() => readdir(directory).catch(() => []))
   const remove = (name: string) => rm(path.join(directory, name), { force: true }).catch(() => undefined)
   /** A sandbox that was shown the image has a name of its own for it. */
@@ -161,7 +168,7 @@ export const make = Effect.fnUntraced(function*({ directory, largest = MAX_CACHE
       Effect.andThen(forget(name), CacheFilling.count("damaged"))
     )
     const file = path.join(directory, imageOf(name))
-    const image = makeImage !== undefined && (yield* Effect.promise(() => stat(file).then(() => true, () => false))) ? file : null
+    const image = makeImage !== undefined && (yield* Effect.tryPromise({ try: () => isThere(file), catch: (error) => error })) ? file : null
     // Where there is an image, nobody may want the bytes.
     if (image === null && !(yield* isWhole(handle, size))) return yield* Effect.as(damaged, Option.none())
     const now = new Date()
@@ -169,7 +176,11 @@ export const make = Effect.fnUntraced(function*({ directory, largest = MAX_CACHE
     const checked = image === null ? Effect.succeed(true) : isWhole(handle, size)
     const bytes = Stream.unwrap(
       Effect.map(checked, (isWhole) => isWhole ? unpacked(piecesOf(handle, size - DIGEST_BYTES)) : Stream.fail(new CacheDamaged()))
-    ).pipe(Stream.catch(() => Stream.fromEffect(Effect.andThen(damaged, Effect.fail(new CacheDamaged())))))
+    ).pipe(
+      Stream.catch((error) =>
+        Stream.fromEffect(Effect.andThen(isOfSystem(error) ? unreadable(error) : damaged, Effect.fail(new CacheDamaged())))
+      )
+    )
     return Option.some({ bytes, image })
   })
 
@@ -251,7 +262,7 @@ export const make = Effect.fnUntraced(function*({ directory, largest = MAX_CACHE
     open: (place) =>
       Effect.catch(open_(fileOf(place)), (error) =>
         Effect.as(
-          codeOf(error) === "ENOENT" ? Effect.void : Effect.logWarning("a cache of a setup could not be read", { code: codeOf(error) }),
+          isAbsence(error) ? Effect.void : unreadable(error),
           Option.none()
         )),
     write,

@@ -77,7 +77,11 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
     catch: () => new CannotBackUp({ problem: `There is no folder ${beside} to put the backup in.` })
   })
   const wanted = path.join(parent, path.basename(path.resolve(at)))
-  if (yield* Effect.promise(() => lstat(wanted).then(() => true, () => false))) {
+  const isThere = lstat(wanted).then(() => true, (error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return false
+    throw error
+  })
+  if (yield* Effect.promise(() => isThere)) {
     return yield* new CannotBackUp({ problem: `${wanted} is there already. A backup is a new folder: nothing is written over.` })
   }
   const data = yield* Effect.promise(() => realpath(dataDir))

@@ -37,7 +37,10 @@ const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.joi
 /** Field 22 of the process's `stat`, behind its name in parentheses: see proc(5). `undefined`: there is no such process. */
 const beginningOf = async (pid: number): Promise<string | null | undefined> => {
   if (process.platform === "linux") {
-    const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined)
+    const text = await readFile(`/proc/${pid}/stat`, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT" || error.code === "ESRCH") return undefined
+      throw error
+    })
     return text?.slice(text.lastIndexOf(")") + 2).split(" ")[19]
   }
   try {
@@ -53,15 +56,15 @@ const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Running))
 /** The services that this user runs now. Files of processes that are gone are removed. */
 const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () => {
   const at = folder()
-  const found = await Promise.all((await readdir(at).catch(() => [])).map(async (name) => {
+  const found = await Promise.allSettled((await readdir(at).catch(() => [])).map(async (name) => {
     const file = path.join(at, name)
-    const text = await readFile(file, "utf8").catch(() => "")
-    const one = decode(text)
+    const one = decode(await readFile(file, "utf8"))
     if (one._tag === "Some" && await beginningOf(one.value.pid) === one.value.began) return one.value
-    await rm(file, { force: true }).catch(() => {})
+    await rm(file, { force: true })
     return null
   }))
-  return found.filter((one) => one !== null)
+  // What cannot be read is left alone.
+  return found.flatMap((one) => one.status === "fulfilled" && one.value !== null ? [one.value] : [])
 })
 
 /** Lets commands find this process until the scope closes. A home that cannot be written to costs just that. */

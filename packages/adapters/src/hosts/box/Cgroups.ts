@@ -9,6 +9,7 @@ import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"
+import { ifAbsent } from "../../node/IsThere.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
 
 interface GroupLimits {
@@ -42,9 +43,11 @@ export interface NoGroups {
   readonly reason: string
 }
 
-const orElse = <A>(promise: Promise<A>, fallback: A): Promise<A> => promise.catch(() => fallback)
+/** For what the kernel need not do: nothing is concluded from its refusal. */
+const tried = (promise: Promise<unknown>): Promise<void> => promise.then(() => {}, () => {})
 
-const text = (file: string) => orElse(readFile(file, "utf8"), "")
+/** Of a file of a group that is removed meanwhile the kernel says `ENODEV`. */
+const text = (file: string) => readFile(file, "utf8").catch((error: unknown) => codeOf(error) === "ENODEV" ? "" : ifAbsent("")(error))
 
 /** A counter in a file of `name value` lines. */
 const counted = async (file: string, name: string) => Number(new RegExp(`^${name} (\\d+)$`, "mu").exec(await text(file))?.[1] ?? 0)
@@ -86,7 +89,7 @@ const killEach = async (file: string): Promise<boolean> => {
 }
 
 const names = async (parent: string): Promise<ReadonlyArray<string>> =>
-  (await orElse(readdir(parent, { withFileTypes: true }), [])).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+  (await readdir(parent, { withFileTypes: true }).catch(ifAbsent([]))).filter((entry) => entry.isDirectory()).map(({ name }) => name)
 
 const CPU_PERIOD_MICROS = 100_000
 
@@ -144,7 +147,7 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
       }
       // Swap counts with memory where the kernel counts it.
       const memory = parents.get("memory")
-      if (memory !== undefined) await orElse(writeFile(join(memory, name, "memory.memsw.limit_in_bytes"), `${memoryBytes}`), undefined)
+      if (memory !== undefined) await tried(writeFile(join(memory, name, "memory.memsw.limit_in_bytes"), `${memoryBytes}`))
       return of(name).map((folder) => join(folder, "cgroup.procs"))
     },
     met: async (name) => {
@@ -163,7 +166,7 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
     },
     list: async () => [...new Set((await Promise.all([...parents.values()].map(names))).flat())],
     close: async () => {
-      for (const parent of parents.values()) await orElse(rmdir(parent), undefined)
+      for (const parent of parents.values()) await tried(rmdir(parent))
     }
   }
 }
@@ -176,7 +179,7 @@ const enabledIn = async (parent: string) => (await text(join(parent, "cgroup.sub
 const enable = async (parent: string): Promise<ReadonlyArray<string>> => {
   const already = await enabledIn(parent)
   for (const controller of CONTROLLERS.filter((controller) => !already.includes(controller))) {
-    await orElse(writeFile(join(parent, "cgroup.subtree_control"), `+${controller}`), undefined)
+    await tried(writeFile(join(parent, "cgroup.subtree_control"), `+${controller}`))
   }
   return enabledIn(parent)
 }
@@ -205,9 +208,9 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
       if (members.every(isOurs)) {
         const move = async () => {
           await mkdir(join(own, "slipway-service"))
-          for (const member of members) await orElse(writeFile(join(own, "slipway-service", "cgroup.procs"), `${member}`), undefined)
+          for (const member of members) await tried(writeFile(join(own, "slipway-service", "cgroup.procs"), `${member}`))
         }
-        await orElse(move(), undefined)
+        await tried(move())
         enabled = await enable(parent)
       }
     }
@@ -229,9 +232,9 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
         const set = (file: string, value: string) => writeFile(join(of(name), file), value)
         if (enabled.includes("memory")) {
           await set("memory.max", `${memoryBytes}`)
-          await orElse(set("memory.swap.max", "0"), undefined)
+          await tried(set("memory.swap.max", "0"))
           // One process that is too big ends them all, not a random one.
-          await orElse(set("memory.oom.group", "1"), undefined)
+          await tried(set("memory.oom.group", "1"))
         }
         if (enabled.includes("pids")) await set("pids.max", `${processes}`)
         if (enabled.includes("cpu")) await set("cpu.max", `${quota(cpus)} ${CPU_PERIOD_MICROS}`)
@@ -243,12 +246,12 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
       }),
       kill: async (name) => {
         const killed = (await processesIn(join(of(name), "cgroup.procs"))).length > 0
-        await orElse(writeFile(join(of(name), "cgroup.kill"), "1"), undefined)
+        await tried(writeFile(join(of(name), "cgroup.kill"), "1"))
         return (await killEach(join(of(name), "cgroup.procs"))) || killed
       },
       remove: (name) => removeFolder(of(name)),
       list: () => names(folder),
-      close: () => orElse(rmdir(folder), undefined)
+      close: () => tried(rmdir(folder))
     }
   }
   return none

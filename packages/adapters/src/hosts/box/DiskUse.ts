@@ -6,6 +6,7 @@ import { Clock, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { readdirSync, statSync } from "node:fs"
 import { stat, statfs } from "node:fs/promises"
+import { ifEnded } from "../../node/IsThere.ts"
 import { reason } from "../HostAttempt.ts"
 import type { Limits } from "./Limits.ts"
 import type * as Ownership from "./Ownership.ts"
@@ -91,8 +92,8 @@ const holdings = (pid: number): ReadonlyArray<string> => {
   try {
     const threads = readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/fd`)
     return process.getuid?.() === 0 ? [...threads, `/proc/${pid}/map_files`] : threads
-  } catch {
-    return [] // ended meanwhile
+  } catch (error) {
+    return ifEnded([])(error)
   }
 }
 

@@ -222,8 +222,10 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
   ) {
     yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
     const hasWayOut = !isOffline && !isReading && (yield* egress.isOpen(sandboxId))
-    const repositories = yield* Effect.promise(() => Repositories.of(workspace))
-    const borrowed = yield* Effect.promise(() => Repositories.borrowed(repositories))
+    const { borrowed, repositories } = yield* attempt("spawn", "The sandbox's repositories cannot be read.", async () => {
+      const repositories = await Repositories.of(workspace)
+      return { repositories, borrowed: await Repositories.borrowed(repositories) }
+    })
     const launch: Launch = {
       sandboxId,
       folder,

@@ -1,6 +1,7 @@
 /** Hands working trees to the user of their sandbox. The host goes on reading and deleting them as root. */
 import { chown, lstat, opendir } from "node:fs/promises"
 import { join } from "node:path"
+import { ifAbsent } from "../../node/IsThere.ts"
 import { finish } from "../../node/spawner/Finish.ts"
 import type { Spawn } from "../../node/spawner/Spawn.ts"
 
@@ -20,7 +21,7 @@ export const give = async (spawn: Spawn, workspace: string, user: User): Promise
   for await (const { name } of await opendir(workspace)) {
     const path = join(workspace, name)
     // What vanishes now is an agent's.
-    const owner = await lstat(path).then(({ uid }) => uid, () => user.uid)
+    const owner = await lstat(path).then(({ uid }) => uid, ifAbsent(user.uid))
     if (owner !== user.uid) strange.push(path)
   }
   if (strange.length === 0) return

@@ -1,6 +1,7 @@
 /** Processes of a box as the machine sees them. */
 import { Duration, Effect } from "effect"
 import { readFileSync } from "node:fs"
+import { ifEnded } from "../../node/IsThere.ts"
 
 /** Enough for the kernel to end a killed process. */
 const PAUSE_MILLIS = 5
@@ -19,8 +20,8 @@ const startOf = (pid: number): string | undefined => {
     // The name in parentheses may itself hold parentheses and spaces.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
     return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19]
-  } catch {
-    return undefined
+  } catch (error) {
+    return ifEnded(undefined)(error)
   }
 }
 

@@ -1,12 +1,12 @@
 /** The service's own repositories of a sandbox's trees, which lie beside its workspace (`TreesLayout`). */
-import { readdir, readFile } from "node:fs/promises"
 import { isAbsolute, join } from "node:path"
+import { namesIn, textIn } from "../../node/IsThere.ts"
 import * as TreesLayout from "./TreesLayout.ts"
 
 /** Their folders. */
 export const of = async (workspace: string): Promise<ReadonlyArray<string>> => {
   const folder = TreesLayout.repositoriesBeside(workspace)
-  return (await readdir(folder).catch(() => [])).map((name) => join(folder, name))
+  return (await namesIn(folder)).map((name) => join(folder, name))
 }
 
 /**
@@ -16,7 +16,7 @@ export const of = async (workspace: string): Promise<ReadonlyArray<string>> => {
 export const borrowed = async (repositories: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
   const found = await Promise.all(
     repositories.map(async (repository) =>
-      (await readFile(join(repository, "objects", "info", "alternates"), "utf8").catch(() => "")).split("\n").filter(isAbsolute)
+      (await textIn(join(repository, "objects", "info", "alternates"), "")).split("\n").filter(isAbsolute)
     )
   )
   return [...new Set(found.flat())]

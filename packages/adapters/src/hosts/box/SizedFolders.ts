@@ -12,11 +12,12 @@
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
-import { access, chmod, mkdir, readdir, readFile, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
+import { chmod, mkdir, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { codeOf } from "../../node/ErrorCode.ts"
+import { ifAbsent, isThere, namesIn, textIn } from "../../node/IsThere.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import { Spawn } from "../../node/spawner/Spawn.ts"
 import * as Overlays from "../overlay/Overlays.ts"
@@ -90,23 +91,26 @@ const AT_ONCE = 4
 
 const OPTIONS = "loop,nodev,nosuid,noatime,noinit_itable,errors=remount-ro"
 
-const orAbsent = <A>(self: Promise<A>, absent: A): Promise<A> =>
-  self.catch((error: unknown) => {
-    if (codeOf(error) === "ENOENT") return absent
-    throw error
-  })
+/** What the kernel says of the file of a device that has none, or that it gives up meanwhile. */
+const UNUSED: ReadonlyArray<unknown> = ["ENXIO", "ENODEV"]
 
 /** Files that the kernel has as disks: one that is not mounted here may be in another mount namespace. */
 const attached = async (): Promise<ReadonlySet<string>> => {
-  const devices = (await orAbsent(readdir("/sys/block"), [])).filter((name) => name.startsWith("loop"))
+  const devices = (await namesIn("/sys/block")).filter((name) => name.startsWith("loop"))
   return new Set(
-    await Promise.all(devices.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, "utf8").then((text) => text.trim(), () => "")))
+    await Promise.all(devices.map((name) =>
+      // A disk that the kernel has and that nobody noticed would be repaired while it is mounted.
+      textIn(`/sys/block/${name}/loop/backing_file`, "").then((text) => text.trim(), (error: unknown) => {
+        if (UNUSED.includes(codeOf(error))) return ""
+        throw error
+      })
+    ))
   )
 }
 
 /** What is mounted has a number of its own. */
 const isMounted = async (folder: string): Promise<boolean> => {
-  const [own, above] = await Promise.all([orAbsent(stat(folder), undefined), orAbsent(stat(join(folder, "..")), undefined)])
+  const [own, above] = await Promise.all([stat(folder).catch(ifAbsent(undefined)), stat(join(folder, "..")).catch(ifAbsent(undefined))])
   return own !== undefined && own.dev !== above?.dev
 }
 
@@ -208,7 +212,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
     if (isClosed) throw new Error("the folders of sandboxes are unmounted already")
     const [folder, disk] = [join(directory, sandboxId), join(disks, sandboxId)]
     if (await isMounted(folder)) return true
-    if (!(await orAbsent(access(disk).then(() => true), false))) return false
+    if (!(await isThere(disk))) return false
     await mountAgain(disk, folder, busy ?? await attached())
     return true
   }
@@ -217,7 +221,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
   const opened = async (sandboxId: SandboxId): Promise<boolean | Error> => {
     if (await reopened(sandboxId)) return true
     const [folder, disk] = [join(directory, sandboxId), join(disks, sandboxId)]
-    if (lacking !== null || (await orAbsent(readdir(folder), [])).length > 0) return false
+    if (lacking !== null || (await namesIn(folder)).length > 0) return false
     try {
       await prepareFolders()
       await roomToWrite()
@@ -242,7 +246,7 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
           Effect.logError("a sandbox is without folders that setup filled", { sandboxId, reason })))
     )
 
-  const named = async (folder: string) => (await orAbsent(readdir(folder), [])).filter(isSandboxId)
+  const named = async (folder: string) => (await namesIn(folder)).filter(isSandboxId)
 
   const folders: SizedFolders = {
     directory,
@@ -281,9 +285,9 @@ export const make = Effect.fn("SizedFolders.make")(function*({ directory: given,
       ),
     adopt: Effect.gen(function*() {
       yield* Effect.promise(async () => {
-        for (const name of await orAbsent(readdir(making), [])) {
+        for (const name of await namesIn(making)) {
           const left = join(making, name)
-          const touched = await orAbsent(stat(left).then(({ mtimeMs }) => mtimeMs), Number.POSITIVE_INFINITY)
+          const touched = await stat(left).then(({ mtimeMs }) => mtimeMs, ifAbsent(Number.POSITIVE_INFINITY))
           if (Date.now() - touched < LEFT_AFTER_MILLIS) continue
           await unmount(left)
           await rm(left, { recursive: true, force: true })

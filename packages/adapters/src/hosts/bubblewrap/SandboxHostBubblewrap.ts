@@ -11,9 +11,10 @@ import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises"
+import { mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type * as Egress from "../../egress/Egress.ts"
+import { textIn } from "../../node/IsThere.ts"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
@@ -50,7 +51,7 @@ const decodeInfo = Schema.decodeUnknownOption(Info)
 /** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. */
 const saidIn = (infoFile: string) =>
   Effect.map(
-    Effect.promise(() => readFile(infoFile, "utf8").catch(() => "")),
+    Effect.promise(() => textIn(infoFile, "")),
     (text) => {
       const info = decodeInfo(text)
       return Option.isNone(info) ? undefined : Processes.first(info.value["child-pid"]) ?? null

@@ -11,8 +11,9 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
-import { chmod, mkdir, readdir, readFile, rm, rmdir } from "node:fs/promises"
+import { chmod, mkdir, rm, rmdir } from "node:fs/promises"
 import { join } from "node:path"
+import { ifEnded, namesIn, textIn } from "../../node/IsThere.ts"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../../node/ProcessTable.ts"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
@@ -71,15 +72,15 @@ const childrenOf = (pid: number): ReadonlyArray<number> => {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
       readFileSync(`/proc/${pid}/task/${thread}/children`, "latin1").split(" ").filter((child) => child !== "").map(Number)
     )
-  } catch {
-    return [] // ended meanwhile
+  } catch (error) {
+    return ifEnded([])(error)
   }
 }
 
 /** The number of the container's kernel, when `runsc` has written it. */
 const saidIn = (pidFile: string) =>
   Effect.map(
-    Effect.promise(() => readFile(pidFile, "utf8").catch(() => "")),
+    Effect.promise(() => textIn(pidFile, "")),
     (text) => /^\d+$/u.test(text.trim()) ? Number(text) : undefined
   )
 
@@ -214,7 +215,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       }),
     left: Effect.gen(function*() {
       const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
-      const bundled = yield* attempt("list", `${bundles} cannot be read.`, () => readdir(bundles).catch(() => []))
+      const bundled = yield* attempt("list", `${bundles} cannot be read.`, () => namesIn(bundles))
       const marked = [...yield* ProcessTable.marks(MARK)].flatMap((mark) => {
         const [ofService, sandboxId = ""] = mark.split(":")
         return ofService === service ? [sandboxId] : []

@@ -12,9 +12,9 @@
  */
 import type { CachePath } from "@slipway/domain/environment/CachePath"
 import { Result, Schema } from "effect"
-import { link, lstat, mkdir, readdir, readFile, realpath, rm, writeFile, chown } from "node:fs/promises"
+import { link, lstat, mkdir, readFile, realpath, rm, writeFile, chown } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
-import { codeOf } from "../../node/ErrorCode.ts"
+import { ifAbsent, namesIn, textIn } from "../../node/IsThere.ts"
 import { direct } from "../../node/spawner/Spawn.ts"
 import { run } from "../box/DiskImages.ts"
 import { SCRIPT } from "./Script.ts"
@@ -63,10 +63,10 @@ const pathsIn = (place: Place, name: string) => {
 
 /** Paths at which overlays are mounted, at `path` or below it. */
 const mounted = async (path: string): Promise<ReadonlyArray<string>> => {
-  const there = await realpath(dirname(path)).then((folder) => Buffer.from(join(folder, basename(path))).toString("latin1"), () => null)
+  const there = await realpath(dirname(path)).then((folder) => Buffer.from(join(folder, basename(path))).toString("latin1"), ifAbsent(null))
   if (there === null) return []
   // Where there is no such file, nothing was mounted either.
-  const text = await readFile("/proc/self/mountinfo", "latin1").catch(() => "")
+  const text = await readFile("/proc/self/mountinfo", "latin1").catch(ifAbsent(""))
   return text.split("\n").flatMap((line) => {
     const [mount = "", system = ""] = line.split(" - ")
     const point = (mount.split(" ")[4] ?? "").replace(/\\([0-7]{3})/gu, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)))
@@ -114,7 +114,7 @@ const mountAll = async (place: Place, name: string, overlays: ReadonlyArray<type
 /** What was laid is still there, and nobody has made the tree anew. */
 const stands = async (place: Place, overlays: ReadonlyArray<typeof Overlay.Type>) => {
   const found = await Promise.all(
-    overlays.map(({ folder, target }) => identity(join(place.folder, target)).then((found) => found === folder, () => false))
+    overlays.map(({ folder, target }) => identity(join(place.folder, target)).then((found) => found === folder, ifAbsent(false)))
   )
   return found.every((isSame) => isSame)
 }
@@ -149,10 +149,7 @@ export const lay = async (place: Place, { home, image, paths, tree }: Wanted): P
 
 /** Lays again what a sandbox had before its disk was unmounted. Answers what it could not, for the log. */
 export const layAgain = async (place: Place): Promise<ReadonlyArray<string>> => {
-  const names = await readdir(join(place.folder, "overlays")).catch((error: unknown) => {
-    if (codeOf(error) === "ENOENT") return []
-    throw error
-  })
+  const names = await namesIn(join(place.folder, "overlays"))
   const problems: Array<string> = []
   for (const name of names) {
     try {
@@ -169,7 +166,7 @@ export const layAgain = async (place: Place): Promise<ReadonlyArray<string>> => 
 /** Takes away all that was shown with a tree of the sandbox whose folder this is. For one in which nothing runs. Safe to repeat. */
 export const uncover = async (folder: string, tree: string): Promise<void> => {
   const own = join(folder, "overlays", basename(tree))
-  const record = decodeRecord(await readFile(join(own, "record.json"), "utf8").catch(() => ""))
+  const record = decodeRecord(await textIn(join(own, "record.json"), ""))
   const targets = Result.isSuccess(record) ? record.success.overlays.map(({ target }) => target) : []
   for (const target of new Set([tree, ...targets])) await takeOff(join(folder, target))
   await rm(own, { recursive: true, force: true })
@@ -178,6 +175,6 @@ export const uncover = async (folder: string, tree: string): Promise<void> => {
 /** Gives up the images that a sandbox had, whose disk is gone. */
 export const release = async (disk: string): Promise<void> => {
   const [folder, prefix] = [dirname(disk), `${basename(disk)}.`]
-  const names = await readdir(folder).catch(() => [])
+  const names = await namesIn(folder)
   for (const name of names) if (name.startsWith(prefix) && name.endsWith(".cache")) await rm(join(folder, name), { force: true })
 }

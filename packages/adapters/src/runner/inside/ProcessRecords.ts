@@ -4,13 +4,14 @@
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { ifEnded } from "../../node/IsThere.ts"
 import { killGroup } from "../../node/spawner/Spawn.ts"
 
 const fileOr = (path: string): string | undefined => {
   try {
     return readFileSync(path, "utf8")
-  } catch {
-    return undefined
+  } catch (error) {
+    return ifEnded(undefined)(error)
   }
 }
 

@@ -3,6 +3,7 @@
  * rights, and `/proc` tells both of each.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { ifEnded } from "../../node/IsThere.ts"
 
 export interface SandboxUser {
   readonly uid: number
@@ -45,8 +46,8 @@ const processes = (is: (status: string) => boolean): ReadonlyArray<number> =>
     try {
       const status = readFileSync(`/proc/${name}/status`, "latin1")
       return !/^State:\s*[ZX]/mu.test(status) && is(status) ? [Number(name)] : []
-    } catch {
-      return [] // ended meanwhile
+    } catch (error) {
+      return ifEnded([])(error)
     }
   })
 

@@ -1,0 +1,201 @@
+/** What is deleted, or held for ended, where the system refuses to read: nothing that is there. */
+import { assert, describe, it } from "@effect/vitest"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { fill, KEPT_BYTES, noise, place, readAll } from "@slipway/domain/testing/SetupCachesContract"
+import { Cause, Context, Effect, Exit, Layer, type Scope, Stream } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import * as CheckpointFolder from "../../src/checkpoints/CheckpointFolder.ts"
+import { ofUser } from "../../src/hosts/box/ProcessesOfUser.ts"
+import * as Repositories from "../../src/hosts/box/Repositories.ts"
+import * as Uids from "../../src/hosts/box/Uids.ts"
+import * as SandboxHostNone from "../../src/hosts/none/SandboxHostNone.ts"
+import * as Overlays from "../../src/hosts/overlay/Overlays.ts"
+import * as KnownMachines from "../../src/hosts/runner/KnownMachines.ts"
+import * as ProcessTable from "../../src/node/ProcessTable.ts"
+import { removeTree } from "../../src/node/RemoveTree.ts"
+import { direct } from "../../src/node/spawner/Spawn.ts"
+import { ProcessRecords } from "../../src/runner/inside/ProcessRecords.ts"
+import * as SetupCachesFolder from "../../src/setup-caches/SetupCachesFolder.ts"
+import * as RefusedReads from "./RefusedReads.ts"
+
+const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
+
+const temporary = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-reads-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+/** Runs `ask` with each of its reads refused; whenever it answers, it answers what it does when it can read. */
+const answersTheTruth = Effect.fnUntraced(function*(folder: string, ask: () => unknown, least: number) {
+  const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+  const asked = Effect.promise(async () => await ask())
+  const truth = yield* asked
+  const told: Array<unknown> = []
+  const act = Effect.map(asked, (answer) => void told.push(answer))
+  const count = yield* RefusedReads.oneByOne(reads, act, (which) =>
+    Effect.sync(() => {
+      for (const answer of told.splice(0)) assert.deepStrictEqual(answer, truth, which)
+    }))
+  assert.isAtLeast(count, least)
+})
+
+const live = (states: string, test: (folder: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.live(states, () => Effect.scoped(Effect.flatMap(temporary, test)), 60_000)
+
+describe("where the system refuses to read", () => {
+  live("a checkpoint that is there is never said to be gone", (folder) =>
+    Effect.gen(function*() {
+      const contents = CheckpointFolder.make(folder)
+      const key = { id: 1, sandboxId, checkpoint: 1, fence: 1 }
+      yield* contents.write(key, Stream.make(new TextEncoder().encode("whole")))
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+      const exits: Array<Exit.Exit<unknown, unknown>> = []
+      const act = Effect.tap(Effect.exit(Stream.runCollect(contents.read(key))), (exit) => Effect.sync(() => exits.push(exit)))
+      const count = yield* RefusedReads.oneByOne(reads, act, (which) =>
+        Effect.sync(() => {
+          for (const exit of exits.splice(0)) {
+            if (Exit.isFailure(exit)) assert.strictEqual((Cause.squash(exit.cause) as { _tag?: string })._tag, "StoreUnavailable", which)
+          }
+        }))
+      assert.isAtLeast(count, 1)
+    }))
+
+  live("a cache of a setup stays", (folder) =>
+    Effect.gen(function*() {
+      const layer = Layer.fresh(SetupCachesFolder.layer({
+        directory: folder,
+        maximumBytes: KEPT_BYTES,
+        makeImage: (file, bytes) => Effect.andThen(Effect.orDie(Stream.runDrain(bytes)), Effect.sync(() => writeFileSync(file, "image")))
+      }))
+      const bytes = noise(50_000)
+      yield* Effect.provide(fill(place(), Stream.make(bytes)), layer)
+      const before = readdirSync(folder).sort()
+      assert.lengthOf(before, 2)
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+      const count = yield* RefusedReads.oneByOne(reads, Effect.provide(readAll(place()), layer), (which) =>
+        Effect.sync(() =>
+          assert.deepStrictEqual(readdirSync(folder).sort(), before, which)
+        ))
+      assert.isAtLeast(count, 3)
+      assert.deepStrictEqual(yield* Effect.provide(readAll(place()), layer), bytes)
+    }))
+
+  live("a tree is deleted, or the deletion fails", (folder) =>
+    Effect.gen(function*() {
+      const tree = path.join(folder, "tree")
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+      const ends: Array<boolean> = []
+      const act = Effect.gen(function*() {
+        mkdirSync(tree, { recursive: true })
+        const exit = yield* Effect.exit(Effect.promise(() => removeTree(direct, tree)))
+        ends.push(Exit.isSuccess(exit))
+      })
+      yield* RefusedReads.oneByOne(reads, act, (which) =>
+        Effect.sync(() => {
+          if (ends.at(-1) === true) assert.isFalse(existsSync(tree), which)
+        }))
+    }))
+
+  live("numbers of users stay claimed", (folder) =>
+    Effect.gen(function*() {
+      const make = () => Uids.make({ registry: path.join(folder, "uids"), directory: folder, range: { first: 5_000, count: 10 } })
+      const uid = yield* Effect.promise(() => make().claim(sandboxId))
+      const act = Effect.promise(async () => {
+        await make().prune()
+        await make().claim(sandboxId)
+      })
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+      yield* RefusedReads.oneByOne(reads, act, (which) =>
+        Effect.promise(async () => {
+          assert.deepStrictEqual((await make().list()).map((claim) => [claim.uid, claim.name]), [[uid, sandboxId]], which)
+        }))
+    }))
+
+  live("the machine of a sandbox stays known", (folder) => {
+    KnownMachines.make(folder).set(sandboxId, KnownMachines.fresh(1))
+    return answersTheTruth(folder, () => {
+      const known = KnownMachines.make(folder)
+      return [known.list(), known.get(sandboxId)?.fence]
+    }, 2)
+  })
+
+  live("a box is shown the repositories that the sandbox has", (folder) => {
+    const repository = path.join(folder, "git", "acme+app")
+    mkdirSync(path.join(repository, "objects", "info"), { recursive: true })
+    writeFileSync(path.join(repository, "objects", "info", "alternates"), "/mirror/objects\n")
+    const workspace = path.join(folder, "workspace")
+    return answersTheTruth(folder, async () => {
+      const found = await Repositories.of(workspace)
+      return [found, await Repositories.borrowed(found)]
+    }, 2)
+  })
+
+  live("nothing is believed not to be mounted", () => answersTheTruth("/proc/self/mountinfo", () => Overlays.takeOff("/proc"), 1))
+
+  live("homes that a worker left are found, or nobody says that there are none", (folder) =>
+    Effect.gen(function*() {
+      const services = yield* Layer.build(SandboxHostNone.layer({ directory: folder, workspaceOf: (id) => path.join(folder, "work", id) }))
+      const host = Context.get(services, SandboxHost)
+      yield* host.provision({ sandboxId, fence: 1 })
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(folder))
+      const told: Array<ReadonlyArray<SandboxId>> = []
+      yield* RefusedReads.oneByOne(reads, Effect.map(host.list, (found) => void told.push(found)), (which) =>
+        Effect.sync(() => {
+          for (const found of told.splice(0)) assert.include(found, sandboxId, which)
+        }))
+    }))
+})
+
+const onLinux = describe.skipIf(process.platform !== "linux")
+
+onLinux("where the system refuses to tell of processes", () => {
+  const started = Effect.fnUntraced(function*(mark: string) {
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn("sleep", ["600"], { env: { ...process.env, REFUSED_MARK: mark }, stdio: "ignore" })),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    yield* Effect.promise(() => once(child, "spawn"))
+    return child
+  })
+
+  it.live("none that runs is held for ended", () =>
+    Effect.gen(function*() {
+      const mark = `mark-${process.pid}`
+      const child = yield* started(mark)
+      const own = `/proc/${child.pid}/`
+      // All of it: a look at every process of the machine.
+      const reads = yield* RefusedReads.refusals((name) => name === "/proc" || name.startsWith(own))
+      const told: Array<boolean> = []
+      const act = Effect.gen(function*() {
+        told.push((yield* ProcessTable.marks("REFUSED_MARK")).has(mark))
+        told.push(ofUser(process.getuid?.() ?? 0).includes(child.pid ?? 0))
+      })
+      // The answer for processes of others.
+      const count = yield* RefusedReads.oneByOne(reads, act, (which) =>
+        Effect.sync(() => {
+          if (!which.startsWith("EACCES")) assert.notInclude(told, false, which)
+          told.splice(0)
+        }))
+      assert.isAtLeast(count, 4)
+    }), 60_000)
+
+  it.live("those that a runner left stay noted until they are ended", () =>
+    Effect.gen(function*() {
+      const state = yield* temporary
+      const child = yield* started("another")
+      // Its own group, as a runner starts it: `endOld` would end the group of the tests else.
+      new ProcessRecords(state).add(child.pid ?? 0)
+      const reads = yield* RefusedReads.refusals((name) => name.startsWith(state))
+      for (const code of RefusedReads.CODES) {
+        reads.refuse("all", code)
+        assert.throws(() => new ProcessRecords(state).endOld())
+        reads.refuse(null, "")
+        assert.deepStrictEqual(readdirSync(path.join(state, "processes")), [`${child.pid}`])
+      }
+    }), 60_000)
+})
