@@ -85,10 +85,10 @@ export const check = (root, allowed) => {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const allowed = JSON.parse(readFileSync(new URL("absence.allowed.json", import.meta.url), "utf8"))
   const problems = check(fileURLToPath(new URL("..", import.meta.url)), allowed)
-  for (const problem of problems) console.error(problem)
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
   if (problems.length > 0) {
-    console.error(
-      "Of a path, only ENOENT and ENOTDIR mean absence: see node/IsThere.ts. What is right otherwise is listed with its reason."
+    process.stderr.write(
+      "Of a path, only ENOENT and ENOTDIR mean absence: see node/IsThere.ts. What is right otherwise is listed with its reason.\n"
     )
     process.exit(1)
   }
