@@ -5,7 +5,7 @@
  */
 import { Effect, Pull, Result, Schema, Stream, type Scope } from "effect"
 
-/** It is cut or changed, or of another version of the service. Retrying does not help. */
+/** It is cut or changed, another checkpoint than was asked for, or of another version of the service. Retrying does not help. */
 export class ArchiveDamaged extends Schema.TaggedError<ArchiveDamaged>()("ArchiveDamaged", {
   /** A sentence for people. */
   detail: Schema.String
@@ -15,9 +15,23 @@ export class ArchiveDamaged extends Schema.TaggedError<ArchiveDamaged>()("Archiv
   }
 }
 
-/** What whoever restores it must know first. */
+/** Which checkpoint it is. */
+const Which = Schema.Struct({
+  sandboxId: Schema.String,
+  grantId: Schema.String,
+  checkpoint: Schema.Int
+})
+
+/** Which checkpoint is asked for. `grantId`: `null` where the caller does not know it, and only the rest is compared. */
+export interface Asked extends Omit<typeof Which.Type, "grantId"> {
+  readonly grantId: string | null
+}
+
+/** What whoever restores it must know first. A version that knows a field no more leaves it out of sight: old ones read new archives. */
 export const Header = Schema.Struct({
   format: Schema.Literal(1),
+  /** Missing: a version wrote it that did not say so. */
+  of: Schema.optionalKey(Which),
   /** Whose conversation it is. */
   runtime: Schema.String,
   /** The agent's own session of it, as `SavedSession` writes it; `null`: there is none to go on with. */
@@ -67,6 +81,8 @@ const split = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
 }
 
 interface Content<E, R> {
+  /** `null`: as a version wrote it that did not say so. */
+  readonly of: typeof Which.Type | null
   readonly runtime: string
   readonly agentSession: string | null
   /** `null`: it could not be read. */
@@ -75,7 +91,7 @@ interface Content<E, R> {
 }
 
 /** The archive of `content`, each of whose streams is read once, one after the other. */
-export const write = <E, R>({ agentSession, home, runtime, trees }: Content<E, R>): Stream.Stream<Uint8Array, E, R> =>
+export const write = <E, R>({ agentSession, home, of, runtime, trees }: Content<E, R>): Stream.Stream<Uint8Array, E, R> =>
   Stream.suspend(() => {
     let crc = 0
     const framed = (tag: number, content: Uint8Array) => {
@@ -85,7 +101,7 @@ export const write = <E, R>({ agentSession, home, runtime, trees }: Content<E, R
     }
     const section = (tag: number, content: Stream.Stream<Uint8Array, E, R>) =>
       Stream.map(Stream.flatMap(content, (bytes) => Stream.fromIterable(split(bytes))), (bytes) => framed(tag, bytes))
-    const header: Header = { format: 1, runtime, agentSession, hasHome: home !== null }
+    const header: Header = { format: 1, ...(of === null ? {} : { of }), runtime, agentSession, hasHome: home !== null }
     return Stream.sync(() => framed(TAG.header, new TextEncoder().encode(JSON.stringify(header)))).pipe(
       Stream.concat(section(TAG.home, home ?? Stream.empty)),
       Stream.concat(section(TAG.trees, trees)),
@@ -108,12 +124,20 @@ export interface Opened<E> {
 
 const damaged = (detail: string) => new ArchiveDamaged({ detail })
 
-/** Reads all of it, and keeps nothing. Fails unless it is whole. */
-export const check = <E, R>(archive: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, ArchiveDamaged | E, R | Scope.Scope> =>
-  Effect.flatMap(read(archive), ({ trees }) => Stream.runDrain(trees))
+/** Reads all of it, and keeps nothing. Fails unless it is whole and the one that is asked for. */
+export const check = <E, R>(
+  archive: Stream.Stream<Uint8Array, E, R>,
+  asked: Asked
+): Effect.Effect<void, ArchiveDamaged | E, R | Scope.Scope> => Effect.flatMap(read(archive, asked), ({ trees }) => Stream.runDrain(trees))
 
-/** Reads the header, and no more of `archive` than is asked for. */
-export const read = <E, R>(archive: Stream.Stream<Uint8Array, E, R>): Effect.Effect<Opened<E>, ArchiveDamaged | E, R | Scope.Scope> =>
+const isAsked = ({ of }: Header, { checkpoint, grantId, sandboxId }: Asked): boolean =>
+  of === undefined || of.sandboxId === sandboxId && of.checkpoint === checkpoint && (grantId === null || of.grantId === grantId)
+
+/** Reads the header, and no more of `archive` than is asked for. Fails where it is another checkpoint than `asked`. */
+export const read = <E, R>(
+  archive: Stream.Stream<Uint8Array, E, R>,
+  asked: Asked
+): Effect.Effect<Opened<E>, ArchiveDamaged | E, R | Scope.Scope> =>
   Effect.gen(function*() {
     const pull = yield* Stream.toPull(archive)
     let buffered = new Uint8Array()
@@ -180,5 +204,7 @@ export const read = <E, R>(archive: Stream.Stream<Uint8Array, E, R>): Effect.Eff
     const first = yield* next
     const header = decodeHeader(new TextDecoder().decode(first.content))
     if (first.tag !== TAG.header || Result.isFailure(header)) return yield* damaged("It is of another version of the service.")
+    // Of another sandbox: nobody is told which.
+    if (!isAsked(header.success, asked)) return yield* damaged("It is another checkpoint than was asked for.")
     return { header: header.success, home: section(TAG.home), trees: section(TAG.trees) }
   })

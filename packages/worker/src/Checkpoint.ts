@@ -66,6 +66,7 @@ export const take = Effect.fn("checkpoint")(function*(held: HeldSandbox, box: Bo
       Effect.catchTag("FileNotFound", () => new CannotSave({ repo: names.join(", "), detail: "The files are gone.", retryable: false }))
     )
     const content = Archive.write({
+      of: { sandboxId: held.id, grantId, checkpoint: number },
       runtime: agentRuntime,
       agentSession: withHome ? yield* held.agentSession : null,
       home: withHome ? host.readHome(held.id, files, { maximumBytes: MAX_CHECKPOINT_BYTES }) : null,
@@ -170,13 +171,15 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: HeldSandb
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const checkpoints = yield* Checkpoints
-  const { sandbox: { agentRuntime, grantId, repos } } = yield* held.view
+  const { sandbox: { agentRuntime, grantId, repos, status } } = yield* held.view
   const sources = yield* sourcesOf(repos)
 
   const attempt = Effect.fnUntraced(function*(number: number) {
     // Here is something to lose: its home is left alone until all of the bytes are known to be whole.
-    if (cause === "command") yield* Effect.scoped(Archive.check(checkpoints.get(of, number)))
-    const { header, home, trees: content } = yield* Archive.read(checkpoints.get(of, number))
+    // A fork is of the grant of the sandbox that it comes from.
+    const asked: Archive.Asked = { sandboxId: of, grantId, checkpoint: number }
+    if (cause === "command") yield* Effect.scoped(Archive.check(checkpoints.get(of, number), asked))
+    const { header, home, trees: content } = yield* Archive.read(checkpoints.get(of, number), asked)
     const goesOn = header.hasHome && header.runtime === agentRuntime
     // First: trees that are there say that all of it is.
     if (goesOn) yield* host.writeHome(held.id, home)
@@ -188,8 +191,8 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: HeldSandb
     return goesOn ? header.agentSession : null
   }, Effect.scoped)
 
-  // Whoever forks wants this one. Others want as much of theirs as there is.
-  const candidates = cause === "fork" ? [checkpoint] : yield* upTo(of, checkpoint)
+  // A person forks this one, and is told where it cannot be read. A sandbox that runs goes on from as much as there is.
+  const candidates = status === "creating" ? [checkpoint] : yield* upTo(of, checkpoint)
   const restored = yield* firstWhole(of, candidates, attempt)
   const { damaged } = restored
   yield* held.saveAgentSession(restored.made)

@@ -85,10 +85,10 @@ const make = Effect.gen(function*() {
   const bytes = () => Array.from(kept.values()).reduce((sum, one) => sum + one.bytes, 0)
   const trim = removeWhile(() => kept.size > KEPT || bytes() > KEPT_BYTES)
 
-  const restored = Effect.fnUntraced(function*({ checkpoint, id: of, repos }: Sandbox, id: SandboxId) {
+  const restored = Effect.fnUntraced(function*({ checkpoint, grantId, id: of, repos }: Sandbox, id: SandboxId) {
     const sources = yield* Checkpoint.sourcesOf(repos)
     const attempt = (number: number) =>
-      Archive.read(checkpoints.get(of, number)).pipe(
+      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId, checkpoint: number }).pipe(
         Effect.flatMap((archive) => trees.restore(id, archive.trees, sources)),
         Effect.scoped
       )
@@ -159,7 +159,7 @@ const make = Effect.gen(function*() {
     const found = yield* having(of, tree, commit)
     if (found.length === 0) return yield* new UnknownCommit({ commits: [commit] })
     const attempt = (number: number) =>
-      Archive.read(checkpoints.get(of, number)).pipe(
+      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId: null, checkpoint: number }).pipe(
         Effect.flatMap((archive) => trees.learn(tree.sandboxId, archive.trees)),
         Effect.scoped
       )

@@ -6,8 +6,11 @@ const bytesOf = (text: string) => new TextEncoder().encode(text)
 const collect = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
   Effect.map(Stream.runCollect(stream), (chunks) => new Uint8Array(chunks.flatMap((chunk) => [...chunk])))
 
-const archiveOf = (home: ReadonlyArray<string> | null, trees: ReadonlyArray<string>, agentSession: string | null = "native-1") =>
+const asked = { sandboxId: "c_aaaaaaaaaaaa", grantId: "grant", checkpoint: 2 }
+
+const archiveOf = (home: ReadonlyArray<string> | null, trees: ReadonlyArray<string>, agentSession: string | null = "native-1", of: typeof asked | null = asked) =>
   collect(Archive.write({
+    of,
     runtime: "codex",
     agentSession,
     home: home === null ? null : Stream.fromIterable(home.map(bytesOf)),
@@ -18,7 +21,7 @@ const archiveOf = (home: ReadonlyArray<string> | null, trees: ReadonlyArray<stri
 const readAll = (archive: Uint8Array, size = archive.length) =>
   Effect.gen(function*() {
     const pieces = Array.from({ length: Math.ceil(archive.length / size) }, (_, i) => archive.slice(i * size, (i + 1) * size))
-    const { header, home, trees } = yield* Archive.read(Stream.fromIterable(pieces))
+    const { header, home, trees } = yield* Archive.read(Stream.fromIterable(pieces), asked)
     const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
     return { header, home: text(yield* collect(home)), trees: text(yield* collect(trees)) }
   }).pipe(Effect.scoped)
@@ -30,7 +33,7 @@ it.effect("gives back what was put into it, however it is cut into pieces", () =
     for (const size of [1, 7, 65_536, archive.length]) {
       if (size === 1) continue
       const { header, home, trees } = yield* readAll(archive, size)
-      assert.deepStrictEqual(header, { format: 1, runtime: "codex", agentSession: "native-1", hasHome: true })
+      assert.deepStrictEqual(header, { format: 1, of: asked, runtime: "codex", agentSession: "native-1", hasHome: true })
       assert.strictEqual(home, "onetwo")
       assert.strictEqual(trees, `${large}end`)
     }
@@ -79,7 +82,7 @@ it.effect("a length that nobody wrote takes no memory: the archive is damaged be
         return new Uint8Array(65_536)
       })
     )
-    const error = yield* Effect.flip(Effect.scoped(Archive.read(hostile)))
+    const error = yield* Effect.flip(Effect.scoped(Archive.read(hostile, asked)))
     assert.strictEqual(error._tag, "ArchiveDamaged")
     assert.isBelow(pulled, 3)
   }))
@@ -88,6 +91,22 @@ it.effect("trouble of whoever holds the bytes is told as it is", () =>
   Effect.gen(function*() {
     const archive = yield* archiveOf(["home"], ["trees"])
     const cut = Stream.concat(Stream.make(archive.slice(0, -5)), Stream.fail("away" as const))
-    const error = yield* Effect.flip(Effect.scoped(Effect.flatMap(Archive.read(cut), ({ trees }) => Stream.runDrain(trees))))
+    const error = yield* Effect.flip(Effect.scoped(Effect.flatMap(Archive.read(cut, asked), ({ trees }) => Stream.runDrain(trees))))
     assert.strictEqual(error, "away")
+  }))
+
+it.effect("an archive of another sandbox, grant or number is not the one that is asked for", () =>
+  Effect.gen(function*() {
+    for (const other of [{ sandboxId: "c_bbbbbbbbbbbb" }, { grantId: "another" }, { checkpoint: 1 }, { checkpoint: 3 }]) {
+      const archive = yield* archiveOf(["home"], ["trees"], null, { ...asked, ...other })
+      const error = yield* Effect.flip(readAll(archive))
+      assert.deepStrictEqual([error._tag, error.message], ["ArchiveDamaged", "It is another checkpoint than was asked for."])
+    }
+  }))
+
+it.effect("an archive of a version that did not say what it is of is read as before", () =>
+  Effect.gen(function*() {
+    const { header, home, trees } = yield* readAll(yield* archiveOf(["home"], ["trees"], null, null))
+    assert.deepStrictEqual(header, { format: 1, runtime: "codex", agentSession: null, hasHome: true })
+    assert.deepStrictEqual([home, trees], ["home", "trees"])
   }))

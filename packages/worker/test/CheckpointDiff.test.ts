@@ -69,13 +69,18 @@ const machine = () => {
     full: 0
   }
   const checkpoints = Layer.mock(Checkpoints, {
-    get: (_, number) =>
+    get: (id, number) =>
       Stream.unwrap(Effect.gen(function*() {
         world.read.push(number)
         yield* world.gate
         const found = world.kept.find(({ checkpoint }) => checkpoint === number)
         if (found === undefined || world.damaged.has(number)) return yield* new CheckpointNotFound()
-        return Archive.write({ runtime: "opencode", agentSession: null, home: null, trees: Stream.make(found.content) })
+        return Archive.write({
+          of: { sandboxId: id, grantId: "grant", checkpoint: number },
+          runtime: "opencode",
+          agentSession: null,
+          home: null, trees: Stream.make(found.content)
+        })
       })),
     list: (_, after, limit) => Effect.succeed(world.kept.filter(({ checkpoint }) => checkpoint > after).slice(0, limit))
   })

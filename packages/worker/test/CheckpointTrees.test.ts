@@ -63,6 +63,8 @@ const machine = () => {
       world.damaged.has(checkpoint)
         ? Stream.fail(new CheckpointNotFound())
         : Archive.write({
+          // As an earlier version wrote it.
+          of: null,
           runtime: "opencode",
           agentSession: null,
           home: Stream.make(new Uint8Array([1])),

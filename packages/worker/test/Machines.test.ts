@@ -427,6 +427,37 @@ for (
     }))
 }
 
+/** The store gives out the bytes of `instead` as those of the checkpoint. */
+const swapped = (instead: { readonly id: SandboxId; readonly checkpoint: number }, id: SandboxId, checkpoint: number) =>
+  Effect.map(Checkpoints, (checkpoints) =>
+    Checkpoints.of({
+      ...checkpoints,
+      get: (of, number) =>
+        of === id && number === checkpoint ? checkpoints.get(instead.id, instead.checkpoint) : checkpoints.get(of, number)
+    }))
+
+for (const which of ["another sandbox's", "an earlier one of its own"] as const) {
+  scenario(`bytes that are ${which} are passed over for the checkpoint before, and the log says so`, (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const other = yield* worked(world)
+      yield* until(other.id, ({ owesCheckpoint }) => !owesCheckpoint)
+      const { agent, id } = yield* worked(world)
+      yield* until(id, ({ owesCheckpoint }) => !owesCheckpoint)
+      yield* again(agent, id)
+      world.machine("machine").work.set(id, "two")
+      yield* agent.end({ state: "succeeded" })
+      yield* until(id, ({ checkpoint }) => checkpoint === 2)
+      first.network = "hang"
+      const instead = which === "another sandbox's" ? { id: other.id, checkpoint: 1 } : { id, checkpoint: 1 }
+      yield* startWorker(world, elsewhere).pipe(Effect.provideServiceEffect(Checkpoints, swapped(instead, id, 2)))
+      yield* Effect.forkChild(woken(world, id))
+      yield* pass("6 minutes")
+      assert.deepStrictEqual(yield* restored(id), [{ checkpoint: 1, cause: "machine_lost", damaged: [2] }])
+      assert.strictEqual(world.machine("machine-2").work.get(id), "one")
+    }))
+}
+
 scenario(
   "a machine lost before an agent took the first turn costs nothing: the sandbox is cloned again",
   (world) =>

@@ -51,6 +51,8 @@ interface Known {
 export class TreesWitness {
   /** Of whom a bit was changed after they were put, as `<sandbox>/<number>`. */
   readonly damaged = new Set<string>()
+  /** Of those, the ones that were given out since: cut, changed, or as the bytes of another. */
+  readonly spoilt = new Set<string>()
   /** What agents are at, by the process that gave it to them. */
   readonly #atWork = new Map<Process, Set<SandboxId>>()
   readonly #known = new Map<SandboxId, Known>()
@@ -206,9 +208,11 @@ export class TreesWitness {
     const passed = Array.from({ length: Math.max(0, wanted - (checkpoint ?? 0)) }, (_, i) => wanted - i)
     this.#rule(
       "what is restored is what was wanted, or the newest before it that can be read",
-      (checkpoint ?? 0) <= wanted && passed.every((number) => damaged.includes(number)),
+      // Of another sandbox those between may be kept no longer.
+      (checkpoint ?? 0) <= wanted && passed.every((number) => damaged.includes(number) || cause === "fork" && number < wanted),
       `${of}: ${checkpoint} for ${wanted} without ${damaged.join()}`
     )
+    this.#rule("what was given out damaged, or is another's, is not restored", !this.spoilt.has(`${of}/${checkpoint}`), `${of} ${checkpoint}`)
     if (checkpoint === undefined) {
       this.#rule("nothing restored is said, with a reason, of what a person wanted", cause === "command" && data.error !== undefined, id)
       return

@@ -497,8 +497,18 @@ export class Witness {
             }))
         }),
       get: (id, checkpoint) =>
-        this.trees.damaged.has(`${id}/${checkpoint}`) ? oneBitOff(checkpoints.get(id, checkpoint)) : checkpoints.get(id, checkpoint)
+        this.trees.damaged.has(`${id}/${checkpoint}`) ? this.#damaged(checkpoints, id, checkpoint) : checkpoints.get(id, checkpoint)
     })
+  }
+
+  /** Every other one is whole, and another: of another sandbox, or its own before. */
+  #damaged(checkpoints: Checkpoints["Service"], id: SandboxId, checkpoint: number) {
+    const others = Array.from(this.sandboxes, ([other, { state }]) => ({ id: other, checkpoint: state.checkpoint }))
+    const other = checkpoint > 1 ? { id, checkpoint: checkpoint - 1 } : others.find((one) => one.id !== id && one.checkpoint > 0)
+    const isOther = this.trees.spoilt.add(`${id}/${checkpoint}`).size % 2 > 0
+    if (!isOther || other === undefined) return oneBitOff(checkpoints.get(id, checkpoint))
+    this.#trace.count("checkpoints given out as others")
+    return checkpoints.get(other.id, other.checkpoint)
   }
 
   /** One that is killed on its way stays under way: what it did may show at any time. */
