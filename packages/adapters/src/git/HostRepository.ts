@@ -7,7 +7,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { chmod, mkdir, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, mkdir, readdir, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { ifAbsent, namesIn, textIn } from "../node/IsThere.ts"
 import { git, type GitFailed, type GitOptions } from "./Git.ts"
@@ -87,7 +87,28 @@ export const sweep = async (directory: string): Promise<void> => {
 /** Boxes of other users read the repository where it is shown to them; who is not shown it does not come through the folder above it. */
 export const settle = async (gitDir: string): Promise<void> => {
   await setAttributes(gitDir)
-  await Promise.all([chmod(gitDir, 0o755), chmod(join(gitDir, "index"), 0o644)])
+  await Promise.all([chmod(gitDir, 0o755), chmod(join(gitDir, "index"), 0o644), openObjects(join(gitDir, "objects"))])
+}
+
+const READABLE = 0o444
+const PASSABLE = 0o055
+
+/**
+ * Makes objects readable for the box, whose git fails where it lacks one: packs of an earlier version were for its own user alone, and
+ * so are those that git writes under a narrow umask.
+ */
+const openObjects = async (folder: string): Promise<void> => {
+  const allow = async (path: string, rights: number): Promise<void> => {
+    const { mode } = await stat(path)
+    if ((mode & rights) !== rights) await chmod(path, mode & 0o777 | rights)
+  }
+  await allow(folder, PASSABLE)
+  // One after the other: there may be some thousands.
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) await openObjects(path)
+    else if (entry.isFile()) await allow(path, READABLE)
+  }
 }
 
 export interface Making extends Prepared {

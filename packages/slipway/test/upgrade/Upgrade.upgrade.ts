@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Layer } from "effect"
-import { spawn } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import path from "node:path"
 import { inject } from "vitest"
@@ -133,6 +133,52 @@ describe("the data folder of the release before", () => {
       assert.deepStrictEqual(feeds.map(({ sequence }) => sequence), numbers(1, 4))
       yield* after.stop("SIGTERM")
     }).pipe(Effect.scoped))
+})
+
+const lacking = process.getuid?.() !== 0 ? "root" : spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "bubblewrap"
+if (lacking !== undefined) process.stdout.write(`published sandboxes in boxes are not upgraded here: that needs ${lacking}\n`)
+
+describe.skipIf(lacking !== undefined)("a published sandbox in a box", () => {
+  const versions = [["the release before", inject("previous")], ["the version since", inject("since")]] as const
+  for (const [name, checkout] of versions) {
+    it.live(`is checkpointed and published again after an upgrade from ${name}`, () =>
+      Effect.gen(function*() {
+        const program = path.join(checkout, "packages/slipway/bin/slipway.js")
+        const data = yield* folder
+        const settings = { SLIPWAY_ISOLATION: "bubblewrap" }
+        const before = yield* serve(data, settings, program)
+        const origin = repository(data)
+        yield* ran(program, data, ["repos", "add", "acme/shop", origin], settings)
+        const old = Api.make(before)
+        const id = yield* old.create({ prompt: "[[write path=a.txt content=one]] [[shell git add --all && git commit -qm mine]]" })
+        yield* old.event(id, "turn.completed")
+        yield* old.publish(id)
+        yield* until(old.pull(id), ({ actionState, pullRequest }) => actionState === "idle" && pullRequest !== null)
+        yield* old.send(id, "[[write path=b.txt content=two]]")
+        yield* old.event(id, "turn.completed", 2)
+        const saved = (log: ReadonlyArray<Api.Told>) => log.filter(({ type }) => type === "sandbox.checkpoint")
+        yield* until(old.log(id), (log) => saved(log).length >= 2)
+        yield* before.stop("SIGTERM")
+
+        const after = yield* serve(data, settings)
+        const api = Api.make({ ...after, key: before.key })
+        const taken = saved(yield* api.log(id)).length
+        yield* api.send(id, "[[write path=c.txt content=three]]")
+        yield* api.event(id, "turn.completed", 3)
+        const log = yield* until(api.log(id), (log) => saved(log).length > taken)
+        assert.isUndefined(saved(log).at(-1)?.data["error"])
+        yield* api.publish(id)
+        const branch = (file: string) => spawnSync("git", ["-C", origin, "show", `slipway/${id}:${file}`], { encoding: "utf8" }).stdout
+        yield* until(
+          Effect.all([Effect.sync(() => branch("c.txt")), api.pull(id)]),
+          ([content, { actionState }]) => content !== "" || actionState === "failed"
+        )
+        assert.deepStrictEqual([branch("a.txt"), branch("b.txt"), branch("c.txt")], ["one\n", "two\n", "three\n"])
+        yield* api.terminate(id)
+        yield* until(api.status(id), (status) => status === "terminated")
+        yield* after.stop("SIGTERM")
+      }).pipe(Effect.scoped))
+  }
 })
 
 describe("processes of the release before, on a database that this one brought up to date", () => {

@@ -1,6 +1,6 @@
 /**
  * `npm run test:upgrade`: what the release before left, and its processes beside ours. The registry must be reachable, and the repository
- * have its history; UPGRADE_FROM names a checkout of that release with its packages installed, instead.
+ * have its history; UPGRADE_FROM and UPGRADE_SINCE name checkouts of those versions with their packages installed, instead.
  */
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
