@@ -8,7 +8,12 @@ const collect = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
 
 const asked = { sandboxId: "c_aaaaaaaaaaaa", grantId: "grant", checkpoint: 2 }
 
-const archiveOf = (home: ReadonlyArray<string> | null, trees: ReadonlyArray<string>, agentSession: string | null = "native-1", of: typeof asked | null = asked) =>
+const archiveOf = (
+  home: ReadonlyArray<string> | null,
+  trees: ReadonlyArray<string>,
+  agentSession: string | null = "native-1",
+  of: typeof asked | null = asked
+) =>
   collect(Archive.write({
     of,
     runtime: "codex",

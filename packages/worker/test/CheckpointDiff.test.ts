@@ -79,7 +79,8 @@ const machine = () => {
           of: { sandboxId: id, grantId: "grant", checkpoint: number },
           runtime: "opencode",
           agentSession: null,
-          home: null, trees: Stream.make(found.content)
+          home: null,
+          trees: Stream.make(found.content)
         })
       })),
     list: (_, after, limit) => Effect.succeed(world.kept.filter(({ checkpoint }) => checkpoint > after).slice(0, limit))

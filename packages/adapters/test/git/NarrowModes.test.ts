@@ -53,8 +53,8 @@ it.live("are readable after the next start", () =>
 
 it.live("are readable where the service has a narrow umask: after a boot, a publication and a restoration", () =>
   Effect.gen(function*() {
-    const umask = yield* Effect.acquireRelease(Effect.sync(() => process.umask(0o077)), (before) => Effect.sync(() => process.umask(before)))
-    assert.isNumber(umask)
+    const narrow = Effect.sync(() => process.umask(0o077))
+    yield* Effect.acquireRelease(narrow, (before) => Effect.sync(() => process.umask(before)))
     const { objects, origin, trees } = yield* world
     assert.deepStrictEqual(closed(objects), [], "after a boot")
     const { sha } = yield* trees.snapshot(key, { message: "mine", author: { name: "Slipway", email: "slipway@example.com" } })

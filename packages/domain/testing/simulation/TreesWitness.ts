@@ -212,7 +212,8 @@ export class TreesWitness {
       (checkpoint ?? 0) <= wanted && passed.every((number) => damaged.includes(number) || cause === "fork" && number < wanted),
       `${of}: ${checkpoint} for ${wanted} without ${damaged.join()}`
     )
-    this.#rule("what was given out damaged, or is another's, is not restored", !this.spoilt.has(`${of}/${checkpoint}`), `${of} ${checkpoint}`)
+    const wasWhole = !this.spoilt.has(`${of}/${checkpoint}`)
+    this.#rule("what was given out damaged, or is another's, is not restored", wasWhole, `${of} ${checkpoint}`)
     if (checkpoint === undefined) {
       this.#rule("nothing restored is said, with a reason, of what a person wanted", cause === "command" && data.error !== undefined, id)
       return
