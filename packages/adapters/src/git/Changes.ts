@@ -58,13 +58,15 @@ const parse = Effect.fnUntraced(function*(output: Buffer) {
       const [oldMode = "", newMode = "", , , letters = ""] = head.toString().slice(1).split(" ")
       const renamed = letters.startsWith("R")
       const from = decodeName(next() ?? head)
-      const path = renamed ? decodeName(next() ?? head) : from
+      const to = renamed ? decodeName(next() ?? head) : from
+      // Of what was renamed to a name that is no text, the old name is gone all the same.
+      const path = to ?? from
       if (path === undefined) continue
-      const status = STATUSES[letters.charAt(0)] ?? "modified"
+      const status = to === undefined ? "deleted" : STATUSES[letters.charAt(0)] ?? "modified"
       changes.set(path, {
         path,
         status: renamed && from === undefined ? "untracked" : status,
-        previousPath: renamed ? from ?? null : null,
+        previousPath: renamed && to !== undefined ? from ?? null : null,
         additions: 0,
         deletions: 0,
         kind: kindOf(status === "deleted" ? oldMode : newMode)
