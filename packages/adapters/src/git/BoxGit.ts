@@ -6,10 +6,12 @@
 import type { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Stream } from "effect"
+import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { CONFIG, eachField, ENVIRONMENT, GitFailed, terminated } from "./Git.ts"
-import type { HostRepository } from "./HostRepository.ts"
+import { type HostRepository, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
+import type { Change, CopyLimits, Tree } from "./Tree.ts"
 
 /**
  * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
@@ -19,11 +21,15 @@ import { inPieces } from "./InPieces.ts"
  * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
  * input. A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
  * in the index, those, and those of new files.
+ *
+ * Where nothing keeps git from what is outside the tree, `names` asks for them alone, and the tree is then a folder of ours with copies
+ * of these files, `copied`. The input of a comparison, and of a snapshot after its first line, is then the bytes of what removes files
+ * from the index, as lines of `update-index --index-info`, those, and the names of the copies.
  * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `
-what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6
-shift 6
+what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7
+shift 7
 objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
 # One that was killed left them, or nobody did.
 umask 077; mkdir "$place" "$objects" 2> /dev/null || { rm -rf "$place" "$objects"; mkdir "$place" "$objects" || exit 1; }
@@ -40,8 +46,14 @@ if [ "$what" = ignored ]; then
 fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
+status() { git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty; }
 
-if [ "$what" = changes ]; then
+if [ "$what" = names ]; then
+  status
+  exit
+fi
+
+if [ "$what" = changes ] && [ -z "$copied" ]; then
   git ls-files --others --exclude-standard -z
   printf '\\0'
   cat > "$place/chosen"
@@ -54,21 +66,32 @@ if [ "$what" = changes ]; then
   exit
 fi
 
+enter() { git update-index --add --remove --replace -z --stdin; }
 store=$objects
 [ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || store=$GIT_DIR/objects
 export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$store"
-read -r known
-git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
-printf '\\0'
+[ "$what" = changes ] || read -r known
+if [ -z "$copied" ]; then
+  status
+  printf '\\0'
+fi
 read -r length
 cat > "$place/chosen"
-if [ -s "$place/chosen" ] && ! git update-index --add --remove --replace -z --stdin < "$place/chosen"; then
+if [ -n "$copied" ]; then
+  head -c "$length" "$place/chosen" | git update-index -z --index-info
+  tail -c "+$((length + 1))" "$place/chosen" | enter
+fi
+if [ "$what" = changes ]; then
+  git diff --cached "$@" "$base" --
+  exit
+fi
+if [ -z "$copied" ] && [ -s "$place/chosen" ] && ! enter < "$place/chosen"; then
   # Files that cannot be read stay as they were: then it ends with 1.
   git add --update --ignore-errors || [ $? -eq 1 ]
   tail -c "+$((length + 1))" "$place/chosen" | xargs -0 sh -c '
     for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done
   ' sh > "$place/readable"
-  git update-index --add --remove --replace -z --stdin < "$place/readable"
+  enter < "$place/readable"
 fi
 made=$(git write-tree)
 echo "$made"
@@ -111,9 +134,14 @@ const NUL = 0
 const STATUS_BYTES = 3
 const UNCHANGED = 0x20
 const NEW = 0x3f
+const DELETED = 0x44
+const TAB = 0x09
+
+/** Of files that are copied to be compared: of others git says that they differ. */
+const MAXIMUM_COMPARED_BYTES = 268_435_456
 
 /** Seconds, of a processor and of the clock. */
-const PATIENCE = { changes: 10, ignored: 20, snapshot: 120 }
+const PATIENCE = { changes: 10, ignored: 20, names: 20, snapshot: 120 }
 
 const IN_BOX = "in the box"
 
@@ -140,6 +168,17 @@ const afterNames = <E1, E2>(names: (names: Buffer) => Effect.Effect<void, E1>, r
   })
 }
 
+/** The names of files that differ and of new ones, of what `git status` says. */
+const sorted = Effect.fnUntraced(function*(entries: Buffer) {
+  const [changed, added]: [Array<Change>, Array<Buffer>] = [[], []]
+  yield* inPieces(eachField(entries), (entry) => {
+    const path = entry.subarray(STATUS_BYTES)
+    if (entry[1] === NEW) added.push(path)
+    else if (entry[1] !== UNCHANGED) changed.push({ path, mayBeRepository: entry[1] !== DELETED })
+  })
+  return { added, changed }
+})
+
 /** It is told nothing before it says what it finds. */
 const NOTHING = Effect.succeed({ found: undefined, input: Buffer.alloc(0) })
 
@@ -151,14 +190,17 @@ export type BoxGit = ReturnType<typeof make>
 /** The sandbox may be at rest. */
 export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   // Boxes have a `/tmp` for each process tree; without isolation nothing is hidden anyway.
-  const hidden = host.isolation === "none" ? "" : "/tmp"
+  const isBare = host.isolation === "none"
+  const hidden = isBare ? "" : "/tmp"
 
   /** `listen` gets what it says, and `answer`, which ends the input. Fails when that fails, git does, or it takes too long. */
   const talk = Effect.fnUntraced(function*<A, E, E2, R>(
     repository: HostRepository,
     what: keyof typeof PATIENCE,
-    { before, isAll = false, listen, options = [] }: {
+    { before, copied, isAll = false, listen, options = [] }: {
       readonly options?: ReadonlyArray<string>
+      /** The folder with the copies. */
+      readonly copied?: string
       readonly listen: (bytes: Uint8Array, answer: (input: Buffer) => Effect.Effect<void>) => Effect.Effect<void, E>
       /** The first that it is told, found out while the box is made. */
       readonly before: Effect.Effect<{ readonly found: A; readonly input: Buffer }, E2, R>
@@ -173,8 +215,8 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
         const box = yield* host.visit({ sandboxId })
         return yield* box.spawn({
           command: "sh",
-          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, join(box.workspace, repository.folder), repository.baseSha,
-            isOwn ? "own" : "", ...options],
+          args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, copied ?? join(box.workspace, repository.folder),
+            repository.baseSha, isOwn ? "own" : "", copied === undefined ? "" : "copied", ...options],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: gitDir },
           seesRepositories: true,
           isOffline: true
@@ -210,6 +252,28 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     }
   }
 
+  /** All that differs, as git says, in a folder of ours: `choose` tells which of the new files. Answers the folder, and what is in it. */
+  const copies = Effect.fnUntraced(function*<E>(
+    repository: HostRepository,
+    copy: NonNullable<Tree["copy"]>,
+    choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>, E>,
+    limits: CopyLimits
+  ) {
+    const said = collecting("names")
+    yield* talk(repository, "names", { before: NOTHING, isAll: true, listen: said.add })
+    const { added, changed } = yield* sorted(said.all())
+    const chosen: ReadonlyArray<Change> = [
+      ...changed,
+      ...(yield* choose(added)).map((path) => ({ path, mayBeRepository: false }))
+    ]
+    const place = yield* scratch(repository)
+    yield* Effect.promise(() => mkdir(place, { mode: 0o700 }))
+    const { copied, gone } = yield* Effect.mapError(copy(chosen, place, limits), () => failed("names", "output", ""))
+    const nothing = Buffer.from(`0 ${"0".repeat(repository.baseSha.length)}\t`)
+    const removed = terminated(gone.map((path) => Buffer.concat([nothing, path])))
+    return { place, input: Buffer.concat([Buffer.from(`${removed.length}\n`), removed, terminated(copied)]) }
+  })
+
   /**
    * What `git diff` with these options says of the tree, after `enter` was asked which of the new files are to be in the
    * index, as lines of `update-index --index-info`. `names` end with NUL, those of repositories with `/` and NUL.
@@ -220,6 +284,15 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     enter: (names: Buffer) => Effect.Effect<Buffer>
   ) {
     const said = collecting("changes")
+    const { copy } = repository.tree
+    if (copy !== undefined && isBare) {
+      const choose = (names: ReadonlyArray<Buffer>) =>
+        Effect.map(enter(terminated(names)), (lines) => Array.from(eachField(lines), (line) => line.subarray(line.indexOf(TAB) + 1)))
+      const { input, place } = yield* copies(repository, copy, choose, { maximumBytes: MAXIMUM_COMPARED_BYTES, beyond: "stand-in" })
+      const before = Effect.succeed({ found: undefined, input })
+      yield* talk(repository, "changes", { options, before, copied: place, isAll: true, listen: said.add })
+      return said.all()
+    }
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
     const listen = afterNames((names) => Effect.flatMap(enter(names), (lines) => reply(lines)), said.add)
     yield* talk(repository, "changes", {
@@ -231,7 +304,7 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
       }
     })
     return said.all()
-  })
+  }, Effect.scoped)
 
   /** Which of these lines of `update-index --index-info` name files that the tree's own rules ignore. */
   const ignored = Effect.fnUntraced(function*(repository: HostRepository, entries: Buffer) {
@@ -245,34 +318,39 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
    * in what `known` names. Of new files only those that `choose` names. It is looked at when `before` is through, which is
    * done while the box is made.
    */
-  const snapshot = Effect.fnUntraced(function*<A, E, E2, R>(repository: HostRepository, { before, choose, known, take }: {
+  const snapshot = Effect.fnUntraced(function*<A, E, E2, R>(repository: HostRepository, { before, choose, known, maximumBytes, take }: {
     readonly before: Effect.Effect<A, E2, R>
     readonly known: (found: A) => ReadonlyArray<string>
     readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
+    /** Of the files that differ. */
+    readonly maximumBytes: number
     readonly take: (bytes: Uint8Array) => Effect.Effect<void, E>
   }) {
+    const knownLine = (found: A) => Buffer.from(`${known(found).join(" ")}\n`)
+    const { copy } = repository.tree
+    if (copy !== undefined && isBare) {
+      const found = yield* before
+      const { input: told, place } = yield* copies(repository, copy, choose, { maximumBytes, beyond: "fail" })
+      const input = Buffer.concat([knownLine(found), told])
+      return yield* talk(repository, "snapshot", { before: Effect.succeed({ found, input }), copied: place, isAll: true, listen: take })
+    }
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
     const listen = afterNames(
       Effect.fnUntraced(function*(entries) {
-        const [changed, added]: [Array<Buffer>, Array<Buffer>] = [[], []]
-        yield* inPieces(eachField(entries), (entry) => {
-          const name = entry.subarray(STATUS_BYTES)
-          if (entry[1] === NEW) added.push(name)
-          else if (entry[1] !== UNCHANGED) changed.push(name)
-        })
-        const names = terminated(changed)
+        const { added, changed } = yield* sorted(entries)
+        const names = terminated(changed.map(({ path }) => path))
         yield* reply(Buffer.concat([Buffer.from(`${names.length}\n`), names, terminated(yield* choose(added))]))
       }),
       take
     )
     return yield* talk(repository, "snapshot", {
-      before: Effect.map(before, (found) => ({ found, input: Buffer.from(`${known(found).join(" ")}\n`) })),
+      before: Effect.map(before, (found) => ({ found, input: knownLine(found) })),
       listen: (bytes, answer) => {
         reply = answer
         return listen(bytes)
       }
     })
-  })
+  }, Effect.scoped)
 
   return { changes, ignored, snapshot }
 }

@@ -58,6 +58,7 @@ export const currentTree = Effect.fnUntraced(function*<A extends Known, E, R>(
       // What the agent committed is in the tree, though it may be ignored.
       return [...chosen, ...committed]
     }),
+    maximumBytes,
     take: received.append
   })
   const tree = yield* received.id

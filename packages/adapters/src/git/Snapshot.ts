@@ -131,6 +131,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       before: known(repository, own),
       known: idsIn,
       choose,
+      maximumBytes,
       take: received.append
     })
     let tree = yield* received.id

@@ -13,7 +13,7 @@ import type {
   TreesUnavailable
 } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import type { Effect, Scope } from "effect"
+import { Data, type Effect, type Scope } from "effect"
 import type { GitFailed } from "./Git.ts"
 import type { Making } from "./HostRepository.ts"
 
@@ -29,6 +29,23 @@ export interface Entry {
   readonly mtimeMs: number
 }
 
+/** A path at which a tree differs. */
+export interface Change {
+  readonly path: Buffer
+  /** Whether a folder there is another repository, whose commit is what differs. */
+  readonly mayBeRepository: boolean
+}
+
+export interface CopyLimits {
+  /** Of all copies together. */
+  readonly maximumBytes: number
+  /** A file beyond the limit fails, or is told by a few bytes that are no text. */
+  readonly beyond: "fail" | "stand-in"
+}
+
+/** The copies would be larger than they may be. */
+export class CopyTooLarge extends Data.TaggedError("CopyTooLarge") {}
+
 /** One tree. Paths are below its folder, normalised; behind no link is anything read. */
 export interface Tree {
   /** A plain file with one name. Closed with the scope. */
@@ -41,6 +58,14 @@ export interface Tree {
   listFolder(path: string, most: number): Effect.Effect<
     { readonly entries: ReadonlyArray<Entry>; readonly isCut: boolean },
     FileNotFound | NotADirectory | FileProtected | TreesUnavailable
+  >
+  /**
+   * Copies what is at these paths to a folder of ours, so that git can have its bytes without a look at the tree. Answers the paths of
+   * what it copied, and those where nothing is: the rest could not be read. Absent where trees are in machines of their own.
+   */
+  readonly copy?: (changes: ReadonlyArray<Change>, place: string, limits: CopyLimits) => Effect.Effect<
+    { readonly copied: ReadonlyArray<Buffer>; readonly gone: ReadonlyArray<Buffer> },
+    CopyTooLarge
   >
   readonly inBox: {
     /** What git in the box is told. It is never told the agent's `.git`. */

@@ -2,7 +2,7 @@
  * A walk below a folder whose owner may swap any name in it for a link at any moment. Each folder is opened relative to the
  * descriptor of its parent and no name is resolved twice, so what is opened lies in the tree. Names are bytes.
  */
-import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from "node:fs"
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync, type Stats } from "node:fs"
 import { codeOf } from "./ErrorCode.ts"
 
 export interface Folder {
@@ -39,6 +39,9 @@ export const statEntry = (folder: Folder, name: Uint8Array): Stats | "gone" | "u
     throw cause
   }
 }
+
+/** Where the link of that name leads, as it is written. Throws as the system does. */
+export const readLinkIn = (folder: Folder, name: Buffer): Buffer => readlinkSync(below(folder, name), { encoding: "buffer" })
 
 /** The folder and the name in it. */
 export const split = (path: Buffer): readonly [folder: Buffer, name: Buffer] => {
@@ -122,8 +125,11 @@ export const openFolder = (root: string, path: Buffer): Folder | FolderRefusal =
   return folder
 }
 
-/** Opens a plain file with one name: a second one may be outside the tree. The descriptor is the caller's to close. */
-export const openFileIn = (folder: Folder, name: Buffer): OpenFile | FileRefusal => {
+/**
+ * Opens a plain file with one name: a second one may be outside the tree. `names`: any number of them is well. The descriptor is the
+ * caller's to close.
+ */
+export const openFileIn = (folder: Folder, name: Buffer, names: "one" | "any" = "one"): OpenFile | FileRefusal => {
   if (!isName(name)) return "not_found"
   let fd: number
   try {
@@ -146,7 +152,7 @@ export const openFileIn = (folder: Folder, name: Buffer): OpenFile | FileRefusal
     }
   }
   const stats = fstatSync(fd)
-  if (stats.isFile() && stats.nlink === 1) return { fd, stats }
+  if (stats.isFile() && (names === "any" || stats.nlink === 1)) return { fd, stats }
   closeSync(fd)
   return stats.isDirectory() ? "is_directory" : stats.nlink === 0 ? "not_found" : "protected"
 }

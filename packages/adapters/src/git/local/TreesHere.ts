@@ -16,9 +16,11 @@ import { inPieces } from "../InPieces.ts"
 import type * as PowerLoss from "../PowerLoss.ts"
 import * as SafeTree from "../SafeTree.ts"
 import type { Checkout, Entry, Tree, TreePlace } from "../Tree.ts"
+import * as CopyTree from "./CopyTree.ts"
 
 /** The agent may replace what is in `workspace`, but not this folder. */
 const treeIn = (workspace: string, folder: string, gitDir: string): Tree => ({
+  copy: (changes, place, limits) => CopyTree.copy(workspace, folder, changes, place, limits),
   openFile: Effect.fnUntraced(function*(path, maximumBytes) {
     if (path === "") return yield* new IsDirectory()
     const { fd, stats: { size } } = yield* SafeTree.openFile(workspace, Buffer.from(`${folder}/${path}`))
