@@ -5,13 +5,17 @@
  */
 import type { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Stream } from "effect"
+import { Clock, Effect, Stream } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { CONFIG, eachField, ENVIRONMENT, GitFailed, terminated } from "./Git.ts"
 import { type HostRepository, scratch } from "./HostRepository.ts"
+import * as IndexStats from "./IndexStats.ts"
 import { inPieces } from "./InPieces.ts"
 import type { Change, CopyLimits, Tree } from "./Tree.ts"
+
+/** Of some 300,000 files. */
+const MAXIMUM_INDEX_BYTES = 33_554_432
 
 /**
  * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
@@ -19,7 +23,8 @@ import type { Change, CopyLimits, Tree } from "./Tree.ts"
  * that is not, objects that were made stay, so that the next look does not pack them again, and what the worker knows may be missing.
  *
  * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
- * input. A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
+ * input. Then come the bytes of the index and the index, if there is something to `take`: what git learned of files as it looked.
+ * A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
  * in the index, those, and those of new files.
  *
  * Where nothing keeps git from what is outside the tree, `names` asks for them alone, and the tree is then a folder of ours with copies
@@ -28,8 +33,8 @@ import type { Change, CopyLimits, Tree } from "./Tree.ts"
  * Each process that it starts takes longer than most of what they do.
  */
 const SCRIPT = `
-what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7
-shift 7
+what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7; take=$8
+shift 8
 objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
 # One that was killed left them, or nobody did.
 umask 077; mkdir "$place" "$objects" 2> /dev/null || { rm -rf "$place" "$objects"; mkdir "$place" "$objects" || exit 1; }
@@ -46,10 +51,22 @@ if [ "$what" = ignored ]; then
 fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
-status() { git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty; }
+status() {
+  # What it learned of files, it writes to the index.
+  GIT_OPTIONAL_LOCKS=\${take:+1} git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
+  printf '\\0'
+}
+tell() {
+  size=0
+  [ -z "$take" ] || size=$(($(wc -c < "$GIT_INDEX_FILE")))
+  [ "$size" -le ${MAXIMUM_INDEX_BYTES} ] || size=0
+  echo "$size"
+  [ "$size" -eq 0 ] || cat "$GIT_INDEX_FILE"
+}
 
 if [ "$what" = names ]; then
   status
+  tell
   exit
 fi
 
@@ -57,11 +74,9 @@ if [ "$what" = changes ] && [ -z "$copied" ]; then
   git ls-files --others --exclude-standard -z
   printf '\\0'
   cat > "$place/chosen"
-  if [ -s "$place/chosen" ]; then
-    git update-index -z --index-info < "$place/chosen"
-    # Git looks into a file whose times show no change only if the file is not older than the index.
-    touch -r "$GIT_DIR/index" "$GIT_INDEX_FILE"
-  fi
+  [ -z "$take" ] || git update-index -q --refresh --force-write-index || [ $? -eq 1 ]
+  tell
+  [ ! -s "$place/chosen" ] || git update-index -z --index-info < "$place/chosen"
   git diff "$@" "$base" --
   exit
 fi
@@ -71,13 +86,12 @@ store=$objects
 [ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || store=$GIT_DIR/objects
 export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$store"
 [ "$what" = changes ] || read -r known
-if [ -z "$copied" ]; then
-  status
-  printf '\\0'
-fi
+[ -n "$copied" ] || status
 read -r length
 cat > "$place/chosen"
-if [ -n "$copied" ]; then
+if [ -z "$copied" ]; then
+  tell
+else
   head -c "$length" "$place/chosen" | git update-index -z --index-info
   tail -c "+$((length + 1))" "$place/chosen" | enter
 fi
@@ -136,6 +150,9 @@ const UNCHANGED = 0x20
 const NEW = 0x3f
 const DELETED = 0x44
 const TAB = 0x09
+const LINE_FEED = 0x0a
+/** Of the line with its size. */
+const INDEX_HEAD_BYTES = 20
 
 /** Of files that are copied to be compared: of others git says that they differ. */
 const MAXIMUM_COMPARED_BYTES = 268_435_456
@@ -168,6 +185,33 @@ const afterNames = <E1, E2>(names: (names: Buffer) => Effect.Effect<void, E1>, r
   })
 }
 
+/** The index that comes first is given out when it is whole, unless there is none; then the rest. */
+const afterIndex = <E1, E2>(index: (index: Buffer) => Effect.Effect<void, E1>, rest: (bytes: Uint8Array) => Effect.Effect<void, E2>) => {
+  let begun: Array<Uint8Array> | undefined = []
+  let size = 0
+  let end: number | undefined
+  return Effect.fnUntraced(function*(bytes: Uint8Array) {
+    if (begun === undefined) return yield* rest(bytes)
+    begun.push(bytes)
+    size += bytes.length
+    if (end === undefined) {
+      const head = Buffer.concat(begun)
+      const line = head.indexOf(LINE_FEED)
+      if (line < 0 && size > INDEX_HEAD_BYTES) return yield* failed("index", "output", "")
+      if (line < 0) return
+      const length = Number(head.subarray(0, line).toString("latin1"))
+      if (!(length <= MAXIMUM_INDEX_BYTES)) return yield* failed("index", "output", "")
+      end = line + 1 + length
+    }
+    if (size < end) return
+    const all = Buffer.concat(begun)
+    begun = undefined
+    const told = all.subarray(all.indexOf(LINE_FEED) + 1, end)
+    if (told.length > 0) yield* index(told)
+    if (end < all.length) yield* rest(all.subarray(end))
+  })
+}
+
 /** The names of files that differ and of new ones, of what `git status` says. */
 const sorted = Effect.fnUntraced(function*(entries: Buffer) {
   const [changed, added]: [Array<Change>, Array<Buffer>] = [[], []]
@@ -197,7 +241,9 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
   const talk = Effect.fnUntraced(function*<A, E, E2, R>(
     repository: HostRepository,
     what: keyof typeof PATIENCE,
-    { before, copied, isAll = false, listen, options = [] }: {
+    { before, copied, isAll = false, listen, options = [], take = false }: {
+      /** Whether it is to tell what it learned of files. */
+      readonly take?: boolean
       readonly options?: ReadonlyArray<string>
       /** The folder with the copies. */
       readonly copied?: string
@@ -216,7 +262,7 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
         return yield* box.spawn({
           command: "sh",
           args: ["-c", SCRIPT, "slipway-git", what, `${PATIENCE[what]}`, hidden, copied ?? join(box.workspace, repository.folder),
-            repository.baseSha, isOwn ? "own" : "", copied === undefined ? "" : "copied", ...options],
+            repository.baseSha, isOwn ? "own" : "", copied === undefined ? "" : "copied", take ? "take" : "", ...options],
           env: { ...BOX_ENVIRONMENT, GIT_DIR: gitDir },
           seesRepositories: true,
           isOffline: true
@@ -252,6 +298,14 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     }
   }
 
+  /** Whether the index gains by what this look learns, and what keeps that. */
+  const indexOf = Effect.fnUntraced(function*(repository: HostRepository, isSaved: boolean) {
+    const seconds = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
+    // One in a machine is not ours.
+    const take = !repository.tree.inBox.isOwn && (yield* IndexStats.isWanted(repository, seconds, isSaved))
+    return { take, keep: (told: Buffer) => IndexStats.keep(repository, told, seconds) }
+  })
+
   /** All that differs, as git says, in a folder of ours: `choose` tells which of the new files. Answers the folder, and what is in it. */
   const copies = Effect.fnUntraced(function*<E>(
     repository: HostRepository,
@@ -259,9 +313,11 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>, E>,
     limits: CopyLimits
   ) {
-    const said = collecting("names")
-    yield* talk(repository, "names", { before: NOTHING, isAll: true, listen: said.add })
-    const { added, changed } = yield* sorted(said.all())
+    let names: Buffer = Buffer.alloc(0)
+    const { keep, take } = yield* indexOf(repository, limits.beyond === "fail")
+    const listen = afterNames((all) => Effect.sync(() => void (names = all)), afterIndex(keep, () => Effect.void))
+    yield* talk(repository, "names", { before: NOTHING, isAll: true, listen, take })
+    const { added, changed } = yield* sorted(names)
     const chosen: ReadonlyArray<Change> = [
       ...changed,
       ...(yield* choose(added)).map((path) => ({ path, mayBeRepository: false }))
@@ -294,9 +350,11 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
       return said.all()
     }
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
-    const listen = afterNames((names) => Effect.flatMap(enter(names), (lines) => reply(lines)), said.add)
+    const { keep, take } = yield* indexOf(repository, false)
+    const listen = afterNames((names) => Effect.flatMap(enter(names), (lines) => reply(lines)), afterIndex(keep, said.add))
     yield* talk(repository, "changes", {
       options,
+      take,
       before: NOTHING,
       listen: (bytes, answer) => {
         reply = answer
@@ -335,15 +393,17 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
       return yield* talk(repository, "snapshot", { before: Effect.succeed({ found, input }), copied: place, isAll: true, listen: take })
     }
     let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
+    const index = yield* indexOf(repository, true)
     const listen = afterNames(
       Effect.fnUntraced(function*(entries) {
         const { added, changed } = yield* sorted(entries)
         const names = terminated(changed.map(({ path }) => path))
         yield* reply(Buffer.concat([Buffer.from(`${names.length}\n`), names, terminated(yield* choose(added))]))
       }),
-      take
+      afterIndex(index.keep, take)
     )
     return yield* talk(repository, "snapshot", {
+      take: index.take,
       before: Effect.map(before, (found) => ({ found, input: knownLine(found) })),
       listen: (bytes, answer) => {
         reply = answer

@@ -64,7 +64,7 @@ const saying = Effect.gen(function*() {
       git(entries.map((entry) => `${entry}\n`).join(""), "mktree", "--missing").toString().trim(),
     /** As the box says it when there are no new files. */
     pack: (id: string) =>
-      Buffer.concat([Buffer.from(`\0${id}\n`),
+      Buffer.concat([Buffer.from(`\x000\n${id}\n`),
         git(`${id}\n^${baseSha}^{tree}\n`, "pack-objects", "--revs", "--stdout", "--quiet", "--missing=allow-any")])
   }
 })
@@ -96,8 +96,8 @@ describe("a snapshot that a box says", () => {
 
   const refused: ReadonlyArray<readonly [what: string, said: (world: World) => Stream.Stream<Uint8Array>, code?: number]> = [
     ["is nothing", () => Stream.empty],
-    ["has no id", () => Stream.make(Buffer.from("\0HEAD\nPACK"))],
-    ["has no pack", ({ blob, treeOf }) => Stream.make(Buffer.from(`\0${treeOf(`100644 blob ${blob("x")}\tx`)}\n`))],
+    ["has no id", () => Stream.make(Buffer.from("\x000\nHEAD\nPACK"))],
+    ["has no pack", ({ blob, treeOf }) => Stream.make(Buffer.from(`\x000\n${treeOf(`100644 blob ${blob("x")}\tx`)}\n`))],
     ["is cut off", ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob("x")}\tx`)).subarray(0, -30))],
     ["lacks a file", ({ pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${"1".repeat(40)}\tx`)))],
     ["is a file", ({ blob, pack }) => pieces(pack(blob("x")))],
@@ -116,7 +116,7 @@ describe("a snapshot that a box says", () => {
       return pieces(pack(tree))
     }],
     ["never ends",
-      () => Stream.concat(Stream.make(Buffer.from(`\0${"a".repeat(40)}\n`)), Stream.forever(Stream.make(Buffer.alloc(100_000))))],
+      () => Stream.concat(Stream.make(Buffer.from(`\x000\n${"a".repeat(40)}\n`)), Stream.forever(Stream.make(Buffer.alloc(100_000))))],
     ["has names without end", () => Stream.forever(Stream.make(Buffer.alloc(100_000, "?? a\0")))],
     ["has names that no empty one ends", () => Stream.make(Buffer.from("?? x\0"))],
     ["ends badly", ({ blob, pack, treeOf }) => pieces(pack(treeOf(`100644 blob ${blob("x")}\tx`))), 128]
@@ -135,8 +135,9 @@ it.live.each(
   [
     ["nothing", Buffer.alloc(0)],
     ["names alone", Buffer.from("a\0b\0\0")],
-    ["no differences", Buffer.from(`\0${":\0\0:a b c\0:100644 100644 x y R\0".repeat(50)}`)],
-    ["bytes without a meaning", Buffer.concat([Buffer.from("\0"), Buffer.from(Array.from({ length: 10_000 }, (_, i) => (i * 7919) % 256))])]
+    ["no differences", Buffer.from(`\x000\n${":\0\0:a b c\0:100644 100644 x y R\0".repeat(50)}`)],
+    ["bytes without a meaning",
+      Buffer.concat([Buffer.from("\x000\n"), Buffer.from(Array.from({ length: 10_000 }, (_, i) => (i * 7919) % 256))])]
   ] as const
 )("a box that says %s of its changes stops no listing", ([, bytes]) =>
   Effect.gen(function*() {
