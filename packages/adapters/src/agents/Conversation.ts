@@ -83,6 +83,8 @@ interface Conversation<Approval> {
   readonly live: () => LiveTurn | null
   /** The agent waits for a decision about the call it names `nativeCallId`. */
   ask(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval): Effect.Effect<void>
+  /** What the agent asks for is denied at once, for this reason. */
+  refuse(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval, why: string): Effect.Effect<void>
   /** The agent has this text of `steer`. One that nobody waits for changes nothing. */
   took(id: string): Effect.Effect<void>
   /** The agent ended the turn it was sent last. */
@@ -253,6 +255,15 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
     } satisfies AgentSession
   })
 
+  const refuse = (nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval, why: string) =>
+    Effect.suspend(() => {
+      if (protocol === null) return Effect.void
+      if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
+      turn.denied = true
+      const { events } = turn.events.refuse(nativeCallId, report, why)
+      return Effect.andThen(turn.emit(events), protocol.answer(approval, "deny", why))
+    })
+
   const conversation: Conversation<Approval> = {
     fail,
     gone,
@@ -268,9 +279,10 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
         if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
         // Some runtimes ask although they were told not to.
         if (options.toolApprovalMode === "auto") return protocol.answer(approval, "approve")
-        const asked = turn.approvals.size < MAX_WAITING
-          ? turn.events.ask(nativeCallId, report)
-          : turn.events.refuse(nativeCallId, report, `More than ${MAX_WAITING} calls would wait for a person at once.`)
+        if (turn.approvals.size >= MAX_WAITING) {
+          return refuse(nativeCallId, report, approval, `More than ${MAX_WAITING} calls would wait for a person at once.`)
+        }
+        const asked = turn.events.ask(nativeCallId, report)
         if ("refused" in asked) {
           turn.denied = true
           return Effect.andThen(turn.emit(asked.events), protocol.answer(approval, "deny", asked.refused))
@@ -278,6 +290,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
         turn.approvals.set(asked.approvalId, { nativeCallId, approval })
         return turn.emit(asked.events)
       }),
+    refuse,
     took: (id) =>
       Effect.suspend(() => {
         const steered = turn?.steers.get(id)

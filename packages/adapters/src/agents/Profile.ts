@@ -60,6 +60,8 @@ export interface AcpQuirks {
   readonly newSession?: (options: AgentSessionOptions) => object
   /** The notification that says that the model answered one request. */
   readonly answered?: { readonly method: string; readonly update: string }
+  /** The notification that says that a sub-agent, a session of its own, `began` or `ended`. Absent: nothing is said of sub-agents. */
+  readonly subAgents?: { readonly method: string; readonly began: string; readonly ended: string }
   /** The notification, with `messageId` and `text`, that hands a text to the turn, and the agent's with that `messageId`: it took it. */
   readonly steering?: { readonly method: string; readonly taken: string }
   /** The key of `_meta` in the answer to a request for permission, where it reads why a person denies. */

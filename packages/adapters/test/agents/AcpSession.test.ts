@@ -117,6 +117,73 @@ describe("AcpSession", () => {
       ])
     }))
 
+  describe("with an agent that tells of its sub-agents", () => {
+    const quirks: AcpQuirks = { subAgents: { method: "_sub", began: "began", ended: "ended" } }
+    const sub = (sessionUpdate: string, id = "a") => ({
+      jsonrpc: "2.0",
+      method: "_sub",
+      params: { sessionId: "s1", update: { sessionUpdate, subagent_id: id, child_session_id: `${id}-session` } }
+    })
+    const theirs = (status: string, more: object = {}) =>
+      update({ sessionUpdate: status === "pending" ? "tool_call" : "tool_call_update", toolCallId: "theirs", status, ...more }, "a-session")
+
+    it.live("lets them ask as it does, tells what they do, and ends its turn after theirs", () =>
+      Effect.gen(function*() {
+        const toolCall = { toolCallId: "theirs", kind: "edit", rawInput: { file_path: "/sandbox/ws/repo/a.txt" } }
+        const { events, fake, outcome } = yield* converse(
+          (frame) =>
+            frame.method === "session/prompt"
+              ? [
+                sub("began"),
+                done(frame),
+                update({ sessionUpdate: "agent_message_chunk", content: { type: "text", text: "theirs" } }, "a-session"),
+                theirs("pending", {
+                  title: "Write",
+                  kind: "edit",
+                  content: [{ type: "diff", path: "/sandbox/ws/repo/a.txt", newText: "a\n" }]
+                }),
+                update({ sessionUpdate: "tool_call", toolCallId: "c9", title: "a stranger's", status: "pending" }, "s9"),
+                ask({ toolCall })
+              ]
+              : frame.id === "ask-1"
+              ? [theirs("completed"), sub("ended")]
+              : [],
+          decideAll("approve"),
+          {},
+          quirks
+        )
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+        assert.deepStrictEqual(
+          events.map((event) =>
+            event._tag === "ToolUpdated" ? event.status : event._tag === "ApprovalRequested" ? event.preview : event._tag
+          ),
+          ["pending", { diff: "--- /dev/null\n+++ repo/a.txt\n@@ -0,0 +1,1 @@\n+a\n" }, "completed"]
+        )
+        assert.strictEqual(fake.received.filter(({ id, result }) => id === "ask-1" && result !== undefined).length, 1)
+      }))
+
+    it.live("is interrupted with them, those too that begin then", () =>
+      Effect.gen(function*() {
+        const { fake, outcome } = yield* converse(
+          (frame, promptFrame) => {
+            const about = frame.params?.["sessionId"]
+            if (frame.method === "session/prompt") return [sub("began"), chunk("go")]
+            if (frame.method !== "session/cancel") return []
+            if (about === "a-session") return [sub("began", "b"), sub("ended")]
+            return about === "b-session" ? [sub("ended", "b")] : [done(promptFrame, "cancelled")]
+          },
+          (event, session) => event._tag === "MessageUpdated" ? session.interrupt : Effect.void,
+          {},
+          quirks
+        )
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "interrupted" as const }))
+        assert.deepStrictEqual(
+          fake.received.flatMap(({ method, params }) => method === "session/cancel" ? [params?.["sessionId"]] : []).slice(0, 3),
+          ["a-session", "s1", "b-session"]
+        )
+      }))
+  })
+
   it.live("drops sub-agents, other updates, stray lines and frames that are no message", () =>
     Effect.gen(function*() {
       const { events, outcome } = yield* converse((frame) =>

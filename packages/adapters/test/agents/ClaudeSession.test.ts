@@ -57,7 +57,7 @@ const onPrompt = (...frames: ReadonlyArray<object>): Script => ({ type }) => typ
 const sub = { parent_tool_use_id: "u0" }
 
 describe("ClaudeSession", () => {
-  it.live("hears nothing of sub-agents, and of each message once", () =>
+  it.live("tells of sub-agents what they do, not what they say, and of each message once", () =>
     Effect.gen(function*() {
       const fake = yield* agent(onPrompt(
         init,
@@ -74,6 +74,10 @@ describe("ClaudeSession", () => {
       const { events, outcome } = yield* converse(session)
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepStrictEqual(texts(events), ["ours"])
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "ToolUpdated" ? [[event.tool, event.status]] : []), [
+        ["ls", "pending"],
+        ["ls", "error"]
+      ])
       assert.deepStrictEqual(
         events.flatMap((event) => event._tag === "UsageReported" ? [[event.llmRequestCount, event.costMicroUsd]] : []),
         [[1, 0], [1, 10_000]]
@@ -115,6 +119,51 @@ describe("ClaudeSession", () => {
         )
       }
     }).pipe(Effect.scoped))
+
+  it.live.each([["completed", "completed"], ["failed", "error"]] as const)(
+    "takes what a sub-agent was allowed, and of which no result is told, for done when it has %s: %s",
+    ([status, expected]) =>
+      Effect.gen(function*() {
+        const { request, ...asking } = ask("Bash", { command: "ls" })
+        const fake = yield* agent(({ response, type }) =>
+          type === "user"
+            ? [init, start("m1"), { ...asking, request: { ...request, agent_id: "deep" } }]
+            : response?.request_id === "r1"
+            ? [
+              { type: "system", subtype: "task_notification", task_id: "other", status: "completed" },
+              { type: "system", subtype: "task_notification", task_id: "deep", status },
+              result()
+            ]
+            : []
+        )
+        const session = yield* ClaudeSession.open(fake.process, options)
+        const { events } = yield* converse(session, approving(session))
+        assert.deepStrictEqual(
+          events.flatMap((event) => event._tag === "ToolUpdated" ? [event.status] : []),
+          ["pending", expected]
+        )
+      }).pipe(Effect.scoped)
+  )
+
+  it.live.each(["prompt", "auto"] as const)(
+    "answers no question for the person, in the mode %s",
+    (toolApprovalMode) =>
+      Effect.gen(function*() {
+        const questions = [{ question: "Which?", header: "H", options: [{ label: "A", description: "a" }] }]
+        const fake = yield* agent(({ response, type }) =>
+          type === "user"
+            ? [init, start("m1"), use("AskUserQuestion", { questions }), ask("AskUserQuestion", { questions })]
+            : response?.request_id === "r1"
+            ? [used(true), result()]
+            : []
+        )
+        const session = yield* ClaudeSession.open(fake.process, { ...options, toolApprovalMode })
+        const { events } = yield* converse(session, approving(session))
+        assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "ApprovalRequested"), [])
+        const [answer] = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
+        assert.deepInclude(answer?.response, { behavior: "deny" })
+      }).pipe(Effect.scoped)
+  )
 
   it.live("shows which calls failed, and that they run where nobody is asked", () =>
     Effect.gen(function*() {

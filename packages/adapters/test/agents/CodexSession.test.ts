@@ -23,6 +23,9 @@ const ask = (id: number, more: object = {}) => ({
 const completed = (status = "completed", error: object | null = null, id = "turn1", threadId?: string) =>
   notify("turn/completed", { turn: { id, status, error } }, threadId)
 
+/** The turn `turn-<thread>` of a sub-agent. */
+const began = (thread: string) => notify("turn/started", { turn: { id: `turn-${thread}` } }, thread)
+
 /** An agent with the thread `t1` and the turn `turn1`, which answers `turn/start` with what `script` says. */
 const agent = (script: Script) =>
   make((frame) => {
@@ -43,22 +46,150 @@ const onStart = (...frames: ReadonlyArray<object>): Script => ({ method }) => me
 const answersOf = (received: ReadonlyArray<Frame>, id: number) => received.filter((frame) => frame.id === id && frame.method === undefined)
 
 describe("CodexSession", () => {
-  it.live("hears nothing of sub-agents, and lets none of them ask", () =>
+  it.live("tells of sub-agents what they do, not what they say, and lets them ask", () =>
     Effect.gen(function*() {
-      const { events, fake, outcome } = yield* run(onStart(
-        delta("theirs", "t2"),
-        item("started", { id: "theirs" }, "t2"),
-        ask(77, { threadId: "t2" }),
-        notify("thread/tokenUsage/updated", {}, "t2"),
-        completed("failed", { message: "theirs" }, "turn1", "t2"),
-        completed("failed", { message: "of another turn" }, "turn0"),
-        delta("ours"),
-        completed()
-      ))
+      const { events, fake, outcome } = yield* run(({ id, method }) =>
+        method === "turn/start"
+          ? [
+            began("t2"),
+            delta("theirs", "t2"),
+            item("started", { command: "theirs" }, "t2"),
+            item("started", { command: "ours" }),
+            ask(77, { threadId: "t2" }),
+            completed("failed", { message: "of another turn" }, "turn0"),
+            delta("ours"),
+            completed()
+          ]
+          : id === 77
+          ? [item("completed", { command: "theirs", status: "completed" }, "t2"),
+            completed("failed", { message: "theirs" }, "turn-t2", "t2")]
+          : []
+      )
       assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       assert.deepStrictEqual(texts(events), ["ours"])
-      assert.strictEqual(events.length, 1)
-      assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "cancel" } }])
+      assert.deepStrictEqual(
+        events.flatMap((event) =>
+          event._tag === "ToolUpdated" ? [[event.tool, event.status]] : event._tag === "ApprovalRequested" ? [[event.tool, "asks"]] : []
+        ),
+        // Two calls, though both threads call theirs the same. The agent's own is never ended by the fake.
+        [["theirs", "pending"], ["ours", "pending"], ["bash -lc ls", "asks"], ["theirs", "completed"], ["ours", "error"]]
+      )
+      assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "accept" } }])
+    }))
+
+  describe("with sub-agents", () => {
+    const spawned = (id: string, thread = "t2") =>
+      item("completed", { id, type: "collabAgentToolCall", tool: "spawnAgent", status: "completed", receiverThreadIds: [thread] })
+    const reads = (received: ReadonlyArray<Frame>) =>
+      received.flatMap(({ method, params }) => method === "thread/read" ? [params?.["threadId"]] : [])
+
+    /** Runs a turn that says `first`, then each of `later` once the one before was handled, and checks that it ends with the last. */
+    const endsWith = (first: ReadonlyArray<object>, ...later: ReadonlyArray<object>) =>
+      Effect.gen(function*() {
+        const fake = yield* agent(onStart(...first))
+        const session = yield* CodexSession.open(fake.process, options)
+        const turn = yield* Effect.forkChild(converse(session, approving(session)))
+        for (const frame of later) {
+          // The frame before is handled once the agent has an answer to this.
+          yield* fake.say({ id: 900, method: "item/tool/requestUserInput", params: {} })
+          while (!fake.received.some(({ error, id }) => id === 900 && error !== undefined)) yield* Effect.yieldNow
+          fake.received.splice(fake.received.findIndex(({ id }) => id === 900), 1)
+          assert.isUndefined(turn.pollUnsafe())
+          yield* fake.say(frame)
+        }
+        const { outcome } = yield* Effect.timeout(Fiber.join(turn), "5 seconds")
+        return { outcome, received: fake.received }
+      }).pipe(Effect.scoped)
+
+    it.live("lasts until the last of them has ended its turn", () =>
+      Effect.gen(function*() {
+        const { outcome } = yield* endsWith(
+          [spawned("a"), began("t2"), completed()],
+          began("t3"),
+          completed("completed", null, "turn-t2", "t2"),
+          completed("failed", { message: "theirs" }, "turn-t3", "t3")
+        )
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+      }))
+
+    it.live("waits for one that has something to do and has not begun, and not for one that never will", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent((frame) =>
+          frame.method === "turn/start"
+            ? [spawned("a", "t2"), spawned("b", "t3"), completed()]
+            : frame.method === "thread/read"
+            ? frame.params?.["threadId"] === "t2"
+              ? [{ id: frame.id, result: { thread: { status: { type: "active" } } } }, began("t2"),
+                completed("completed", null, "turn-t2", "t2")]
+              : [{ id: frame.id, error: { code: -32600, message: "no such thread" } }]
+            : []
+        )
+        const session = yield* CodexSession.open(fake.process, options)
+        const { outcome } = yield* Effect.timeout(converse(session), "5 seconds")
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+        assert.deepStrictEqual(reads(fake.received), ["t2", "t3"])
+      }).pipe(Effect.scoped))
+
+    it.live("does not wait for one whose turn was over before it was told of", () =>
+      Effect.gen(function*() {
+        const fake = yield* agent((frame) =>
+          frame.method === "turn/start"
+            ? [began("t2"), completed("completed", null, "turn-t2", "t2"), spawned("a"), completed()]
+            : frame.method === "thread/read"
+            ? [{ id: frame.id, result: { thread: { status: { type: "idle" } } } }]
+            : []
+        )
+        const session = yield* CodexSession.open(fake.process, options)
+        const { outcome } = yield* Effect.timeout(converse(session), "5 seconds")
+        assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
+      }).pipe(Effect.scoped))
+
+    it.live.each(["interrupted", "failed"])(
+      "ends them when its own turn was %s, those too that begin then",
+      (status) =>
+        Effect.gen(function*() {
+          const fake = yield* agent((frame) => {
+            const thread = frame.params?.["threadId"]
+            if (frame.method === "turn/start") return [began("t2"), completed(status, { message: "m" })]
+            if (frame.method !== "turn/interrupt" || thread === "t1") return []
+            const end = completed("interrupted", null, `turn-${String(thread)}`, String(thread))
+            return thread === "t2" ? [began("t3"), end] : [end]
+          })
+          const session = yield* CodexSession.open(fake.process, options)
+          const { outcome } = yield* Effect.timeout(converse(session), "5 seconds")
+          assert.isTrue(Result.isSuccess(outcome) && outcome.success.state === "failed")
+          assert.deepStrictEqual(
+            fake.received.flatMap(({ method, params }) => method === "turn/interrupt" ? [[params?.["threadId"], params?.["turnId"]]] : []),
+            [["t2", "turn-t2"], ["t3", "turn-t3"]]
+          )
+          assert.includeDeepMembers(
+            fake.received.flatMap(({ method, params }) => method === "thread/backgroundTerminals/clean" ? [params] : []),
+            [{ threadId: "t2" }, { threadId: "t3" }]
+          )
+        }).pipe(Effect.scoped)
+    )
+
+    it.live("is broken by one that starts more than any may", () =>
+      Effect.gen(function*() {
+        const { outcome } = yield* run(onStart(...Array.from({ length: 300 }, (_, i) => began(`s${i}`))))
+        assert.isTrue(Result.isFailure(outcome) && outcome.failure.detail.includes("more than 256 sub-agents"))
+      }))
+  })
+
+  it.live("denies what asks for a folder for the rest of the session", () =>
+    Effect.gen(function*() {
+      const { events, fake } = yield* run(({ id, method }) =>
+        method === "turn/start"
+          ? [
+            item("started", { type: "fileChange", changes: [{ path: "/sandbox/ws/a", kind: { type: "add" }, diff: "a" }] }),
+            { id: 51, method: "item/fileChange/requestApproval", params: { threadId: "t1", itemId: "c1", grantRoot: "/sandbox" } }
+          ]
+          : id === 51
+          ? [completed()]
+          : []
+      )
+      assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "ApprovalRequested"), [])
+      assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "decline" } }])
     }))
 
   it.live("asks about one call as often as the agent does, each time under a name of its own", () =>

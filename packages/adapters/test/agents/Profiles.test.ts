@@ -4,7 +4,7 @@ import * as Egress from "@slipway/adapters/egress/Egress"
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { isReserved } from "@slipway/domain/environment/VariableName"
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { type BoxCommand, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Redacted, Result } from "effect"
 import { string } from "../../src/agents/Toml.ts"
 import { box } from "./FakeProcess.ts"
@@ -80,6 +80,18 @@ describe("profiles", () => {
     for (const { launch, name } of launches({ instructions: null })) {
       assert.notInclude(JSON.stringify(launch), ".slipway", name)
     }
+  })
+
+  it("give no agent a tool that asks the person, and opencode no sub-agents where people are asked", () => {
+    const none: BoxCommand = { command: "", args: [], env: {} }
+    const of = (name: string, more: Partial<AgentSessionOptions> = {}): BoxCommand =>
+      AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x") ?? none
+    const { args } = of("claude")
+    assert.include(args[args.indexOf("--disallowed-tools") + 1] ?? "", "AskUserQuestion")
+    assert.include(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false\n")
+    const task = (toolApprovalMode: "auto" | "prompt") =>
+      JSON.parse(of("opencode", { toolApprovalMode }).env["OPENCODE_PERMISSION"] ?? "{}").task
+    assert.deepStrictEqual([task("prompt"), task("auto")], ["deny", undefined])
   })
 
   it("escape what stands in configuration files", () => {

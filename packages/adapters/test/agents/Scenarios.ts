@@ -1,4 +1,5 @@
 /** What recordings of agents show: the same few sessions of each. They are run to record, and again to replay. */
+import { calling } from "@slipway/adapters/testing/fake-model/Directives"
 import { profileSteers } from "@slipway/domain/models/Steering"
 import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
 import { Effect } from "effect"
@@ -9,6 +10,8 @@ export interface Scenario {
   /** Prompt of a process before the recorded one, which then goes on with its session. */
   readonly before?: string
   readonly prompts: ReadonlyArray<string>
+  /** A sub-agent does this before the first prompt: of agents that have sub-agents where people are asked. */
+  readonly subAgent?: string
   readonly decision?: "approve" | "deny"
   /** The event at which the first prompt is interrupted. */
   readonly interruptAt?: (event: AgentEvent) => boolean
@@ -19,8 +22,20 @@ export interface Scenario {
 /** Names what a prompt is steered with. */
 export const STEER_ID = "00000000-0000-5000-8000-000000000001"
 
+/** How each agent is made to begin a sub-agent with this prompt, in the background where it can. */
+export const subAgents: Readonly<Record<string, (prompt: string) => string>> = {
+  claude: (prompt) => calling("Agent", { description: "child", prompt, subagent_type: "general-purpose", run_in_background: true }),
+  codex: (message) => calling("spawn_agent", { message }),
+  grok: (prompt) => calling("spawn_subagent", { description: "child", prompt, subagent_type: "general-purpose", background: true }),
+  opencode: (prompt) => calling("task", { description: "child", prompt, subagent_type: "general" })
+}
+/** Its calls would ask nobody over ACP, so it has no sub-agents then. */
+const withoutSubAgents = new Set(["opencode"])
+
 /** Whether there is a recording of it for this runtime. */
-export const isFor = (runtime: string, { steer }: Scenario): boolean => steer === undefined || profileSteers(runtime)
+export const isFor = (runtime: string, { steer, subAgent }: Scenario): boolean =>
+  (steer === undefined || profileSteers(runtime)) &&
+  (subAgent === undefined || Object.hasOwn(subAgents, runtime) && !withoutSubAgents.has(runtime))
 
 export const scenarios: ReadonlyArray<Scenario> = [
   {
@@ -60,6 +75,13 @@ export const scenarios: ReadonlyArray<Scenario> = [
     steer: { at: "ApprovalRequested", text: "[[say to the left]]" }
   },
   { name: "steer-answer", prompts: ["[[slow 6 50]]", "[[recall]]"], steer: { at: "MessageUpdated", text: "[[say to the left]]" } },
+  {
+    name: "sub-agent",
+    options: { toolApprovalMode: "prompt" },
+    subAgent: "[[write path=f.txt content=hi]] [[shell sleep 1; echo hi > s.txt]] [[say theirs]]",
+    prompts: ["[[say done]]"],
+    decision: "approve"
+  },
   { name: "resume", before: "[[say the word is XYZZY]]", prompts: ["[[recall]]"] }
 ]
 
@@ -74,7 +96,9 @@ export const run = (scenario: Scenario, options: AgentSessionOptions) =>
     const runtime = yield* AgentRuntime
     const session = yield* runtime.open({ ...options, ...scenario.options })
     const turns: Array<Told["turns"][number]> = []
-    for (const [i, text] of scenario.prompts.entries()) {
+    for (const [i, prompt] of scenario.prompts.entries()) {
+      const before = i > 0 || scenario.subAgent === undefined ? undefined : subAgents[options.profile]?.(scenario.subAgent)
+      const text = before === undefined ? prompt : `${before} ${prompt}`
       const events: Array<AgentEvent> = []
       let interrupted = false
       let steered = false

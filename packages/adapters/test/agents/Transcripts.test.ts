@@ -195,6 +195,22 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
       })
   )
 
+  it.live.each(["sub-agent"].filter((name) => isFor(runtime, find(name))))(
+    "asks about what a %s does, and ends its turn after it",
+    (name) =>
+      Effect.gen(function*() {
+        const { end, events } = turn(yield* faithfully(runtime, find(name)), 0)
+        assert.deepStrictEqual(end, { state: "succeeded" })
+        const asked = kinds(events)
+        const edit = asked.find(({ kind }) => kind === "edit")
+        assert.deepStrictEqual([edit?.paths, edit?.plain], [["slipway/f.txt"], true])
+        assert.match(edit?.preview?.diff ?? "", /^\+hi\n$/mu)
+        assert.include(asked.find(({ kind }) => kind === "command")?.preview?.command, "echo hi > s.txt")
+        assert.isTrue(ends(events).every((one) => one === "completed"), ends(events).join())
+        assert.deepStrictEqual(texts(events, "text"), ["done"], "of what it says, only its calls are told")
+      })
+  )
+
   it.live("can be steered exactly where its profile says so", () =>
     Effect.gen(function*() {
       const scenario = find("resume")

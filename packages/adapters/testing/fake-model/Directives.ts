@@ -10,10 +10,19 @@ interface CallStep {
 
 export type Step = Script.Step | CallStep
 
+/** Brackets in texts of arguments, by how many calls are around them: some agents decode escapes of JSON twice. */
+const hidden = (text: string): string =>
+  text.replaceAll(/[⟦⟧](\d)/gu, (found, depth: string) => `${found[0]}${Number(depth) + 1}`).replaceAll("[", "⟦0").replaceAll("]", "⟧0")
+const shown = (text: string): string =>
+  text.replaceAll(
+    /([⟦⟧])(\d)/gu,
+    (_, bracket: string, depth: string) => depth === "0" ? bracket === "⟦" ? "[" : "]" : `${bracket}${Number(depth) - 1}`
+  )
+
 const call = (body: string): Step => {
   const [, tool = "", json = ""] = /^(\S+)\s+(\{[^]*\})$/u.exec(body) ?? []
   try {
-    return { kind: "call", tool, arguments: JSON.parse(json) }
+    return { kind: "call", tool, arguments: JSON.parse(json, (_, value) => typeof value === "string" ? shown(value) : value) }
   } catch {
     return { kind: "invalid", problem: "[[call]] needs a name and an object in JSON." }
   }
@@ -21,13 +30,8 @@ const call = (body: string): Step => {
 
 export const parse = (prompt: string): ReadonlyArray<Step> => Script.parse<Step>(prompt, { call })
 
-const codes: Readonly<Record<string, string>> = { "[": "\\u005b", "]": "\\u005d" }
-
 /** A call as part of a prompt. Texts in `given` may have directives: they are for a conversation of their own. */
 export const calling = (tool: string, given: object): string => {
-  const json = JSON.stringify(given).replaceAll(
-    /"(?:[^"\\]|\\.)*"/gu,
-    (text) => text.replaceAll(/[[\]]/gu, (bracket) => codes[bracket] ?? "")
-  )
+  const json = JSON.stringify(given, (_, value) => typeof value === "string" ? hidden(value) : value)
   return `[[call ${tool} ${json.replaceAll("]", "] ")}]]`
 }

@@ -50,11 +50,16 @@ const ToolUpdate = Schema.Struct({ sessionUpdate: Schema.Literals(["tool_call", 
 /** `session/update`, as far as it concerns a turn. Other updates do not decode. */
 export const SessionUpdate = Schema.Struct({ sessionId: Schema.String, update: Schema.Union([Chunk, ToolUpdate]) })
 
-/** An update in an agent's own words. */
+/** An update in an agent's own words. Of sub-agents: which one, and its session. */
 export const ExtensionUpdate = Schema.Struct({
   sessionId: Schema.String,
-  update: Schema.Struct({ sessionUpdate: Schema.String })
+  update: Schema.Struct({
+    sessionUpdate: Schema.String,
+    subagent_id: nullish(NativeId),
+    child_session_id: nullish(NativeId)
+  })
 })
+export type ExtensionUpdate = (typeof ExtensionUpdate.Type)["update"]
 
 /** A text that steers was taken, in an agent's own words. */
 export const ExtensionSteered = Schema.Struct({ sessionId: Schema.String, messageId: NativeId })

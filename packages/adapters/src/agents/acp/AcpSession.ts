@@ -19,6 +19,7 @@ import * as Conversation from "../Conversation.ts"
 import type { AcpQuirks } from "../Profile.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
+import * as SubAgents from "../SubAgents.ts"
 import type { ToolReport } from "../TurnEvents.ts"
 import * as WorkspacePaths from "../WorkspacePaths.ts"
 import * as Acp from "./Acp.ts"
@@ -54,6 +55,10 @@ export const open = Effect.fn("AcpSession.open")(function*(
   const { fail } = conversation
   let promptId: JsonRpc.RequestId | null = null
   let requests = 0
+  const subAgents = SubAgents.make(conversation.ended)
+  /** Sessions of sub-agents that have not ended, by sub-agent. */
+  const theirSessions = new Map<string, string>()
+  let stopping = false
 
   const report = (call: Acp.ToolCall): ToolReport => {
     const { kind, locations, status, title } = call
@@ -88,34 +93,67 @@ export const open = Effect.fn("AcpSession.open")(function*(
     return { finish, failure: Acp.failures[stopReason] ?? "The agent ended the turn for an unknown reason." }
   }
 
+  const isTheirs = (session: string) => [...theirSessions.values()].includes(session)
+  const cancelSession = (session: string) => rpc.notify("session/cancel", { sessionId: session } satisfies CancelNotification)
+  const cancelSubAgents = Effect.suspend(() => {
+    stopping = true
+    return Effect.forEach(theirSessions.values(), cancelSession, { discard: true })
+  })
+
+  /** What an agent says of sub-agents. */
+  const heardOfSubAgent = ({ child_session_id, sessionUpdate, subagent_id }: Acp.ExtensionUpdate) => {
+    const names = quirks.subAgents
+    if (names === undefined || subagent_id == null || !conversation.owes()) return Effect.void
+    if (sessionUpdate === names.began && child_session_id != null) {
+      subAgents.begin(subagent_id)
+      theirSessions.set(subagent_id, child_session_id)
+      return stopping ? cancelSession(child_session_id) : Effect.void
+    }
+    if (sessionUpdate === names.ended) {
+      theirSessions.delete(subagent_id)
+      subAgents.end(subagent_id)
+    }
+    return Effect.void
+  }
+
+  /** The agent is through with the prompt. Its sub-agents go on as long as it succeeded. */
+  const concluded = (ended: Conversation.Ended) => {
+    subAgents.conclude(ended)
+    return ended.failure === undefined ? Effect.void : cancelSubAgents
+  }
+
   const handlers: JsonRpc.Handlers = {
     notified: (method, params) => {
       const turn = conversation.live()
-      if (turn === null) return Effect.void
-      if (method === quirks.answered?.method) {
-        const { update, sessionId: about } = Option.getOrElse(decodeExtension(params), () => ({ update: null, sessionId: null }))
-        return update?.sessionUpdate === quirks.answered.update && about === sessionId
-          ? turn.emit([{ _tag: "UsageReported", llmRequestCount: ++requests, costMicroUsd: 0 }])
-          : Effect.void
+      const extension = method === quirks.answered?.method || method === quirks.subAgents?.method
+        ? Option.getOrNull(decodeExtension(params))
+        : null
+      if (extension !== null) {
+        const { sessionId: about, update } = extension
+        const counts = turn !== null && update.sessionUpdate === quirks.answered?.update && (about === sessionId || isTheirs(about))
+        return Effect.andThen(
+          heardOfSubAgent(update),
+          counts ? turn.emit([{ _tag: "UsageReported", llmRequestCount: ++requests, costMicroUsd: 0 }]) : Effect.void
+        )
       }
+      if (turn === null) return Effect.void
       if (method === quirks.steering?.taken) {
         const { messageId, sessionId: about } = Option.getOrElse(decodeSteered(params), () => ({ messageId: "", sessionId: null }))
         return about === sessionId ? conversation.took(messageId) : Effect.void
       }
       if (method !== "session/update") return Effect.void
       const decoded = decodeUpdate(params)
-      // Other sessions are sub-agents; other updates do not concern a turn.
-      if (Option.isNone(decoded) || decoded.value.sessionId !== sessionId) return Effect.void
-      const { update } = decoded.value
-      return turn.emit(
-        "toolCallId" in update
-          ? turn.events.tool(update.toolCallId, report(update))
-          : turn.events.chunk(
-            update.sessionUpdate === "agent_message_chunk" ? "text" : "reasoning",
-            update.messageId ?? null,
-            update.content.text ?? ""
-          )
-      )
+      // Other updates do not concern a turn.
+      if (Option.isNone(decoded)) return Effect.void
+      const { sessionId: about, update } = decoded.value
+      const isOwn = about === sessionId
+      if ("toolCallId" in update) {
+        return isOwn || isTheirs(about) ? turn.emit(turn.events.tool(update.toolCallId, report(update))) : Effect.void
+      }
+      // Of what sub-agents say only their calls are told.
+      if (!isOwn) return Effect.void
+      const kind = update.sessionUpdate === "agent_message_chunk" ? "text" : "reasoning"
+      return turn.emit(turn.events.chunk(kind, update.messageId ?? null, update.content.text ?? ""))
     },
     requested: (request, method, params) => {
       // Also `fs/*`, which some agents try although we say that we have no such thing; they then do it themselves.
@@ -123,16 +161,15 @@ export const open = Effect.fn("AcpSession.open")(function*(
         return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
       }
       const decoded = decodePermission(params)
-      if (Option.isNone(decoded) || decoded.value.sessionId !== sessionId) return rpc.reply(request, cancelled)
+      if (Option.isNone(decoded) || decoded.value.sessionId !== sessionId && !isTheirs(decoded.value.sessionId)) {
+        return rpc.reply(request, cancelled)
+      }
       const { options: offered, toolCall } = decoded.value
       const { rawInput = null } = toolCall
       const input = rawInput === null ? undefined : JSON.stringify(rawInput, null, 2)
       return conversation.ask(toolCall.toolCallId, { ...report(toolCall), input }, { request, options: offered })
     },
-    answered: (id, answer) =>
-      Effect.sync(() => {
-        if (id === promptId) conversation.ended(conclude(answer))
-      })
+    answered: (id, answer) => id === promptId ? concluded(conclude(answer)) : Effect.void
   }
 
   const call = (method: string, params: object) =>
@@ -188,11 +225,14 @@ export const open = Effect.fn("AcpSession.open")(function*(
     send: (text) =>
       Effect.gen(function*() {
         requests = 0
+        subAgents.reset()
+        theirSessions.clear()
+        stopping = false
         promptId = yield* rpc.request("session/prompt", { sessionId, prompt: [{ type: "text", text }] } satisfies PromptRequest)
       }),
     next: rpc.next(handlers),
     ...(quirks.steering === undefined ? {} : { steer: steerBy(quirks.steering.method) }),
-    cancel: rpc.notify("session/cancel", { sessionId } satisfies CancelNotification),
+    cancel: Effect.andThen(cancelSubAgents, cancelSession(sessionId)),
     // Finds the option by its kind, never by its id; `*_always` would take later decisions away from the person.
     answer: ({ options: offered, request }, decision, why) => {
       const kind = decision === "approve" ? "allow_once" : "reject_once"

@@ -18,6 +18,8 @@ const Control = Schema.Struct({
     subtype: Schema.String,
     tool_name: Schema.optionalKey(Schema.String),
     tool_use_id: nullish(NativeId),
+    /** Of a sub-agent's call: which one. */
+    agent_id: nullish(NativeId),
     input: Schema.optionalKey(Input)
   })
 })
@@ -27,8 +29,14 @@ const ControlResponse = Schema.Struct({
   response: Schema.Struct({ request_id: NativeId, subtype: Schema.String, error: Schema.optionalKey(Schema.String) })
 })
 
-/** The beginning of a turn names the session. */
-const System = Schema.Struct({ type: Schema.Literal("system"), subtype: Schema.String, session_id: Schema.optionalKey(Schema.String) })
+/** The beginning of a turn (`init`) names the session, the end of a sub-agent (`task_notification`) the sub-agent. */
+const System = Schema.Struct({
+  type: Schema.Literal("system"),
+  subtype: Schema.String,
+  session_id: Schema.optionalKey(Schema.String),
+  task_id: nullish(NativeId),
+  status: nullish(Schema.String)
+})
 
 const StreamEvent = Schema.Struct({
   type: Schema.Literal("stream_event"),
@@ -90,6 +98,9 @@ export type TurnResult = typeof TurnResult.Type
 export const Message = Schema.Union([Control, ControlResponse, StreamEvent, Assistant, User, CommandLifecycle, TurnResult, System])
 export type Message = typeof Message.Type
 export type ControlRequest = typeof Control.Type
+
+/** The tool that asks the person. */
+export const QUESTION = "AskUserQuestion"
 
 const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
   Bash: { kind: "command", about: "command" },

@@ -20,6 +20,9 @@ const finishes: Readonly<Record<string, Finish>> = { end_turn: "end_turn", max_t
 
 const MICROS = 1_000_000
 
+/** Calls of sub-agents that are remembered at once. */
+const MAX_UNREPORTED = 1000
+
 const conclude = ({ errors, is_error, result, stop_reason, subtype }: Claude.TurnResult): Conversation.Ended => {
   if (is_error !== true && subtype === "success") return { finish: finishes[stop_reason ?? "end_turn"] ?? "end_turn" }
   const said = reason(result ?? errors?.[0] ?? "")
@@ -57,6 +60,11 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
    * on until nothing is left untold.
    */
   const untold = new Set<string>()
+  /**
+   * Calls of sub-agents that were asked about and have no result yet, with the sub-agent. Of one that a sub-agent started no result is
+   * told (2.1.329): what it was allowed is done when it has ended.
+   */
+  const unreported = new Map<string, string>()
   /** The `result` behind which claude still has to say what becomes of what is untold. */
   let provisional: Conversation.Ended | null = null
 
@@ -76,11 +84,16 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
   }
 
   const control = ({ request, request_id }: Claude.ControlRequest) => {
-    const { input = {}, subtype, tool_name = "tool", tool_use_id } = request
+    const { agent_id, input = {}, subtype, tool_name = "tool", tool_use_id } = request
     // Hooks and tools of ours are not offered.
     if (subtype !== "can_use_tool") return respond(request_id, { subtype: "error", error: `unsupported: ${subtype}` })
     const about = { ...report(tool_name, input), input: JSON.stringify(input, null, 2) }
-    return conversation.ask(tool_use_id ?? request_id, about, { request: request_id, input })
+    const [id, approval] = [tool_use_id ?? request_id, { request: request_id, input }]
+    if (agent_id != null && unreported.size < MAX_UNREPORTED) unreported.set(id, agent_id)
+    // It is not offered. Allowing it would tell the model that the person gave no answer.
+    return tool_name === Claude.QUESTION
+      ? conversation.refuse(id, about, approval, "Nobody can answer questions here. Ask in your answer, and end the turn.")
+      : conversation.ask(id, about, approval)
   }
 
   /** With what waits behind the turn, which would be run as the next one. */
@@ -122,6 +135,7 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
         return Effect.void
       }
       case "system":
+        if (message.subtype === "task_notification") return turn === null ? Effect.void : turn.emit(endOf(turn, message))
         if (message.subtype !== "init") return Effect.void
         sessionId = message.session_id ?? sessionId
         // An interrupt that came before the turn began was for nothing. A turn that nobody watches was abandoned.
@@ -139,10 +153,21 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
       }
       case "command_lifecycle":
         return steered(message.command_uuid, message.state)
-      default:
-        // What sub-agents do is behind the call that started them.
-        return turn === null || typeof message.parent_tool_use_id === "string" ? Effect.void : turn.emit(eventsOf(turn, message))
+      default: {
+        // Of what sub-agents say only their calls are told.
+        const isTheirs = typeof message.parent_tool_use_id === "string"
+        return turn === null || isTheirs && message.type === "stream_event" ? Effect.void : turn.emit(eventsOf(turn, message))
+      }
     }
+  }
+
+  /** The end of a sub-agent is that of its calls. */
+  const endOf = ({ events }: Conversation.LiveTurn, { status, task_id }: Extract<Claude.Message, { readonly type: "system" }>) => {
+    const done = status === "completed" ? [...unreported].filter(([, agent]) => agent === task_id) : []
+    return done.flatMap(([id]) => {
+      unreported.delete(id)
+      return events.tool(id, { status: "completed" })
+    })
   }
 
   type News = Extract<Claude.Message, { readonly type: "stream_event" | "assistant" | "user" }>
@@ -165,11 +190,11 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
           "name" in block ? events.tool(block.id, report(block.name, block.input, asks ? "pending" : "running")) : []
         )
       case "user":
-        return news.message.content.flatMap((block) =>
-          "tool_use_id" in block
-            ? events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed", output: Claude.outputOf(block) })
-            : []
-        )
+        return news.message.content.flatMap((block) => {
+          if (!("tool_use_id" in block)) return []
+          unreported.delete(block.tool_use_id)
+          return events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed", output: Claude.outputOf(block) })
+        })
     }
   }
 
@@ -195,6 +220,7 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
       Effect.suspend(() => {
         requests = spent = 0
         untold.clear()
+        unreported.clear()
         provisional = null
         return say(text)
       }),

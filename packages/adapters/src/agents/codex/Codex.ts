@@ -13,6 +13,12 @@ const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.N
 export const ThreadOpened = Schema.Struct({ thread: Schema.Struct({ id: Schema.String }) })
 export const TurnStarted = Schema.Struct({ turn: Schema.Struct({ id: Schema.String }) })
 
+/** `turn/started`, of any thread. */
+export const TurnBegan = Schema.Struct({ threadId: NativeId, turn: Schema.Struct({ id: NativeId }) })
+
+/** Answer to `thread/read`: whether the thread is at a turn. */
+export const ThreadRead = Schema.Struct({ thread: Schema.Struct({ status: Schema.Struct({ type: Schema.String }) }) })
+
 export const TurnCompleted = Schema.Struct({
   threadId: Schema.String,
   turn: Schema.Struct({
@@ -45,7 +51,10 @@ export const Item = Schema.Struct({
   /** Of a call to another tool. */
   server: nullish(Schema.String),
   tool: nullish(Schema.String),
-  query: nullish(Schema.String)
+  query: nullish(Schema.String),
+  /** Of a call about sub-agents: their threads, and what the agent tells them. */
+  receiverThreadIds: nullish(Schema.Array(NativeId)),
+  prompt: nullish(Schema.String)
 })
 export type Item = typeof Item.Type
 
@@ -68,7 +77,7 @@ export const ApprovalRequest = Schema.Struct({
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
 /** Any notification of a thread. */
-export const OfThread = Schema.Struct({ threadId: Schema.String })
+export const OfThread = Schema.Struct({ threadId: NativeId })
 
 export const RequestResolved = Schema.Struct({ requestId: Schema.Union([Schema.String, Schema.Finite]) })
 
@@ -83,6 +92,9 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   imageView: "other",
   imageGeneration: "other"
 }
+
+/** Calls that give a sub-agent something to do: it begins a turn of its own, soon after the call or before its end. */
+export const setsToWork: ReadonlySet<string> = new Set(["spawnAgent", "sendInput", "sendMessage", "followupTask"])
 
 /** Ends of a tool call; what has begun may still have to be asked about. */
 export const toolEnds: Readonly<Record<string, ToolStatus>> = {

@@ -6,6 +6,7 @@ import { clientInfo } from "../ClientInfo.ts"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
+import * as SubAgents from "../SubAgents.ts"
 import type { ToolReport } from "../TurnEvents.ts"
 import * as WorkspacePaths from "../WorkspacePaths.ts"
 import * as Codex from "./Codex.ts"
@@ -22,6 +23,8 @@ const decodeOfThread = Schema.decodeUnknownOption(Codex.OfThread)
 const decodeDelta = Schema.decodeUnknownOption(Codex.Delta)
 const decodeItemNews = Schema.decodeUnknownOption(Codex.ItemNews)
 const decodeTurnStarted = Schema.decodeUnknownOption(Codex.TurnStarted)
+const decodeTurnBegan = Schema.decodeUnknownOption(Codex.TurnBegan)
+const decodeThreadRead = Schema.decodeUnknownOption(Codex.ThreadRead)
 const decodeTurnCompleted = Schema.decodeUnknownOption(Codex.TurnCompleted)
 const decodeApproval = Schema.decodeUnknownOption(Codex.ApprovalRequest)
 const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
@@ -60,14 +63,87 @@ export const open = Effect.fn("CodexSession.open")(function*(
   let early: Array<{ readonly id: string; readonly text: string }> = []
   /** Calls that wait for an answer to a request of the agent. */
   const asked = new Map<JsonRpc.RequestId, string>()
+  /** Threads of sub-agents, at any depth: those at a turn, and those that were given something to do and have not begun it. */
+  const subAgents = SubAgents.make(conversation.ended)
+  /** Turns of sub-agents, by thread. */
+  const theirTurns = new Map<string, string>()
+  const expected = new Set<string>()
+  /** Threads that were asked whether they are at a turn, by our request. */
+  const reads = new Map<JsonRpc.RequestId, string>()
+  /** Nothing that begins now is to go on. */
+  let stopping = false
 
-  const interrupt = Effect.suspend(() => {
-    interrupting = turnId === null
-    if (turnId === null) return Effect.void
-    return Effect.map(rpc.request("turn/interrupt", { threadId, turnId }), (id) => {
-      interruptId = id
-    })
+  const interruptThread = (thread: string) => {
+    const turn = theirTurns.get(thread)
+    return turn === undefined ? Effect.void : Effect.asVoid(rpc.request("turn/interrupt", { threadId: thread, turnId: turn }))
+  }
+  const interruptSubAgents = Effect.suspend(() => {
+    stopping = true
+    return Effect.forEach(subAgents.open(), interruptThread, { discard: true })
   })
+  const interrupt = Effect.suspend(() => {
+    if (subAgents.concluded() !== null) return interruptSubAgents
+    interrupting = turnId === null
+    if (turnId === null) return interruptSubAgents
+    return Effect.andThen(
+      interruptSubAgents,
+      Effect.map(rpc.request("turn/interrupt", { threadId, turnId }), (id) => {
+        interruptId = id
+      })
+    )
+  })
+
+  /** The name of a call of any thread. */
+  const nameOf = (thread: string, itemId: string) => thread === threadId ? itemId : `${thread} ${itemId}`
+
+  /** A command that an interrupt found running goes on behind the turn unless it is told to end. */
+  const clean = (thread: string | null) => Effect.asVoid(rpc.request("thread/backgroundTerminals/clean", { threadId: thread }))
+
+  const read = (thread: string) =>
+    Effect.map(rpc.request("thread/read", { threadId: thread, includeTurns: false }), (id) => {
+      reads.set(id, thread)
+    })
+
+  /** The agent's own turn ended. Sub-agents go on as long as it succeeded. */
+  const concluded = (turn: (typeof Codex.TurnCompleted.Type)["turn"]) =>
+    Effect.gen(function*() {
+      if (turn.status !== "completed") yield* interruptSubAgents
+      // What was set to work long ago, and never began, has nothing to do.
+      yield* Effect.forEach(expected, read, { discard: true })
+      subAgents.conclude(conclude(turn))
+      if (turn.status === "interrupted") yield* clean(threadId)
+    })
+
+  /** What sub-agents do of turns. */
+  const heardOfTurn = (thread: string, method: string, params: unknown) => {
+    if (method === "turn/started") {
+      const turn = Option.getOrNull(decodeTurnBegan(params))?.turn.id
+      if (turn === undefined || !conversation.owes()) return Effect.void
+      expected.delete(thread)
+      theirTurns.set(thread, turn)
+      subAgents.begin(thread)
+      return stopping ? interruptThread(thread) : Effect.void
+    }
+    if (method === "turn/completed" || method === "thread/closed") {
+      const status = Option.getOrNull(decodeTurnCompleted(params))?.turn.status
+      theirTurns.delete(thread)
+      if (!expected.has(thread)) subAgents.end(thread)
+      return status === "interrupted" ? clean(thread) : Effect.void
+    }
+    return Effect.void
+  }
+
+  /** A sub-agent has something to do: its turn may begin only after that of the agent has ended. */
+  const setToWork = ({ receiverThreadIds, status, tool }: Codex.Item) => {
+    if (status !== "completed" || tool == null || !Codex.setsToWork.has(tool)) return Effect.void
+    const threads = (receiverThreadIds ?? []).filter((thread) => thread !== threadId && !theirTurns.has(thread))
+    return Effect.forEach(threads, (thread) => {
+      expected.add(thread)
+      subAgents.begin(thread)
+      // It may have had its turn already: of those that never begin one is asked when the agent's own turn is over.
+      return subAgents.concluded() === null ? Effect.void : read(thread)
+    }, { discard: true })
+  }
 
   const inputOf = (text: string) => [{ type: "text", text, text_elements: [] }]
 
@@ -108,22 +184,24 @@ export const open = Effect.fn("CodexSession.open")(function*(
 
   const handlers: JsonRpc.Handlers = {
     notified: (method, params) => {
-      // Other threads are sub-agents.
-      if (Option.getOrNull(decodeOfThread(params))?.threadId !== threadId) return Effect.void
+      const thread = Option.getOrNull(decodeOfThread(params))?.threadId
+      if (thread === undefined || threadId === null) return Effect.void
+      // Other threads are sub-agents. Of what they say only their calls are told.
+      const isOwn = thread === threadId
+      if (!isOwn && (method.startsWith("turn/") || method === "thread/closed")) return heardOfTurn(thread, method, params)
       if (method === "turn/started" && interrupting) return interrupt
       if (method === "turn/completed") {
         const turn = Option.getOrNull(decodeTurnCompleted(params))?.turn
-        if (turn === undefined || turn.id !== turnId) return Effect.void
-        conversation.ended(conclude(turn))
-        // A command that the interrupt found running goes on behind the turn unless it is told to end.
-        return turn.status === "interrupted" ? Effect.asVoid(rpc.request("thread/backgroundTerminals/clean", { threadId })) : Effect.void
+        return turn === undefined || turn.id !== turnId ? Effect.void : concluded(turn)
       }
       const turn = conversation.live()
-      if (turn === null) return Effect.void
+      // What a sub-agent still says behind the end of its turn is about nothing that anybody watches.
+      if (turn === null || !isOwn && !theirTurns.has(thread)) return Effect.void
       switch (method) {
         case "item/agentMessage/delta":
         case "item/reasoning/summaryTextDelta":
         case "item/reasoning/textDelta": {
+          if (!isOwn) return Effect.void
           const piece = Option.getOrNull(decodeDelta(params))
           const kind = method === "item/agentMessage/delta" ? "text" : "reasoning"
           return piece === null ? Effect.void : turn.emit(turn.events.chunk(kind, piece.itemId, piece.delta))
@@ -131,12 +209,13 @@ export const open = Effect.fn("CodexSession.open")(function*(
         case "item/started":
         case "item/completed": {
           const item = Option.getOrNull(decodeItemNews(params))?.item
-          if (item?.type === "userMessage" && item.clientId != null) return conversation.took(item.clientId)
+          if (isOwn && item?.type === "userMessage" && item.clientId != null) return conversation.took(item.clientId)
           if (item === undefined || !Object.hasOwn(Codex.toolKinds, item.type)) return Effect.void
           // What may have to be asked about has not begun.
           const begun = method === "item/started" ? (asks ? "pending" : "running") : "completed"
           const status = method === "item/started" ? begun : (Codex.toolEnds[item.status ?? "completed"] ?? "error")
-          return turn.emit(turn.events.tool(item.id, report(item, status)))
+          const told = turn.emit(turn.events.tool(nameOf(thread, item.id), report(item, status)))
+          return item.type === "collabAgentToolCall" && method === "item/completed" ? Effect.andThen(told, setToWork(item)) : told
         }
         case "serverRequest/resolved": {
           const id = Option.getOrNull(decodeResolved(params))?.requestId
@@ -157,15 +236,18 @@ export const open = Effect.fn("CodexSession.open")(function*(
         : null
       // Questions to the person, logins and tools of ours are not offered.
       if (about === null) return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
-      // A sub-agent's request belongs to no call anybody has seen.
-      if (about.threadId !== threadId) return rpc.reply(request, { decision: decisions.cancel })
-      asked.set(request, about.itemId)
-      return conversation.ask(about.itemId, requested(about), { request })
+      const name = nameOf(about.threadId, about.itemId)
+      if (about.grantRoot != null) {
+        const why = "It asks for a whole folder, for the rest of the session. Calls are approved one by one."
+        return conversation.refuse(name, requested(about), { request }, why)
+      }
+      asked.set(request, name)
+      return conversation.ask(name, requested(about), { request })
     },
     answered: (id, answer) => {
       if (id === startId) {
         if (Result.isFailure(answer)) {
-          return Effect.sync(() => conversation.ended({ finish: "error", failure: JsonRpc.describe(answer.failure) }))
+          return Effect.sync(() => subAgents.conclude({ finish: "error", failure: JsonRpc.describe(answer.failure) }))
         }
         turnId = Option.getOrNull(decodeTurnStarted(answer.success))?.turn.id ?? null
         kept = true
@@ -173,6 +255,13 @@ export const open = Effect.fn("CodexSession.open")(function*(
         const waiting = early
         early = []
         return turnId === null ? Effect.void : Effect.forEach(waiting, ({ id, text }) => steer(id, text), { discard: true })
+      }
+      const read = reads.get(id)
+      if (read !== undefined) {
+        reads.delete(id)
+        const status = Result.isFailure(answer) ? undefined : Option.getOrUndefined(decodeThreadRead(answer.success))?.thread.status.type
+        if (status !== "active" && expected.delete(read)) subAgents.end(read)
+        return Effect.void
       }
       // Too early: the turn has an id and is not begun.
       if (id === interruptId && Result.isFailure(answer) && conversation.owes()) interrupting = true
@@ -220,6 +309,11 @@ export const open = Effect.fn("CodexSession.open")(function*(
         early = []
         requests = 0
         asked.clear()
+        subAgents.reset()
+        theirTurns.clear()
+        expected.clear()
+        reads.clear()
+        stopping = false
         startId = yield* rpc.request("turn/start", {
           threadId,
           input: inputOf(text),

@@ -6,6 +6,12 @@ import type { Profile } from "../Profile.ts"
 /** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
 const families = ["OPUS", "SONNET", "HAIKU"]
 
+/**
+ * Tools that it is not given: nobody can answer its questions yet, and what begins later, or goes on beside the turn, would change files
+ * after the turn has ended. Sub-agents it has: with background tasks off, a turn waits for them.
+ */
+const withheld = ["AskUserQuestion", "CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow"]
+
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 
 export const claude: Profile = {
@@ -40,6 +46,7 @@ export const claude: Profile = {
         ...["--include-partial-messages", "--permission-prompt-tool", "stdio"],
         // Nothing that the repository says about settings, hooks, plugins and servers counts.
         ...["--setting-sources", "", "--strict-mcp-config"],
+        ...["--disallowed-tools", withheld.join(",")],
         ...["--model", model],
         ...(reasoningEffort === null ? [] : ["--effort", reasoningEffort]),
         ...(resume === null ? [] : ["--resume", resume]),

@@ -22,9 +22,12 @@ campaigns = false
 turn_summary = false
 title_refresh = false
 session_recap = false
+ask_user_question = false
 image_gen = false
 video_gen = false
 voice_mode = false
+[workflows]
+enabled = false
 [telemetry]
 trace_upload = false
 mixpanel_enabled = false
@@ -53,7 +56,8 @@ export const grok: Profile = {
   acp: {
     authMethod: "xai.api_key",
     newSession: ({ instructions }) => (instructions === null ? {} : { _meta: { rules: instructions } }),
-    answered: { method: "_x.ai/session_notification", update: "response_completed" }
+    answered: { method: "_x.ai/session_notification", update: "response_completed" },
+    subAgents: { method: "_x.ai/session_notification", began: "subagent_spawned", ended: "subagent_finished" }
   },
   capabilities: {
     toolApprovals: true,
@@ -89,7 +93,9 @@ export const grok: Profile = {
         XAI_API_KEY: token,
         GROK_XAI_API_BASE_URL: `${access?.baseUrl ?? ""}/v1`,
         GROK_TELEMETRY_ENABLED: "0",
-        GROK_DISABLE_AUTOUPDATER: "1"
+        GROK_DISABLE_AUTOUPDATER: "1",
+        // It would begin a turn of its own, of nobody's prompt, when a sub-agent has ended (1.0.41).
+        GROK_AUTO_WAKE: "0"
       },
       homeFiles: access === null ? {} : { ".grok/config.toml": config(access) }
     }

@@ -9,8 +9,11 @@ const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high"
 
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 
-/** Reading is free, everything else is asked for. */
-const prompting = { "*": "ask", read: "allow", glob: "allow", grep: "allow", list: "allow", todowrite: "allow" }
+/**
+ * Reading is free, everything else is asked for. Over ACP the calls of its sub-agents ask nobody and wait for ever (1.18.33), so it has
+ * none where people are asked.
+ */
+const prompting = { "*": "ask", task: "deny", read: "allow", glob: "allow", grep: "allow", list: "allow", todowrite: "allow" }
 
 const off = [
   "PROJECT_CONFIG",

@@ -15,6 +15,7 @@ import { KEY, layer as gatewayLayer, open as openGateway, upstreamOf } from "../
 import { temporaryFolder } from "../../hosts/Machine.ts"
 import { plant } from "./HostileRepository.ts"
 import { chooseHost, freshToken, type Host, moved, Premises, sandbox, unisolated } from "./RealAgent.ts"
+import * as SubAgents from "./SubAgents.ts"
 
 const prompt = (session: AgentSession, text: string) =>
   Effect.gen(function*() {
@@ -170,6 +171,8 @@ const everything = (
         assert.deepStrictEqual(filesWith(made.folder, canary), [])
         assert.deepStrictEqual(filesWith(made.folder, token), [])
       }))
+
+    SubAgents.rules(it, name, (made, mode) => open(made, mode))
 
     if (hostName !== "none" && profile.capabilities.modelProtocol !== null) {
       const { home } = bearsOf(name)

@@ -1,5 +1,5 @@
 /**
- * Records the transcripts that `npm test` replays: `SLIPWAY_DATA_DIR=… node test/agents/real/record.ts [name…]`.
+ * Records the transcripts that `npm test` replays: `SLIPWAY_DATA_DIR=… node test/agents/real/record.ts [agent or scenario…]`.
  * Worth repeating after a new version of an agent, and reading the difference.
  */
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
@@ -82,11 +82,15 @@ const record = (runtime: string, scenario: Scenario) =>
     yield* Effect.log(runtime, scenario.name, text.length, told.turns.map(({ end }) => end.state))
   }).pipe(Effect.scoped)
 
+const all = ["offline", "opencode", "codex", "claude", "grok"]
 const chosen = process.argv.slice(2)
-const runtimes = chosen.length > 0 ? chosen : ["offline", "opencode", "codex", "claude", "grok"]
+const agents = all.filter((name) => chosen.includes(name))
+const runtimes = agents.length > 0 ? agents : all
+const named = scenarios.filter(({ name }) => chosen.includes(name))
+const wanted = named.length > 0 ? named : scenarios
 await Effect.forEach(
   runtimes,
-  (runtime) => Effect.forEach(scenarios.filter((scenario) => isFor(runtime, scenario)), (scenario) => record(runtime, scenario))
+  (runtime) => Effect.forEach(wanted.filter((scenario) => isFor(runtime, scenario)), (scenario) => record(runtime, scenario))
 ).pipe(
   Effect.provide(unisolated.layer),
   Effect.runPromise
