@@ -37,7 +37,10 @@ const HELPS = {
   "409 steering_unsupported": "Send it with `whenBusy` `queue`.",
   "409 scope_unsupported": "Decide this one call, without `scope`.",
   "409 message_not_waiting": "Nothing: the message says what became of it. Interrupt its turn if it has begun.",
-  "409 invalid_request": "There is nothing to publish. Retry when the agent has changed something.",
+  "409 invalid_request": "There is nothing new to publish. Retry when the agent has changed something.",
+  "409 branch_moved": "Merge or close the pull request, or set its branch back to what was published, then retry.",
+  "409 merge_conflict":
+    "Have the agent change the files that the message names so that they fit the base, or start from its newest commit.",
   "409 conflict": "The message says what stands against it: a fact told otherwise, 20 endpoints, no checkpoint yet.",
   "410 cursor_expired": "Begin at 0: these events are no longer kept.",
   "413 payload_too_large": "Send less: a body has at most 1 MiB.",

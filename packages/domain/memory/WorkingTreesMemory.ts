@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import {
+  BranchMoved,
   CannotSave,
   CheckpointDamaged,
   CloneFailed,
@@ -13,9 +14,11 @@ import {
   type FileVersion,
   IsDirectory,
   MAXIMUM_SAVED_BYTES,
+  MergeConflict,
   NoChanges,
   NotADirectory,
   PushFailed,
+  type SnapshotOptions,
   type TreeKey,
   UnknownCommit,
   WorkingTrees
@@ -28,6 +31,7 @@ import { isCommitId, isRefName, sameRepo } from "../src/source/Naming.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 import * as MemoryCheckpoint from "./MemoryCheckpoint.ts"
 import { MemoryDisk, workspaceOf } from "./MemoryDisk.ts"
+import * as MemoryMerge from "./MemoryMerge.ts"
 import * as MemoryPatch from "./MemoryPatch.ts"
 import { type MemoryCommit, MemoryRepositories, type MemoryRepository, shaOf } from "./MemoryRepositories.ts"
 import * as MemoryTree from "./MemoryTree.ts"
@@ -187,12 +191,49 @@ export const layer = Layer.effect(
         const bytes = utf8.encode(MemoryPatch.patch(before, after, path))
         return bytes.length > maximumBytes ? yield* new FileTooLarge({ maximumBytes }) : bytes
       }),
-      snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message }) {
+      branches: Effect.fn("WorkingTrees.branches")(function*(key, { author, branches, headRef, pushed, remote }) {
         const tree = yield* find(key)
-        const content = MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root))
-        if (content === null) return yield* new NoChanges({ repo: key.repo })
+        const repository = repositories.at(remote.url)
+        if (repository === undefined) return yield* refuse(key.repo, "The repository was not found.")
+        const tips = new Map(branches.flatMap((branch) => {
+          const tip = repository.branches.get(branch)
+          return tip === undefined ? [] : [[branch, tip] as const]
+        }))
+        const head = repository.branches.get(headRef)
+        const tried = tree.pushed.get(headRef) ?? new Set()
+        if (head === undefined) {
+          const isGone = pushed !== null || tree.published !== null && tried.has(tree.published.sha)
+          return { head: null, isGone, root: null, tips }
+        }
+        const isSnapshot = (sha: string) => isSnapshotOf(repository.commits.get(sha), author, tree.preparedAt)
+        const isOurs = tried.has(head) || isSnapshot(head)
+        if (head !== pushed && !(isOurs && (pushed === null || repository.history(head).includes(pushed)))) {
+          return yield* new BranchMoved({ repo: key.repo, branch: headRef })
+        }
+        const root = repository.history(head).find((sha) => !tried.has(sha) && !isSnapshot(sha)) ?? null
+        return { head, isGone: false, root, tips }
+      }),
+      snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message, since }) {
+        const tree = yield* find(key)
+        const commits = since === undefined ? undefined : repositories.at(since.remote.url)?.commits
+        const at = Effect.fnUntraced(function*(sha: string | null) {
+          if (sha === null || sha === tree.baseSha) return tree.base
+          const commit = tree.snapshots.get(sha) ?? commits?.get(sha)
+          return commit === undefined ? yield* refuse(key.repo, "The commit does not exist in the repository.") : contentOf(commit)
+        })
+        let content = MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root)) ?? tree.base
+        for (const { ancestor, onto } of since?.merges ?? []) {
+          const merged = MemoryMerge.merge(content, yield* at(onto), yield* at(ancestor))
+          if (merged.conflicts.length > 0) return yield* new MergeConflict({ repo: key.repo, files: merged.conflicts })
+          content = merged.content
+        }
+        const head = since?.head ?? null
+        const parent = head ?? since?.merges.at(-1)?.onto ?? tree.baseSha
+        if (MemoryMerge.isSame(content, yield* at(parent))) {
+          return head === null ? yield* new NoChanges({ repo: key.repo }) : { sha: head, baseRef: tree.baseRef }
+        }
         const commit: MemoryCommit = {
-          parents: [tree.baseSha],
+          parents: [parent],
           files: Object.fromEntries(content.files),
           executables: content.executables,
           // Dated by the making of the tree, so that a repeated run gives the same commit.
@@ -202,22 +243,21 @@ export const layer = Layer.effect(
         tree.snapshots.set(sha, commit)
         return { sha, baseRef: tree.baseRef }
       }),
-      push: Effect.fn("WorkingTrees.push")(function*(key, { headRef, remote, sha }) {
-        const refuse = (detail: string) => new PushFailed({ repo: key.repo, detail, retryable: false })
+      push: Effect.fn("WorkingTrees.push")(function*(key, { expected = null, headRef, remote, sha }) {
         const tree = known(key)
-        if (tree === undefined) return yield* refuse("The sandbox has no working tree here.")
-        if (!isRefName(headRef)) return yield* refuse("The branch has no valid name.")
+        if (tree === undefined) return yield* refuse(key.repo, "The sandbox has no working tree here.")
+        if (!isRefName(headRef)) return yield* refuse(key.repo, "The branch has no valid name.")
         const repository = repositories.at(remote.url)
-        if (repository === undefined) return yield* refuse("The repository was not found.")
-        const commit = tree.snapshots.get(sha)
-        if (commit === undefined) return yield* refuse("The commit is none of this tree.")
+        if (repository === undefined) return yield* refuse(key.repo, "The repository was not found.")
+        const commit = tree.snapshots.get(sha) ?? repository.commits.get(sha)
+        if (commit === undefined) return yield* refuse(key.repo, "The commit is none of this tree.")
         const current = repository.branches.get(headRef)
         if (current !== sha) {
-          const ours = tree.pushed.get(headRef) ?? new Set()
-          if (current !== undefined && !ours.has(current)) {
-            return yield* refuse("The branch holds commits that are not from this sandbox.")
+          if (current !== (expected ?? undefined)) return yield* new BranchMoved({ repo: key.repo, branch: headRef })
+          if (expected !== null && !commit.parents.includes(expected)) {
+            return yield* refuse(key.repo, "It does not go on from what was published.")
           }
-          tree.pushed.set(headRef, ours.add(sha))
+          tree.pushed.set(headRef, (tree.pushed.get(headRef) ?? new Set()).add(sha))
           repository.commits.set(sha, commit)
           repository.branches.set(headRef, sha)
         }
@@ -276,7 +316,12 @@ export const layer = Layer.effect(
           for (const { base, baseRef, baseSha, preparedAt, published, pushed, repo, sha, tree } of trees) {
             const root = `${workspaceOf(sandboxId)}/${folderOf(repo, sources.map((source) => source.repo))}`
             checkOut(root, contentOf(tree))
+            const before = forget === "publication" ? undefined : sandboxes.get(sandboxId)?.get(repo.toLowerCase())
             const kept = forget === "publication" ? { published: null, pushed: [] } : { published, pushed }
+            const tried = new Map(kept.pushed.map(({ branch, commits }) => [branch, new Set(commits)]))
+            for (const [branch, commits] of before?.pushed ?? []) {
+              tried.set(branch, new Set([...tried.get(branch) ?? [], ...commits]))
+            }
             const restored: PreparedTree = {
               root,
               baseSha,
@@ -285,7 +330,7 @@ export const layer = Layer.effect(
               preparedAt,
               saved: new Map([[sha, contentOf(tree)]]),
               snapshots: new Map(),
-              pushed: new Map(kept.pushed.map(({ branch, commits }) => [branch, new Set(commits)])),
+              pushed: tried,
               published: kept.published === null ? null : { sha: kept.published.sha, content: contentOf(kept.published.commit) }
             }
             const known = sandboxes.get(sandboxId) ?? new Map<string, PreparedTree>()
@@ -348,6 +393,12 @@ interface PreparedTree {
 const utf8 = new TextEncoder()
 
 const CHUNK_BYTES = 65_536
+
+const refuse = (repo: RepoName, detail: string) => new PushFailed({ repo, detail, retryable: false })
+
+/** Whether a snapshot of a tree that was made then could be the commit. */
+const isSnapshotOf = (commit: MemoryCommit | undefined, author: SnapshotOptions["author"], preparedAt: number): boolean =>
+  commit?.note?.endsWith(JSON.stringify([author.name, author.email, Math.floor(preparedAt / 1_000)]).slice(1)) === true
 
 /** A branch goes before a tag of the same name. A sentence when there is nothing to start from. */
 const resolve = (

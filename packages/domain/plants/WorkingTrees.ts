@@ -1,7 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
 const content = "MemoryTree.committed(tree.base, MemoryTree.read(disk, tree.root), \"saved\")"
-const ours = "tree.pushed.get(headRef) ?? new Set()"
 const renamed = "sources.find((old) => nameOf(old) === nameOf(path)) ?? sources[0]"
 const isGone = "chunk.length === 0 ? Effect.fail(new FileNotFound())"
 const tooLong = "return bytes.length > maximumBytes ? yield* new FileTooLarge({ maximumBytes }) : bytes"
@@ -49,10 +48,17 @@ export const plants: Plants = {
       ["tells a patch of any size", tooLong, "return bytes"],
       ["commits for whoever asks", "[message, author.name, author.email,", "[message, author.name,"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
-      ["replaces what others pushed", "current !== undefined && !ours.has(current)", "false"],
-      ["replaces on one branch what it pushed to another", ours,
-        "new Set(Array.from(tree.pushed.values()).flatMap((commits) => Array.from(commits)))"],
-      ["replaces what it pushed last alone", ours, "new Set(tree.published === null ? [] : [tree.published.sha])"],
+      ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
+      ["replaces what it is told to expect", "!commit.parents.includes(expected)", "false"],
+      ["takes everybody's commits for its own", "tried.has(head) || isSnapshot(head)", "true"],
+      ["knows only what is recorded", "tried.has(head) || isSnapshot(head)", "false"],
+      ["goes on from where its branch was set back to", "repository.history(head).includes(pushed)", "true"],
+      ["does not see that its branch is gone", "const isGone = pushed !== null ||", "const isGone = false &&"],
+      ["commits what is published already", "return head === null ? yield* new NoChanges({ repo: key.repo }) : { sha: head,",
+        "if (head === null) return yield* new NoChanges({ repo: key.repo })\n          if (false) return { sha: head,"],
+      ["commits on the base again", "const parent = head ??", "const parent ="],
+      ["merges with what was published last", "MemoryMerge.merge(content, yield* at(onto), yield* at(ancestor))",
+        "MemoryMerge.merge(content, yield* at(onto), yield* at(null))"],
       ["refuses what is there already", "if (current !== sha) {", "if (true) {"],
       ["pushes to a branch without a name", "if (!isRefName(headRef)) return", "if (false) return"],
       ["saves no files of the environment", `${content}\n            const files`,
@@ -73,6 +79,10 @@ export const plants: Plants = {
       ["does not know what it restored", "saved: new Map([[sha, contentOf(tree)]])", "saved: new Map()"],
       ["learns what goes on from another commit", "learned.some(({ baseSha, known }) => baseSha !== known.baseSha)", "false"],
       ["lists the sandboxes that it had", "sandboxes.delete(sandboxId)\n", "sandboxes.set(sandboxId, new Map())\n"]
+    ]),
+    ...plantsIn("packages/domain/memory/MemoryMerge.ts", [
+      ["sees no conflict", "own !== before && other !== before && own !== other", "false"],
+      ["takes back what the base has", "own === before ? theirs : ours", "ours"]
     ]),
     ...plantsIn("packages/domain/memory/MemoryTree.ts", [
       ["commits what is ignored", " && !isIgnored(path, false)", ""],

@@ -233,28 +233,60 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual(yield* told(fork), before)
         const { sha } = yield* trees.snapshot(fork, { message: "Other", author })
         const push = trees.push(fork, { sha, headRef: "slipway/x", remote: source.remote })
-        assert.strictEqual(yield* refusal(push), "PushFailed")
+        assert.strictEqual(yield* refusal(push), "BranchMoved")
         assert.strictEqual(yield* source.tip("slipway/x"), published)
         yield* trees.push(fork, { sha, headRef: "slipway/y", remote: source.remote })
         assert.strictEqual((yield* trees.compare(key, "v", 10)).working?.content, "1")
         yield* trees.remove(fork.sandboxId)
       }))
 
-    it.effect("after it was restored a sandbox replaces what it published before, and nothing of others", () =>
+    it.effect("after it was restored a sandbox adds to what it published before, and nothing to what others pushed", () =>
       Effect.gen(function*() {
-        const { at, list, move, publish, source } = yield* prepared({ v: "0" })
+        const { at, branch, list, move, publish, source } = yield* prepared({ v: "0" })
         yield* agent.write(at("new"), "1")
-        yield* publish("slipway/x")
+        const first = yield* publish("slipway/x")
         yield* move()
         assert.strictEqual(fileOf(yield* list(), "new").status, "added")
         yield* agent.write(at("new"), "2")
         const second = yield* publish("slipway/x")
-        assert.strictEqual(yield* source.tip("slipway/x"), second)
+        assert.deepStrictEqual((yield* source.history("slipway/x")).slice(0, 2), [second, first])
         yield* move()
         const theirs = yield* source.commit("slipway/x", { theirs: "x" })
         yield* agent.write(at("new"), "3")
-        assert.strictEqual(yield* refusal(publish("slipway/x")), "PushFailed")
+        assert.strictEqual(yield* refusal(publish("slipway/x")), "BranchMoved")
         assert.strictEqual(yield* source.tip("slipway/x"), theirs)
+        yield* source.deleteBranch("slipway/x")
+        assert.deepInclude(yield* branch(), { head: null, isGone: true })
+      }))
+
+    it.effect("a sandbox that goes back to before its last push publishes what it is then on top of that", () =>
+      Effect.gen(function*() {
+        const { at, base, key, publish, save, source, sources, trees } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
+        const first = yield* publish("slipway/x")
+        const { bytes } = yield* save()
+        yield* agent.write(at("v"), "2")
+        yield* agent.write(at("late"), "2")
+        const second = yield* publish("slipway/x", { pushed: first })
+        // Here it is remembered, and on another machine recorded.
+        for (const isElsewhere of [false, true]) {
+          if (isElsewhere) yield* trees.remove(key.sandboxId)
+          yield* trees.restore(key.sandboxId, Stream.make(bytes), sources)
+          assert.deepInclude(
+            yield* trees.branches(key, {
+              remote: source.remote,
+              headRef: "slipway/x",
+              pushed: isElsewhere ? second : first,
+              branches: [],
+              author
+            }),
+            { head: second }
+          )
+        }
+        const third = yield* publish("slipway/x", { pushed: second })
+        assert.deepStrictEqual(yield* source.history("slipway/x"), [third, second, first, base.baseSha])
+        assert.deepStrictEqual(yield* source.files(third), { v: "1" })
+        assert.strictEqual(yield* publish("slipway/x", { pushed: third }), third)
       }))
 
     it.effect("needs the repository no more where the machine has the commit that the tree started from", () =>

@@ -4,7 +4,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { FileEntry } from "../src/files/FileTree.ts"
-import { type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
+import { type MergeStep, type TreeKey, WorkingTrees } from "../src/files/WorkingTrees.ts"
 import { sha1, sha256 } from "../src/internal/Digest.ts"
 import { ID_ALPHABET, SandboxId } from "../src/SandboxId.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
@@ -23,6 +23,8 @@ export interface SourceRepository {
   deleteBranch(branch: string): Effect.Effect<void>
   /** Makes a branch point to a commit that is there, whatever it pointed to before. */
   setBranch(branch: string, sha: string): Effect.Effect<void>
+  /** A commit and those it goes on from, first parents alone, the newest first. */
+  history(ref: string): Effect.Effect<ReadonlyArray<string>>
   /** The commit a branch points to. */
   tip(branch: string): Effect.Effect<string | null>
   /** What a commit holds, links as `-> target`, executables with a leading `*`. */
@@ -103,11 +105,20 @@ export const treeOf = Effect.fnUntraced(function*<R>(fixture: Fixture<R>, source
       const { bytes, size } = yield* trees.open(key, path, 1e6)
       return { size, chunks: yield* Stream.runCollect(bytes) }
     }, Effect.scoped),
-    publish: Effect.fnUntraced(function*(headRef = "slipway/x", message = "Title") {
-      const { sha } = yield* trees.snapshot(key, { message, author })
-      yield* trees.push(key, { sha, headRef, remote: source.remote })
+    /** As a worker publishes: on what was pushed before. `pushed`: what is recorded of that. */
+    publish: Effect.fnUntraced(function*(
+      headRef = "slipway/x",
+      { merges = [], pushed = null }: { readonly pushed?: string | null; readonly merges?: ReadonlyArray<MergeStep> } = {}
+    ) {
+      const { remote } = source
+      const { head } = yield* trees.branches(key, { remote, headRef, pushed, branches: [], author })
+      const { sha } = yield* trees.snapshot(key, { message: "Title", author, since: { head, merges, remote } })
+      yield* trees.push(key, { sha, headRef, remote, expected: head, isMerged: merges.length > 0 })
       return sha
-    })
+    }),
+    /** Where the branch is, for a publication. */
+    branch: (headRef = "slipway/x", pushed: string | null = null) =>
+      trees.branches(key, { remote: source.remote, headRef, pushed, branches: ["main", "missing"], author })
   }
 })
 

@@ -24,8 +24,7 @@ import {
   options,
   preparing,
   refusal,
-  type SourceRepository,
-  treeOf
+  type SourceRepository
 } from "./TreeFixtures.ts"
 
 const decodeText = (bytes: Uint8Array): string => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
@@ -841,8 +840,9 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
 
         yield* agent.remove(`${root}/tool`)
         yield* agent.write(`${root}/tool`, "#!\n")
-        const plain = yield* trees.snapshot(key, { message: "x", author })
-        yield* trees.push(key, { sha: plain.sha, headRef: "slipway/y", remote: source.remote })
+        const since = { head: sha, merges: [], remote: source.remote }
+        const plain = yield* trees.snapshot(key, { message: "x", author, since })
+        yield* trees.push(key, { sha: plain.sha, headRef: "slipway/y", remote: source.remote, expected: sha })
         assert.deepStrictEqual(yield* source.files(plain.sha), { tool: "#!\n", v: "1\n" })
         yield* trees.remove(key.sandboxId)
       }))
@@ -864,9 +864,11 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           size: 1,
           binary: false
         })
+        // What was pushed is known to whoever recorded it.
         yield* agent.write(at("v"), "2")
-        assert.strictEqual(yield* refusal(publish()), "PushFailed")
-        assert.strictEqual(yield* source.tip("slipway/x"), theirs)
+        const sha = yield* publish("slipway/x", { pushed: theirs })
+        assert.deepStrictEqual((yield* source.history("slipway/x")).slice(0, 3), [sha, theirs, base.baseSha])
+        assert.deepStrictEqual(yield* source.files(sha), { v: "2" })
       }))
 
     it.effect("leaves out what the ignore files of the tree name, and nothing else", () =>
@@ -1044,68 +1046,144 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(new Set([first, second, ...others, yield* snapshot("a")]).size, 6)
       }))
 
-    it.effect("replaces what it pushed before, and pushing the same again succeeds", () =>
+    it.effect("adds to what it pushed before, and pushing the same again succeeds", () =>
       Effect.gen(function*() {
-        const { at, publish, source } = yield* prepared({ v: "0" })
+        const { at, base, publish, source } = yield* prepared({ v: "0" })
         yield* agent.write(at("v"), "1")
         const first = yield* publish()
         assert.strictEqual(yield* publish(), first)
         yield* agent.write(at("v"), "2")
         const second = yield* publish()
-        assert.strictEqual(yield* source.tip("slipway/x"), second)
         yield* agent.write(at("v"), "1")
-        assert.strictEqual(yield* publish(), first)
-        assert.strictEqual(yield* source.tip("slipway/x"), first)
+        const third = yield* publish("slipway/x", { pushed: second })
+        yield* agent.write(at("v"), "0")
+        const fourth = yield* publish("slipway/x", { pushed: third })
+        assert.deepStrictEqual(yield* source.history("slipway/x"), [fourth, third, second, first, base.baseSha])
+        assert.deepStrictEqual(yield* Effect.forEach([first, second, third, fourth], (sha) => source.files(sha)), [
+          { v: "1" },
+          { v: "2" },
+          { v: "1" },
+          { v: "0" }
+        ])
       }))
 
-    it.effect("makes the branch again when somebody deleted it", () =>
+    it.effect("knows what it pushed, whether that was recorded or not, and where other branches are", () =>
       Effect.gen(function*() {
-        const { at, publish, source } = yield* prepared({ v: "0" })
+        const { at, base, branch, publish, source } = yield* prepared({ v: "0" })
+        const tips = new Map([["main", base.baseSha]])
+        assert.deepStrictEqual(yield* branch(), { head: null, isGone: false, root: null, tips })
         yield* agent.write(at("v"), "1")
-        yield* publish()
-        yield* source.deleteBranch("slipway/x")
+        const first = yield* publish()
+        assert.deepInclude(yield* branch(), { head: first, root: base.baseSha })
+        assert.deepInclude(yield* branch("slipway/x", first), { head: first })
+        yield* agent.write(at("v"), "2")
+        const second = yield* publish()
+        assert.deepInclude(yield* branch("slipway/x", first), { head: second })
+        const newest = yield* source.commit("main", { w: "1" })
+        assert.deepStrictEqual((yield* branch()).tips, new Map([["main", newest]]))
+      }))
+
+    it.effect("knows a branch that is gone from one that never was", () =>
+      Effect.gen(function*() {
+        const { at, branch, publish, source } = yield* prepared({ v: "0" })
+        yield* agent.write(at("v"), "1")
         const sha = yield* publish()
-        assert.strictEqual(yield* source.tip("slipway/x"), sha)
+        yield* source.deleteBranch("slipway/x")
+        assert.deepInclude(yield* branch(), { head: null, isGone: true })
+        assert.deepInclude(yield* branch("slipway/x", sha), { head: null, isGone: true })
+        assert.deepInclude(yield* branch("slipway/y"), { head: null, isGone: false })
       }))
 
-    it.effect("never replaces what somebody else pushed to the branch", () =>
+    it.effect("pushes nothing onto a branch that is not where it left it", () =>
       Effect.gen(function*() {
-        const { at, publish, source } = yield* prepared({ v: "0" })
+        const { at, key, publish, source, trees } = yield* prepared({ v: "0" })
         yield* agent.write(at("v"), "1")
         const theirs = yield* source.commit("slipway/new", { v: "theirs" })
-        const refused = yield* publish("slipway/new").pipe(Effect.flip)
-        assert.deepInclude(refused, { _tag: "PushFailed", retryable: false })
-        assert.strictEqual(yield* source.tip("slipway/new"), theirs)
-
+        assert.deepInclude(yield* Effect.flip(publish("slipway/new")), { _tag: "BranchMoved", branch: "slipway/new" })
         const first = yield* publish()
-        const other = yield* treeOf(fixture, source)
-        yield* agent.write(other.at("v"), "another's")
-        assert.strictEqual((yield* other.publish().pipe(Effect.flip))._tag, "PushFailed")
-        assert.strictEqual(yield* source.tip("slipway/x"), first)
-
-        const onTop = yield* source.commit("slipway/x", { w: "theirs" })
         yield* agent.write(at("v"), "2")
-        assert.strictEqual((yield* publish().pipe(Effect.flip))._tag, "PushFailed")
-        assert.strictEqual(yield* source.tip("slipway/x"), onTop)
+        const second = yield* publish("slipway/x", { pushed: first })
+        yield* agent.write(at("v"), "3")
+        const elsewhere = [
+          yield* source.commit("slipway/x", { w: "theirs" }),
+          // One of its own, but not the last.
+          first,
+          theirs
+        ]
+        const { sha } = yield* trees.snapshot(key, { message: "x", author, since: { head: second, merges: [], remote: source.remote } })
+        for (const tip of elsewhere) {
+          yield* source.setBranch("slipway/x", tip)
+          assert.strictEqual((yield* Effect.flip(publish("slipway/x", { pushed: second })))._tag, "BranchMoved")
+          const late = trees.push(key, { sha, headRef: "slipway/x", remote: source.remote, expected: second })
+          assert.strictEqual(yield* refusal(late), "BranchMoved")
+          assert.strictEqual(yield* source.tip("slipway/x"), tip)
+        }
+        yield* source.setBranch("slipway/x", second)
+        const third = yield* publish("slipway/x", { pushed: second })
+        assert.deepStrictEqual((yield* source.history("slipway/x")).slice(0, 3), [third, second, first])
       }))
 
-    it.effect("replaces any commit that it pushed to the branch, but none that it pushed to another", () =>
+    it.effect("never replaces a commit, whatever it is told to expect", () =>
       Effect.gen(function*() {
-        const { at, publish, source } = yield* prepared({ v: "0" })
+        const { at, key, publish, source, trees } = yield* prepared({ v: "0" })
         yield* agent.write(at("v"), "1")
         const first = yield* publish()
         yield* agent.write(at("v"), "2")
-        yield* publish()
-        yield* source.setBranch("slipway/x", first)
-        yield* agent.write(at("v"), "3")
-        const third = yield* publish()
-        assert.strictEqual(yield* source.tip("slipway/x"), third)
+        const { sha } = yield* trees.snapshot(key, { message: "x", author })
+        const push = (expected: string | null) => trees.push(key, { sha, headRef: "slipway/x", remote: source.remote, expected })
+        assert.strictEqual(yield* refusal(push(null)), "BranchMoved")
+        assert.strictEqual(yield* refusal(push(first)), "PushFailed")
+        assert.strictEqual(yield* source.tip("slipway/x"), first)
+      }))
 
-        yield* source.setBranch("theirs", first)
-        assert.strictEqual((yield* publish("theirs").pipe(Effect.flip))._tag, "PushFailed")
-        assert.strictEqual(yield* source.tip("theirs"), first)
-        yield* source.setBranch("theirs", third)
-        assert.strictEqual(yield* publish("theirs"), third)
+    it.effect("merges what the tree has beyond what was merged with the newest base, for another pull request", () =>
+      Effect.gen(function*() {
+        const { at, key, publish, source, trees } = yield* prepared({ ours: "0\n", theirs: "0\n", v: "0\n" })
+        yield* agent.write(at("ours"), "1\n")
+        const first = yield* publish()
+        // As a squash: the base has the content, not the commit.
+        const onto = yield* source.commit("main", { ours: "1\n", theirs: "1\n" })
+        const merges = [{ onto, ancestor: first }]
+        assert.strictEqual(yield* refusal(publish("slipway/x-2", { merges })), "NoChanges")
+        assert.isNull(yield* source.tip("slipway/x-2"))
+
+        yield* agent.write(at("new"), "1\n")
+        const second = yield* publish("slipway/x-2", { merges })
+        assert.deepStrictEqual((yield* source.history("slipway/x-2")).slice(0, 2), [second, onto])
+        assert.deepStrictEqual(yield* source.files(second), { new: "1\n", ours: "1\n", theirs: "1\n", v: "0\n" })
+        assert.strictEqual(yield* publish("slipway/x-2", { merges, pushed: second }), second)
+        yield* agent.write(at("v"), "2\n")
+        const third = yield* publish("slipway/x-2", { merges, pushed: second })
+        assert.deepStrictEqual((yield* source.history("slipway/x-2")).slice(0, 3), [third, second, onto])
+        assert.deepStrictEqual(yield* source.files(third), { new: "1\n", ours: "1\n", theirs: "1\n", v: "2\n" })
+
+        // Merged again, and the base went on: what it has is not taken back.
+        const later = yield* source.commit("main", { new: "1\n", v: "2\n", late: "1\n" })
+        const again = [...merges, { onto: later, ancestor: third }]
+        assert.strictEqual(yield* refusal(publish("slipway/x-3", { merges: again })), "NoChanges")
+        yield* agent.remove(at("new"))
+        const fourth = yield* publish("slipway/x-3", { merges: again })
+        assert.deepStrictEqual(yield* source.files(fourth), { late: "1\n", ours: "1\n", theirs: "1\n", v: "2\n" })
+        assert.deepStrictEqual((yield* source.history("slipway/x-3")).slice(0, 2), [fourth, later])
+
+        const saved = yield* Effect.scoped(trees.save(key.sandboxId, [{ repo: app }]))
+        assert.deepStrictEqual(saved.repos.map(({ repo }) => repo), [app])
+      }))
+
+    it.effect("names the files that conflict with the base, and commits nothing", () =>
+      Effect.gen(function*() {
+        const { at, base, publish, source } = yield* prepared({ a: "0\n", b: "0\n", c: "0\n" })
+        for (const path of ["a", "b", "c"]) yield* agent.write(at(path), "ours\n")
+        const onto = yield* source.commit("main", { a: "theirs\n", b: "theirs\n" })
+        const conflict = yield* Effect.flip(publish("slipway/x-2", { merges: [{ onto, ancestor: null }] }))
+        assert.deepInclude(conflict, { _tag: "MergeConflict", files: ["a", "b"] })
+        assert.include(conflict.message, ": a, b")
+        assert.isNull(yield* source.tip("slipway/x-2"))
+        yield* agent.write(at("a"), "theirs\n")
+        yield* agent.write(at("b"), "0\n")
+        const sha = yield* publish("slipway/x-2", { merges: [{ onto, ancestor: null }] })
+        assert.deepStrictEqual(yield* source.files(sha), { a: "theirs\n", b: "theirs\n", c: "ours\n" })
+        assert.deepStrictEqual(yield* source.history("slipway/x-2"), [sha, onto, base.baseSha])
       }))
 
     it.effect("refuses branch names and commits that are none", () =>

@@ -1,50 +1,179 @@
 /** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
-import { OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { CommitAuthor, commitMessage, CommitMessage, failure, published } from "@slipway/domain/publishing/Publication"
+import { BranchMoved, NoChanges, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import {
+  CommitAuthor,
+  commitMessage,
+  CommitMessage,
+  currentRound,
+  failure,
+  nextRound,
+  published,
+  type Round
+} from "@slipway/domain/publishing/Publication"
 import { count } from "@slipway/domain/sandbox/Counting"
 import type { Lease } from "@slipway/domain/sandbox/Leases"
 import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { headRef, sameRepo } from "@slipway/domain/source/Naming"
+import { sameRepo } from "@slipway/domain/source/Naming"
+import type { PullRequest } from "@slipway/domain/source/PullRequest"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Result } from "effect"
 
-/** The branch a new pull request is to be merged into: the one that was asked for, else the default branch as it is called now. */
-const baseOf = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, startedFrom: string | null) {
+/** Branches that somebody else may have before a new one is given up. */
+const MAX_SKIPPED = 20
+/** A git of a worker that was killed may push in between, once. */
+const ATTEMPTS = 3
+
+/** What one publication is about. */
+interface Publication {
+  readonly sandbox: Sandbox
+  readonly repo: RepoName
+  readonly key: TreeKey
+  readonly remote: Remote
+  readonly author: SnapshotOptions["author"]
+  readonly history: SnapshotOptions["history"]
+}
+
+/** The pull request that is open, or why there is none; `null`: there never was one. */
+const pullRequestOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication, { headRef }: Round) {
+  const host = yield* SourceHost
+  const open = yield* host.findOpenPullRequest(repo, headRef)
+  if (open !== null) return open
+  const number = publicationOf(sandbox, repo)?.number ?? null
+  return number === null ? null : (yield* host.pullRequestDetails(repo, number)).pullRequest
+})
+
+/** Branches that a new pull request may be merged into: the best that is there counts. */
+const basesOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication, before: PullRequest | null) {
+  const { defaultBranch } = yield* SourceHost.use((host) => host.repository(repo))
   const asked = sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))?.ref
-  if (asked !== undefined && startedFrom !== null) return startedFrom
-  return (yield* SourceHost.use((host) => host.repository(repo))).defaultBranch
+  return [...new Set([before?.baseRef, asked, defaultBranch].flatMap((branch) => branch === undefined ? [] : [branch]))]
+})
+
+const lookFor = ({ author, history, key, remote }: Publication, { headRef, pushed }: Round, branches: ReadonlyArray<string>) =>
+  WorkingTrees.use((trees) =>
+    trees.branches(key, { remote, headRef, pushed, branches, author, ...(history === undefined ? {} : { history }) })
+  )
+
+/** The base of a new pull request. Nothing is pushed that cannot be opened. */
+const baseIn = ({ repo }: Publication, bases: ReadonlyArray<string>, tips: ReadonlyMap<string, string>) => {
+  const name = bases.find((branch) => tips.has(branch))
+  const onto = name === undefined ? undefined : tips.get(name)
+  return name === undefined || onto === undefined
+    ? Effect.fail(
+      new SourceHostError({
+        operation: "open the pull request",
+        detail: `There is no branch ${bases.map((base) => `"${base}"`).join(" or ")} in ${repo} to merge into.`,
+        retryable: false
+      })
+    )
+    : Effect.succeed({ name, onto })
+}
+
+/** What is pushed next: to which branch, and on what. `base`: of a pull request that is to be opened. */
+interface Plan {
+  readonly round: Round
+  readonly head: string | null
+  readonly base: string | null
+  readonly open: PullRequest | null
+}
+
+/** A branch of its own, from the newest commit of the base. */
+const planNext = Effect.fnUntraced(function*(publication: Publication, before: Round, ended: PullRequest | null) {
+  const { repo, sandbox } = publication
+  const published = before.pushed ?? publicationOf(sandbox, repo)?.headSha ?? null
+  const bases = yield* basesOf(publication, ended)
+  const isMerged = ended?.merged === true
+  for (let skip = 0; skip < MAX_SKIPPED; skip++) {
+    const asked = nextRound(sandbox, before, { isMerged, onto: "", published, skip })
+    const found = yield* lookFor(publication, asked, bases).pipe(Effect.catchTag("BranchMoved", () => Effect.succeed(null)))
+    if (found === null || found.isGone) continue
+    const { name, onto } = yield* baseIn(publication, bases, found.tips)
+    // What is there was pushed by a worker that could not record it.
+    const round = nextRound(sandbox, before, { isMerged, onto: found.root ?? onto, published, skip })
+    const plan: Plan = { round, head: found.head, base: name, open: null }
+    return plan
+  }
+  return yield* new BranchMoved({ repo, branch: before.headRef })
+})
+
+/** What the host and the tree say now decides (docs/decisions.md 7). */
+const planOf = Effect.fnUntraced(function*(publication: Publication) {
+  const round = currentRound(publication.sandbox, publication.repo)
+  const pull = yield* pullRequestOf(publication, round)
+  if (pull !== null && pull.state === "closed") return yield* planNext(publication, round, pull)
+  const bases = pull === null ? yield* basesOf(publication, null) : []
+  const found = yield* lookFor(publication, round, bases)
+  if (found.isGone) return yield* planNext(publication, round, pull)
+  const base = pull === null ? (yield* baseIn(publication, bases, found.tips)).name : null
+  const plan: Plan = { round, head: found.head, base, open: pull }
+  return plan
+})
+
+const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, repo, sandbox }: Publication, { head, open, round }: Plan) {
+  const trees = yield* WorkingTrees
+  const { sha } = yield* trees.snapshot(key, {
+    message: commitMessage(yield* CommitMessage, sandbox, repo),
+    author,
+    since: { head, merges: round.merges, remote },
+    ...(history === undefined ? {} : { history })
+  })
+  // What could not be recorded when it was pushed is published by being recorded now.
+  const recorded = round.pushed ?? (open === null ? null : publicationOf(sandbox, repo)?.headSha ?? null)
+  return sha === head && open !== null && sha === recorded ? yield* new NoChanges({ repo }) : sha
+})
+
+/** What was pushed, and where its pull request is or is to be opened. */
+const pushed = Effect.fnUntraced(function*(publication: Publication) {
+  const trees = yield* WorkingTrees
+  const { key, remote, sandbox } = publication
+  const attempt = Effect.gen(function*() {
+    const plan = yield* planOf(publication)
+    const sha = yield* commitOf(publication, plan).pipe(
+      Effect.provideService(OnBehalfOf, sandbox.grantId),
+      Effect.withSpan("publication snapshot")
+    )
+    const { head, round: { headRef, merges } } = plan
+    const push = trees.push(key, { sha, headRef, remote, expected: head, isMerged: merges.length > 0 })
+    const isDone = yield* Effect.withSpan(push, "publication push").pipe(
+      Effect.as(true),
+      Effect.catchTag("BranchMoved", () => Effect.succeed(false))
+    )
+    return { ...plan, sha, isDone }
+  })
+  for (let attempts = 1;; attempts++) {
+    const result = yield* attempt
+    if (result.isDone) return result
+    if (attempts === ATTEMPTS) return yield* new BranchMoved({ repo: publication.repo, branch: result.round.headRef })
+  }
 })
 
 const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
-  const trees = yield* WorkingTrees
   const host = yield* SourceHost
-  const key: TreeKey = { sandboxId: sandbox.id, repo }
-  const { baseRef, sha } = yield* trees.snapshot(key, {
-    message: commitMessage(yield* CommitMessage, sandbox, repo),
+  const publication: Publication = {
+    sandbox,
+    repo,
+    key: { sandboxId: sandbox.id, repo },
+    remote: yield* host.remote(repo, "write"),
     author: yield* CommitAuthor,
-    ...(history === undefined ? {} : { history })
-  }).pipe(Effect.provideService(OnBehalfOf, sandbox.grantId), Effect.withSpan("publication snapshot"))
-  const head = headRef(sandbox.id)
-  // Before the push: what cannot be opened is not pushed.
-  const before = yield* host.findOpenPullRequest(repo, head)
-  const base = before === null ? yield* baseOf(sandbox, repo, baseRef) : before.baseRef
-  yield* trees.push(key, { sha, headRef: head, remote: yield* host.remote(repo, "write") }).pipe(Effect.withSpan("publication push"))
+    history
+  }
+  const { base, open: before, round: { headRef, merges }, sha } = yield* pushed(publication)
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
-  const open = before ?? (yield* host.findOpenPullRequest(repo, head))
+  const open = before ?? (yield* host.findOpenPullRequest(repo, headRef))
   const found = open !== null
     ? host.pullRequestPushed(repo, open.number, { headSha: sha, at })
     : host.openDraftPullRequest(repo, {
       title: sandbox.title,
       body: `Opened by Slipway from sandbox ${sandbox.id}.`,
-      baseRef: base,
-      headRef: head,
+      baseRef: base ?? (yield* host.repository(repo)).defaultBranch,
+      headRef,
       headSha: sha,
       at
     })
-  return yield* Effect.withSpan(found, "publication pull request")
+  return { pullRequest: yield* Effect.withSpan(found, "publication pull request"), sha, merges }
 })
 
 /**
@@ -56,8 +185,8 @@ export const publishChanges = Effect.fn("publication")(
     const store = yield* SandboxStore
     const host = yield* SourceHost
     const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
-      onSuccess: (pullRequest) => ({
-        event: published(repo, pullRequest),
+      onSuccess: ({ pullRequest, ...rest }) => ({
+        event: published(repo, pullRequest, rest),
         opened: { host: host.name, repo, number: pullRequest.number }
       }),
       onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })

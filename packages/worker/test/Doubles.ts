@@ -457,6 +457,7 @@ const Trees = (world: World, machine: Machine) => {
         })),
         partialWarnings: []
       })),
+    branches: () => Effect.succeed({ head: null, isGone: false, root: null, tips: new Map([["main", "0".repeat(40)]]) }),
     snapshot: () => Effect.succeed({ sha: "0".repeat(40), baseRef: "main", baseSha: "0".repeat(40) }),
     push: () => world.pushing,
     save: (id, repos) =>

@@ -12,6 +12,7 @@ import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { noChecks } from "@slipway/domain/source/PullRequest"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { creation } from "@slipway/domain/testing/Histories"
 import { DateTime, Effect, Layer } from "effect"
@@ -31,6 +32,7 @@ const published = (times: number, changes = true) => {
     SandboxStoreMemory.layer,
     Layer.mock(WorkingTrees, {
       folder: () => "",
+      branches: () => Effect.succeed({ head: null, isGone: false, root: null, tips: new Map([["main", "b".repeat(40)]]) }),
       snapshot: () =>
         changes
           ? Effect.succeed({ sha: pull.headSha, baseRef: "main", baseSha: pull.headSha })
@@ -40,6 +42,9 @@ const published = (times: number, changes = true) => {
     Layer.mock(SourceHost, {
       name: "memory",
       remote: () => Effect.succeed({ url: "/origin", authorization: null }),
+      repository: () => Effect.succeed({ fullName: REPO, defaultBranch: "main" }),
+      pullRequestDetails: () => Effect.succeed({ pullRequest: pull, checks: noChecks, comments: [], pending: false }),
+      pullRequestPushed: () => Effect.succeed(pull),
       findOpenPullRequest: () => Effect.succeed(null),
       openDraftPullRequest: () => Effect.succeed(pull)
     })

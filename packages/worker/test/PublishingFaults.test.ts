@@ -116,8 +116,10 @@ it.layer(World.Database.layer)("publishing meets", (it) => {
       assert.strictEqual(told.error.retry_after, trouble.retryAfter)
     }
     trouble.end?.(host)
-    yield* World.ask(id)
-    yield* World.carryOut(directory, host, lease)
+    if (trouble.code !== null) {
+      yield* World.ask(id)
+      yield* World.carryOut(directory, host, lease)
+    }
     yield* World.assertPublished(host, id, "work")
   })
 

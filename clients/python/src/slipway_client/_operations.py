@@ -356,9 +356,9 @@ class Operations(Transport):
         """
         Publish a draft pull request
 
-        Pushes the sandbox's changes and opens a draft pull request, or updates the open one. There
-        is never more than one. Answers after at most 20 seconds; `actionState` then tells whether
-        it is still under way.
+        Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. There
+        is never more than one that is open. Answers after at most 20 seconds; `actionState` then
+        tells whether it is still under way.
         """
         return self._json(
             "POST",

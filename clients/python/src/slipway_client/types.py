@@ -1367,8 +1367,20 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """The branch that was pushed."""
     head_sha: str
     """The commit that was pushed."""
+    merges: list[PullRequestUpdatedEventDataMerges]
+    """
+    How what was pushed was made of the files, after an earlier pull request was merged or closed;
+    left out before.
+    """
     error: PullRequestUpdatedEventDataError
     """Why publishing failed."""
+
+
+class PullRequestUpdatedEventDataMerges(TypedDict):
+    onto: str
+    """A commit of the base branch that the changes were merged with."""
+    ancestor: str | None
+    """The commit that counts as common to both; `null`: the one the sandbox started from."""
 
 
 class _PullRequestUpdatedEventDataError(TypedDict):

@@ -6,7 +6,7 @@ import { isEnvironmentFile } from "@slipway/domain/source/FileRules"
 import { Effect, Stream } from "effect"
 import type { BoxGit } from "./BoxGit.ts"
 import { asEmpty } from "./Changes.ts"
-import { eachField, line } from "./Git.ts"
+import { eachField, fields, type GitFailed, line } from "./Git.ts"
 import type { HostRepository } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
@@ -69,19 +69,76 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGi
 /** Whether the commit was taken over before, with all it needs. */
 export const isTaken = ({ gitDir }: HostRepository, sha: string): Effect.Effect<boolean> => ReceivedPack.isKept(gitDir, sha)
 
+/** Subjects of commits that one message names. */
+const MAX_SUBJECTS = 20
+const MAX_SUBJECT = 200
+
+/** Subjects of the agent's commits, oldest first, for the message of a commit that stands for them. */
+const subjectsOf = Effect.fnUntraced(
+  function*(repository: HostRepository, sha: string, others: ReadonlyArray<string>, ask: ReceivedPack.ReceivedPack["beside"]) {
+    const said = yield* ask(repository, ["log", `--max-count=${MAX_SUBJECTS + 1}`, "--no-merges", "--format=%s%x00", sha,
+      ...[repository.baseSha, ...others].map((other) => `^${other}`), "--"])
+    const subjects = fields(said).map((subject) => subject.toString().trim().replaceAll(/\s+/gu, " ").slice(0, MAX_SUBJECT))
+    const shown = subjects.slice(0, MAX_SUBJECTS).reverse().filter((subject) => subject !== "")
+    return subjects.length > MAX_SUBJECTS ? ["…", ...shown] : shown
+  }
+)
+
+/** What an agent committed. */
+export interface Taken {
+  /** The newest of its commits, now in the repository; `undefined`: there is none, or they are not sound. */
+  readonly sha: string | undefined
+  /** Subjects of all of them, sound or not, that go on from none of the commits that were named. */
+  readonly subjects: ReadonlyArray<string>
+}
+
+/** As {@link take}, with subjects. `since`: commits in the repository whose history is left out of them. */
+export const takeTold = Effect.fn("AgentCommits.takeTold")(function*(
+  repository: HostRepository,
+  box: BoxGit,
+  history: Stream.Stream<Uint8Array>,
+  maximumBytes: number,
+  since: ReadonlyArray<string>
+) {
+  let subjects: ReadonlyArray<string> = []
+  const sha = yield* taking(
+    repository,
+    box,
+    history,
+    maximumBytes,
+    "published",
+    (received, id) =>
+      Effect.map(subjectsOf(repository, id, since, received.beside), (found) => {
+        subjects = found
+      })
+  )
+  const taken: Taken = { sha, subjects }
+  return taken
+})
+
 /** The newest of the agent's commits, now in the repository; `undefined` when there are none, or none that are sound. */
-export const take = Effect.fn("AgentCommits.take")(function*(
+export const take = (
   repository: HostRepository,
   box: BoxGit,
   history: Stream.Stream<Uint8Array>,
   maximumBytes: number,
   purpose: Purpose = "published"
+) => taking(repository, box, history, maximumBytes, purpose, () => Effect.void)
+
+const taking = Effect.fn("AgentCommits.take")(function*(
+  repository: HostRepository,
+  box: BoxGit,
+  history: Stream.Stream<Uint8Array>,
+  maximumBytes: number,
+  purpose: Purpose,
+  attend: (received: ReceivedPack.ReceivedPack, sha: string) => Effect.Effect<void, GitFailed>
 ) {
   const received = yield* ReceivedPack.receive(repository, maximumBytes)
   yield* Stream.runForEach(history, received.append)
   const sha = yield* received.id
   if (sha === undefined || sha === repository.baseSha) return undefined
   yield* received.index
+  yield* attend(received, sha)
   yield* purpose === "published"
     ? check(repository, box, sha, received.beside)
     : checkWhole(repository, [sha, `^${repository.baseSha}`, "--"], received.beside)

@@ -8,7 +8,8 @@ import { isThere } from "../node/IsThere.ts"
 
 interface Commit {
   readonly tree: string
-  readonly parent: string
+  /** `null`: it has none. */
+  readonly parent: string | null
   readonly author: { readonly name: string; readonly email: string }
   /** Seconds since the epoch, of author and committer. */
   readonly at: number
@@ -18,11 +19,16 @@ interface Commit {
 /** What git leaves out of names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
 const CRUD = /^[\0- .,:;<>"\\']+|(?<![\0- .,:;<>"\\'])[\0- .,:;<>"\\']+$|[\n<>]/gu
 
+/** As commits name whoever made them. */
+export const signature = ({ at, author }: Pick<Commit, "at" | "author">): string => {
+  const [name, email] = [author.name, author.email].map((text) => text.replace(CRUD, ""))
+  return `${name} <${email}> ${at} +0000`
+}
+
 /** Writes what `git commit-tree` would, into the repository in `gitDir`, and answers its id. The same commit is the same file. */
 export const write = async (gitDir: string, { at, author, message, parent, tree }: Commit): Promise<string> => {
-  const [name, email] = [author.name, author.email].map((text) => text.replace(CRUD, ""))
-  const by = `${name} <${email}> ${at} +0000`
-  const body = Buffer.from(`tree ${tree}\nparent ${parent}\nauthor ${by}\ncommitter ${by}\n\n${message}`)
+  const by = signature({ at, author })
+  const body = Buffer.from(`tree ${tree}\n${parent === null ? "" : `parent ${parent}\n`}author ${by}\ncommitter ${by}\n\n${message}`)
   const content = Buffer.concat([Buffer.from(`commit ${body.length}\0`), body])
   const id = createHash(tree.length === 40 ? "sha1" : "sha256").update(content).digest("hex")
   const folder = join(gitDir, "objects", id.slice(0, 2))

@@ -38,6 +38,8 @@ export interface GitOptions {
   readonly outputFile?: number
   /** Takes the output piece by piece; it writes no more than that before each is taken. Nothing is answered then. Never rejects. */
   readonly take?: (bytes: Uint8Array) => Promise<void>
+  /** Exit codes beside 0 that are an answer. */
+  readonly answers?: ReadonlyArray<number>
   readonly timeout?: Duration.Input
   readonly maximumBytes?: number
   /** Paths are patterns, as those of `.gitignore` are: they come from us, never from a repository. */
@@ -218,7 +220,7 @@ export const git = (
           resume(
             size > maximumBytes || signal === "SIGXFSZ" || outputFile !== undefined && FILE_TOO_LARGE.test(stderr) ?
               fail("output", code, stderr)
-              : code === 0 ?
+              : code === 0 || code !== null && options.answers?.includes(code) === true ?
               Effect.succeed(Buffer.concat(chunks))
               : fail("exit", code, stderr)
           ),

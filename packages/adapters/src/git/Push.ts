@@ -1,5 +1,5 @@
-/** Pushes commits of a working tree, replacing nothing on the other side that we did not push there ourselves. */
-import { PushFailed } from "@slipway/domain/files/WorkingTrees"
+/** Pushes commits of a working tree, each on top of what was pushed before: nothing on the other side is ever replaced. */
+import { BranchMoved, PushFailed, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { Effect } from "effect"
@@ -34,10 +34,16 @@ export const remembered = (repository: HostRepository): Effect.Effect<Memory> =>
     const folder = join(repository.gitDir, "pushed")
     const branches = (await namesIn(folder)).slice(0, KEPT.branches)
     return {
-      published: await textIn(publishedFile(repository), null),
+      published: await saved(repository),
       pushed: await Promise.all(branches.map(async (branch) => ({ branch, commits: await newest(join(folder, branch)) })))
     }
   })
+
+/** What was merged with the base has commits of it, any number, that a checkpoint need not have: the remote does. */
+const saved = async (repository: HostRepository): Promise<string | null> => {
+  const published = await textIn(publishedFile(repository), null)
+  return published === await textIn(mergedFile(repository), "") ? null : published
+}
 
 const newest = async (folder: string): Promise<ReadonlyArray<string>> => {
   const names = await readdir(folder)
@@ -59,65 +65,100 @@ export const remember = (repository: Pick<HostRepository, "gitDir">, { published
 
 const publishedFile = (repository: Pick<HostRepository, "gitDir">): string => join(repository.gitDir, "published")
 
+/** The commit that was pushed last of those that were merged with the base. */
+const mergedFile = (repository: Pick<HostRepository, "gitDir">): string => join(repository.gitDir, "published-merged")
+
+/** What `other` remembers, too: nothing that was ever pushed is forgotten. */
+export const joined = (memory: Memory, other: Memory): Memory => {
+  const branches = new Set([...memory.pushed, ...other.pushed].map(({ branch }) => branch))
+  const commitsOf = ({ pushed }: Memory, name: string) => pushed.find(({ branch }) => branch === name)?.commits ?? []
+  return {
+    published: memory.published,
+    pushed: Array.from(branches, (branch) => ({ branch, commits: [...new Set([memory, other].flatMap((one) => commitsOf(one, branch)))] }))
+  }
+}
+
 /** The commit that was pushed last, if any. */
 export const published = (repository: HostRepository): Effect.Effect<string | undefined> =>
   Effect.promise(() => textIn(publishedFile(repository), undefined))
 
+type Failing = Pick<HostRepository, "gitDir" | "repo">
+
+export const refuse = ({ repo }: Pick<HostRepository, "repo">, explanation: Explanation) => new PushFailed({ repo, ...explanation })
+
+/** In words for people; the log has git's. */
+export const failed = (repository: Failing) => (failure: GitFailed) =>
+  Effect.andThen(
+    Effect.logWarning("git could not push", { repo: repository.repo, failure: failure.message }),
+    refuse(repository, explain(failure))
+  )
+
+/** The commits that branches of the remote point to, by their names; those that are not there are left out. */
+export const tipsOf = Effect.fnUntraced(function*(repository: Failing, remote: Remote, branches: ReadonlyArray<string>) {
+  const via = transport(remote)
+  if (via === undefined) return yield* refuse(repository, unsupported)
+  const names = branches.filter((branch) => isRefName(branch) && !isCommitId(branch))
+  const known = yield* knownTips(via, names)
+  if (known !== undefined) return known
+  const refs = names.map((name) => `refs/heads/${name}`)
+  const advertised = yield* run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ...refs], {
+    ...via.options,
+    timeout: TIMEOUT
+  }).pipe(Effect.catchTag("GitFailed", failed(repository)))
+  const tips = new Map<string, string>()
+  for (const entry of line(advertised).split("\n")) {
+    const [tip = "", ref = ""] = entry.split("\t")
+    // What is asked for is a pattern for the end of a name.
+    if (refs.includes(ref)) tips.set(ref.slice("refs/heads/".length), tip)
+  }
+  return tips
+})
+
+/** Whether we ever tried to push the commit to the branch. */
+export const isTried = (repository: HostRepository, headRef: string, sha: string): Effect.Effect<boolean> =>
+  Effect.promise(() => isThere(join(attempts(repository, headRef), sha)))
+
+/** Whether `descendant` goes on from `ancestor`, or is it. What is not there goes on from nothing. */
+export const goesOnFrom = (repository: HostRepository, descendant: string, ancestor: string): Effect.Effect<boolean> =>
+  Effect.match(run(repository, ["merge-base", "--is-ancestor", ancestor, descendant]), {
+    onSuccess: () => true,
+    onFailure: () => false
+  })
+
 export const push = Effect.fn("Push.push")(function*(
   repository: HostRepository,
-  options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }
+  { expected = null, headRef, isMerged = false, remote, sha }: Parameters<WorkingTrees["Service"]["push"]>[1]
 ) {
-  const { headRef, remote, sha } = options
-  const refuse = (explanation: Explanation) => new PushFailed({ repo: repository.repo, ...explanation })
-  const failed = (failure: GitFailed) =>
-    Effect.andThen(
-      Effect.logWarning("git could not push", { repo: repository.repo, failure: failure.message }),
-      refuse(explain(failure))
-    )
   const via = transport(remote)
-  if (via === undefined) return yield* refuse(unsupported)
+  if (via === undefined) return yield* refuse(repository, unsupported)
   if (!isCommitId(sha) || !isRefName(headRef)) {
-    return yield* refuse({ detail: "The branch or the commit has no valid name.", retryable: false })
+    return yield* refuse(repository, { detail: "The branch or the commit has no valid name.", retryable: false })
   }
-  const [ref, ours] = [`refs/heads/${headRef}`, attempts(repository, headRef)]
-
-  const base = repository.baseRef === null ? [] : [`refs/heads/${repository.baseRef}`]
-  const ask = Effect.map(
-    run(repository, ["ls-remote", "--heads", ...via.fetchArguments, "--end-of-options", via.url, ref, ...base], {
-      ...via.options,
-      timeout: TIMEOUT
-    }).pipe(Effect.catchTag("GitFailed", failed)),
-    (advertised) =>
-      new Map(
-        line(advertised).split("\n").map((entry) => {
-          const [tip = "", name = ""] = entry.split("\t")
-          return [name, tip]
-        })
-      )
-  )
-
-  const look = Effect.flatMap(
-    knownTips(via, [headRef, ...repository.baseRef === null ? [] : [repository.baseRef]]),
-    (known) => known === undefined ? ask : Effect.succeed(new Map(Array.from(known, ([branch, tip]) => [`refs/heads/${branch}`, tip])))
-  )
-
-  /** Answers what kept it from arriving, if anything did. */
-  const send = Effect.fnUntraced(function*(tips: ReadonlyMap<string, string>) {
-    const current = tips.get(ref) ?? ""
-    if (current === sha) return null
-    const isOurs = current === "" || (yield* Effect.promise(() => isThere(join(ours, current))))
-    if (!isOurs) return yield* refuse({ detail: "The branch holds commits that are not from this sandbox.", retryable: false })
+  const base = repository.baseRef === null ? [] : [repository.baseRef]
+  const look = tipsOf(repository, remote, [headRef, ...base])
+  const moved = new BranchMoved({ repo: repository.repo, branch: headRef })
+  const tips = yield* look
+  const current = tips.get(headRef)
+  if (current !== sha) {
+    if (current !== (expected ?? undefined)) return yield* moved
+    // With this no push ever takes a commit away: the other side has to be at what the new commit goes on from.
+    if (expected !== null && !(yield* goesOnFrom(repository, sha, expected))) {
+      return yield* refuse(repository, { detail: "The commit does not go on from what was published.", retryable: false })
+    }
+    const tried = attempts(repository, headRef)
     yield* Effect.promise(async () => {
-      await mkdir(ours, { recursive: true })
-      await writeFile(join(ours, sha), "", { flush: true })
+      await mkdir(tried, { recursive: true })
+      await writeFile(join(tried, sha), "", { flush: true })
     })
     // Else what is sent is all that no branch there points to: the whole history, once the base has moved on.
-    const negotiates = current === "" && !base.some((name) => tips.get(name) === repository.baseSha)
-    return yield* run(repository, [
+    const negotiates = expected === null && !base.some((name) => tips.get(name) === repository.baseSha)
+    const ref = `refs/heads/${headRef}`
+    const failure = yield* run(repository, [
       "push",
       "--quiet",
       "--no-verify",
-      `--force-with-lease=${ref}:${current}`,
+      // Names the commit that is expected there. What is pushed goes on from it, so nothing is forced.
+      `--force-with-lease=${ref}:${expected ?? ""}`,
       ...via.pushArguments(),
       "--end-of-options",
       via.url,
@@ -127,15 +168,15 @@ export const push = Effect.fn("Push.push")(function*(
       config: [...via.options.config ?? [], `push.negotiate=${negotiates}`],
       timeout: TIMEOUT
     }).pipe(Effect.match({ onSuccess: () => null, onFailure: (failure) => failure }))
-  })
-
-  const tips = yield* look
-  const failure = yield* send(tips)
-  if (failure !== null) {
-    // The git of a worker that was killed may have pushed in between, and ours may have arrived though nobody told us.
-    const now = failure.reason === "exit" ? yield* look : tips
-    const again = now.get(ref) === tips.get(ref) ? failure : yield* send(now)
-    if (again !== null) return yield* failed(again)
+    if (failure !== null) {
+      // It may have arrived although nobody told us, or somebody else was faster.
+      const now = (yield* Effect.catchTag(look, "PushFailed", () => failed(repository)(failure))).get(headRef)
+      if (now !== sha) return yield* now === current ? failed(repository)(failure) : moved
+    }
   }
-  yield* Effect.promise(() => replaceFile(publishedFile(repository), sha, join(repository.gitDir, "scratch")))
+  yield* Effect.promise(async () => {
+    const aside = join(repository.gitDir, "scratch")
+    if (isMerged) await replaceFile(mergedFile(repository), sha, aside)
+    await replaceFile(publishedFile(repository), sha, aside)
+  })
 })

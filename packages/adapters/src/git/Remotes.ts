@@ -13,8 +13,13 @@ import * as LocalRefs from "./LocalRefs.ts"
 const atLocalEnd = (program: string, ...config: ReadonlyArray<string>): string =>
   ["git", ...["safe.directory=*", "core.fsmonitor=false", "gc.auto=0", ...config].flatMap((entry) => ["-c", entry]), program].join(" ")
 
-/** Reading runs no hook, and need not read the files of commits. */
-const UPLOAD_PACK = atLocalEnd("upload-pack", "core.hooksPath=/dev/null", "uploadpack.allowFilter=true")
+/** Reading runs no hook, and need not read the files of commits. What was published can be had although its branch was deleted since. */
+const UPLOAD_PACK = atLocalEnd(
+  "upload-pack",
+  "core.hooksPath=/dev/null",
+  "uploadpack.allowFilter=true",
+  "uploadpack.allowAnySHA1InWant=true"
+)
 
 const orAbsent = <A>(read: () => A, absent: A): A => {
   try {

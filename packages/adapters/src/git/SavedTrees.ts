@@ -29,6 +29,7 @@ import type { BoxGit } from "./BoxGit.ts"
 import type * as FairTurns from "./FairTurns.ts"
 import type * as HostRepository from "./HostRepository.ts"
 import type * as Mirrors from "./Mirrors.ts"
+import * as Push from "./Push.ts"
 import * as Restoring from "./Restoring.ts"
 import * as Saving from "./Saving.ts"
 import type { TreePlace } from "./Tree.ts"
@@ -54,6 +55,8 @@ interface Options {
   exclusive<A, E, R>(self: Effect.Effect<A, E, R>, key: TreeKey): Effect.Effect<A, E, R>
   fitting(key: TreeKey): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | CloneFailed, R>
   find(key: TreeKey): Effect.Effect<HostRepository.HostRepository, FileNotFound>
+  /** What the repository remembers that is there now, if one is. */
+  remembered(key: TreeKey): Effect.Effect<Push.Memory | undefined>
   folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
   sandboxDirectory(sandboxId: SandboxId): string
   restoringMark(sandboxId: SandboxId): string
@@ -77,6 +80,7 @@ export const make = (
     locked,
     minded,
     place,
+    remembered,
     restoringMark,
     sandboxDirectory,
     sites,
@@ -139,8 +143,11 @@ export const make = (
         const found = saved.find(({ tree }) => sameRepo(tree.repo, repo))
         if (found === undefined) return yield* others
         const { pack, tree } = found
-        const known = forget === "publication" ? { ...tree, published: null, pushed: [] } : tree
         const key: TreeKey = { sandboxId, repo }
+        const here = forget === "publication" ? undefined : yield* remembered(key)
+        const known = forget === "publication"
+          ? { ...tree, published: null, pushed: [] }
+          : { ...tree, ...here === undefined ? {} : Push.joined(tree, here) }
         const commit = yield* fetch(repo, remote, tree.baseSha)
         if (commit.sha !== tree.baseSha) return yield* new CheckpointDamaged({ detail: "It starts from what is no commit." })
         const making = sites.of(key, commit, folder(repo, folderNames), tree.baseRef, tree.preparedAt)

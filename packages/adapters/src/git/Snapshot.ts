@@ -5,18 +5,25 @@
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/FileRules"
 import { Effect, Fiber } from "effect"
+import { mkdir } from "node:fs/promises"
+import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
+import { textIn } from "../node/IsThere.ts"
 import * as AgentCommits from "./AgentCommits.ts"
 import * as AgentHead from "./AgentHead.ts"
 import type { BoxGit } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
 import * as CommitObject from "./CommitObject.ts"
+import * as FetchedCommits from "./FetchedCommits.ts"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "./Git.ts"
+import { replaceFile } from "./GitDir.ts"
 import { type HostRepository, identity, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
 import { idsIn, known, note } from "./KnownObjects.ts"
+import * as Push from "./Push.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 import { Remembered } from "./Remembered.ts"
+import * as TreeMerge from "./TreeMerge.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
 export const MAX_SNAPSHOT_BYTES = 1_073_741_824
@@ -117,14 +124,53 @@ export const strange = Effect.fnUntraced(function*(
   return left[purpose]
 })
 
+/** The same commit for the same tree, options and parent. `subjects`: of the agent's commits that it stands for. */
+const commitOf = Effect.fnUntraced(function*(
+  repository: HostRepository,
+  { author, message }: SnapshotOptions,
+  tree: string,
+  parent: string,
+  subjects: ReadonlyArray<string> = []
+) {
+  const told = subjects.length === 0 ? message : `${message.trimEnd()}\n\n${subjects.map((subject) => `- ${subject}\n`).join("")}`
+  const commit = { tree, parent, author, at: Math.floor(repository.preparedAt / 1_000), message: told }
+  const sha = yield* Effect.promise(() => CommitObject.write(repository.gitDir, commit))
+  yield* note(repository, sha, "commit")
+  return sha
+})
+
+const toldFile = ({ gitDir }: HostRepository, sha: string): string => join(gitDir, "told", sha)
+
+/** Takes note of how far the agent was when the commit was made, so that the next one names only what came since. */
+const tell = (repository: HostRepository, sha: string, own: string | undefined): Effect.Effect<void> =>
+  own === undefined ? Effect.void : Effect.promise(async () => {
+    await mkdir(join(repository.gitDir, "told"), { recursive: true })
+    await replaceFile(toldFile(repository, sha), own, join(repository.gitDir, "scratch"))
+  })
+
+const toldIn = (repository: HostRepository, sha: string): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.map(Effect.promise(() => textIn(toldFile(repository, sha), null)), (own) => own === null ? [] : [own])
+
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(
-  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number) {
-    const { baseRef, baseSha, preparedAt, repo } = repository
+  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number, fetch: FetchedCommits.Fetch) {
+    const { baseRef, baseSha, repo } = repository
+    const { head = null, merges = [] } = options.since ?? {}
+    if (options.since !== undefined) {
+      const needed = [head, ...merges.flatMap(({ ancestor, onto }) => [ancestor, onto])].filter((sha) => sha !== null)
+      yield* FetchedCommits.bring(repository, fetch, options.since.remote, needed)
+    }
     // First: what the agent commits meanwhile is in the tree.
-    const own = options.history === undefined || (yield* AgentHead.read(repository)).commit === baseSha
-      ? undefined
-      : yield* AgentCommits.take(repository, box, options.history(baseSha), maximumBytes)
+    const agents: AgentCommits.Taken = options.history === undefined || (yield* AgentHead.read(repository)).commit === baseSha
+      ? { sha: undefined, subjects: [] }
+      : yield* AgentCommits.takeTold(
+        repository,
+        box,
+        options.history(baseSha),
+        maximumBytes,
+        head === null ? [] : [head, ...yield* toldIn(repository, head)]
+      )
+    const own = agents.sha
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
     const before = yield* box.snapshot(repository, {
@@ -145,13 +191,16 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       if (!isKnown) yield* received.keep(tree)
       if (left.length > 0) tree = yield* without(repository, tree, left)
     }
-    if (tree === baseTree) return yield* new NoChanges({ repo })
-    if (own !== undefined && tree === ownTree) return { sha: own, baseRef }
-
-    const { author, message } = options
-    const commit = { tree, parent: own ?? baseSha, author, at: Math.floor(preparedAt / 1_000), message }
-    const sha = yield* Effect.promise(() => CommitObject.write(repository.gitDir, commit))
-    yield* note(repository, sha, "commit")
+    for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
+    const parent = head ?? merges.at(-1)?.onto ?? baseSha
+    if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
+      return head === null ? yield* new NoChanges({ repo }) : { sha: head, baseRef }
+    }
+    const isOnAgents = own !== undefined && merges.length === 0 && (head === null || (yield* Push.goesOnFrom(repository, own, head)))
+    const sha = isOnAgents
+      ? tree === ownTree ? own : yield* commitOf(repository, options, tree, own)
+      : yield* commitOf(repository, options, tree, parent, head === null && merges.length === 0 ? [] : agents.subjects)
+    yield* tell(repository, sha, own)
     return { sha, baseRef }
   },
   (self, { repo }) =>

@@ -11,6 +11,7 @@
  */
 import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
+  type BranchQuery,
   CloneFailed,
   type DiffQuery,
   FileNotFound,
@@ -45,6 +46,7 @@ import * as BaseFiles from "./BaseFiles.ts"
 import * as BoxGit from "./BoxGit.ts"
 import * as Changes from "./Changes.ts"
 import * as FairTurns from "./FairTurns.ts"
+import type * as FetchedCommits from "./FetchedCommits.ts"
 import { GitFailed } from "./Git.ts"
 import * as HostRepository from "./HostRepository.ts"
 import * as LearnedCommits from "./LearnedCommits.ts"
@@ -52,6 +54,7 @@ import * as Listing from "./Listing.ts"
 import * as TreesHere from "./local/TreesHere.ts"
 import * as Mirrors from "./Mirrors.ts"
 import * as PowerLoss from "./PowerLoss.ts"
+import * as PublishedBranch from "./PublishedBranch.ts"
 import * as Push from "./Push.ts"
 import * as SavedTrees from "./SavedTrees.ts"
 import * as Snapshot from "./Snapshot.ts"
@@ -428,6 +431,9 @@ export const make = Effect.fnUntraced(function*<R>(
     )
   }, minded)
 
+  const fetch: FetchedCommits.Fetch = (repo, remote, sha) =>
+    Effect.tap(mirrors.fetch(repo, remote, sha, sha), ({ isNew }) => isNew ? Queue.offer(growth, undefined) : Effect.void)
+
   const snapshot = Effect.fn("WorkingTrees.snapshot")(
     function*(key: TreeKey, commit: SnapshotOptions) {
       const repository = yield* find(key)
@@ -436,10 +442,21 @@ export const make = Effect.fnUntraced(function*<R>(
           repository,
           boxGit(key.sandboxId),
           commit,
-          treeBytes
+          treeBytes,
+          fetch
         ),
         () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
       )
+    },
+    exclusive,
+    minded,
+    notPushed
+  )
+
+  const branches = Effect.fn("WorkingTrees.branches")(
+    function*(key: TreeKey, query: BranchQuery) {
+      const repository = yield* find(key)
+      return yield* PublishedBranch.find(repository, boxGit(key.sandboxId), query, fetch, treeBytes)
     },
     exclusive,
     minded,
@@ -463,8 +480,7 @@ export const make = Effect.fnUntraced(function*<R>(
     boxGit,
     folders,
     place,
-    fetch: (repo, remote, sha) =>
-      Effect.tap(mirrors.fetch(repo, remote, sha, sha), ({ isNew }) => isNew ? Queue.offer(growth, undefined) : Effect.void),
+    fetch,
     limits: { ...checkout, treeBytes },
     turn,
     locked,
@@ -472,6 +488,7 @@ export const make = Effect.fnUntraced(function*<R>(
     exclusive,
     fitting,
     find,
+    remembered: (key) => Effect.flatMap(opened(key), (found) => Option.isSome(found) ? Push.remembered(found.value) : Effect.undefined),
     folder,
     sandboxDirectory,
     restoringMark,
@@ -522,6 +539,7 @@ export const make = Effect.fnUntraced(function*<R>(
     findBase,
     findBaseRef,
     diff,
+    branches,
     snapshot,
     push,
     save: (sandboxId, ...asked) => Effect.tap(save(sandboxId, ...asked), place.settle(sandboxId)),

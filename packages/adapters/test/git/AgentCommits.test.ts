@@ -42,11 +42,12 @@ const setUpIn = ({ layer, workspaceIn }: Kind) =>
       gitIn(tree, "commit", "--quiet", "--message", message)
       return gitIn(tree, "rev-parse", "HEAD")
     }
-    const snapshot = (bytes: Uint8Array = packOf(tree, baseSha)) =>
+    const snapshot = (bytes: Uint8Array = packOf(tree, baseSha), head: string | null = null) =>
       // In pieces, as a pipe has them.
       trees.snapshot(key, {
         message: "the rest",
         author,
+        since: { head, merges: [], remote: origin.remote },
         history: () => Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) => bytes.subarray(i * 7, i * 7 + 7)))
       })
     const repository = join(directory, "sandboxes", key.sandboxId, "git", "acme+app")
@@ -79,7 +80,7 @@ describe.for(kinds)("an agent's own commits, $name,", (kind) => {
 
   it.live("come before one more, with what the tree holds beyond them; again and again the same one", () =>
     Effect.gen(function*() {
-      const { commit, filesOf, origin, snapshot, subjects, tree, trees } = yield* setUp()
+      const { commit, filesOf, origin, repository, snapshot, subjects, tree, trees } = yield* setUp()
       commit("one", { a: "a\n", gone: "x\n" })
       writeFileSync(join(tree, "b"), "b\n")
       rmSync(join(tree, "gone"))
@@ -88,13 +89,59 @@ describe.for(kinds)("an agent's own commits, $name,", (kind) => {
       assert.deepStrictEqual(filesOf(sha), [".env", ".gitignore", "README.md", "a", "b", "dir/file", "more"])
       assert.strictEqual((yield* snapshot()).sha, sha)
       yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
-      // And once more, when more was committed.
+      // And once more, when more was committed: what was pushed stays, so the new commits become one of ours.
       gitIn(tree, "add", "--all")
       commit("two", { c: "c\n" })
-      const next = yield* snapshot()
-      assert.deepStrictEqual(subjects(next.sha), ["two", "one"])
-      yield* trees.push(key, { sha: next.sha, headRef: "slipway/x", remote: origin.remote })
-      assert.strictEqual(gitIn(origin.path, "rev-parse", "slipway/x"), next.sha)
+      commit("three", { c: "d\n" })
+      const next = yield* snapshot(undefined, sha)
+      assert.deepStrictEqual(subjects(next.sha), ["the rest", "the rest", "one"])
+      assert.strictEqual(gitIn(repository, "log", "-1", "--format=%b", next.sha), "- two\n- three")
+      assert.strictEqual(gitIn(repository, "rev-parse", `${next.sha}^{tree}`), gitIn(tree, "rev-parse", "HEAD^{tree}"))
+      yield* trees.push(key, { sha: next.sha, headRef: "slipway/x", remote: origin.remote, expected: sha })
+      // Only those since are named.
+      commit("four", { c: "e\n" })
+      const last = yield* snapshot(undefined, next.sha)
+      assert.strictEqual(gitIn(repository, "log", "-1", "--format=%b", last.sha), "- four")
+      assert.strictEqual(gitIn(repository, "rev-parse", `${last.sha}^`), next.sha)
+    }))
+
+  it.live("go on as they are after one of them was pushed", () =>
+    Effect.gen(function*() {
+      const { commit, origin, snapshot, subjects, tree, trees } = yield* setUp()
+      const one = commit("one", { a: "a\n" })
+      assert.strictEqual((yield* snapshot()).sha, one)
+      yield* trees.push(key, { sha: one, headRef: "slipway/x", remote: origin.remote })
+      assert.strictEqual((yield* snapshot(undefined, one)).sha, one)
+      const two = commit("two", { b: "b\n" })
+      assert.strictEqual((yield* snapshot(undefined, one)).sha, two)
+      writeFileSync(join(tree, "b"), "c\n")
+      const { sha } = yield* snapshot(undefined, one)
+      assert.deepStrictEqual(subjects(sha), ["the rest", "two", "one"])
+      yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote, expected: one })
+    }))
+
+  it.live.each(
+    [
+      ["amended", (tree: string) => gitIn(tree, "commit", "--quiet", "--amend", "--message", "other")],
+      ["reset", (tree: string) => gitIn(tree, "reset", "--quiet", "--hard", "HEAD^")],
+      ["rebased", (tree: string) => {
+        gitIn(tree, "reset", "--quiet", "--soft", "HEAD^")
+        gitIn(tree, "commit", "--quiet", "--message", "other")
+      }]
+    ] as const
+  )("become one of ours on what was pushed when that was %s", ([, rewrite]) =>
+    Effect.gen(function*() {
+      const { commit, origin, repository, snapshot, tree, trees } = yield* setUp()
+      commit("one", { a: "a\n" })
+      const pushed = commit("two", { b: "b\n" })
+      yield* trees.push(key, { sha: (yield* snapshot()).sha, headRef: "slipway/x", remote: origin.remote })
+      rewrite(tree)
+      commit("after", { c: "c\n" })
+      const { sha } = yield* snapshot(undefined, pushed)
+      assert.strictEqual(gitIn(repository, "rev-parse", `${sha}^`), pushed)
+      assert.strictEqual(gitIn(repository, "rev-parse", `${sha}^{tree}`), gitIn(tree, "rev-parse", "HEAD^{tree}"))
+      assert.include(gitIn(repository, "log", "-1", "--format=%b", sha), "- after")
+      yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote, expected: pushed })
     }))
 
   it.live("are kept in a clone without history as well", () =>

@@ -196,23 +196,25 @@ it.live("a push that is broken off succeeds when it is done again, also with new
       const trees = yield* WorkingTrees
       yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
       const tree = join(workspacesIn(directory)(sandboxId), "app")
-      const snapshot = Effect.map(trees.snapshot(key, { message: "x", author }), ({ sha }) => sha)
-      const push = (sha: string) => trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+      const { remote } = origin
+      const publish = Effect.gen(function*() {
+        const { head } = yield* trees.branches(key, { remote, headRef: "slipway/x", pushed: null, branches: [], author })
+        const { sha } = yield* trees.snapshot(key, { message: "x", author, since: { head, merges: [], remote } })
+        yield* trees.push(key, { sha, headRef: "slipway/x", remote, expected: head })
+        return sha
+      })
       yield* agent.write(join(tree, "new"), "1\n")
-      const first = yield* snapshot
-      const pushing = yield* Effect.forkChild(push(first))
+      const pushing = yield* Effect.forkChild(publish)
       while ((yield* origin.tip("slipway/x")) === null) yield* Effect.yieldNow
       yield* Fiber.interrupt(pushing)
       // Not remembered as published, though it arrived.
       rmSync(join(directory, "sandboxes", sandboxId, "git", "acme+app", "published"), { force: true })
 
       appendFileSync(join(tree, "new"), "2\n")
-      const second = yield* snapshot
-      yield* push(second)
-      assert.strictEqual(yield* origin.tip("slipway/x"), second)
-      gitIn(origin.path, "update-ref", "refs/heads/slipway/x", first)
-      yield* push(first)
-      assert.strictEqual((yield* trees.compare(key, "new", 100)).head?.content, "1\n")
+      const first = yield* origin.tip("slipway/x")
+      const second = yield* publish
+      assert.deepStrictEqual((yield* origin.history("slipway/x")).slice(0, 2), [second, first])
+      assert.strictEqual((yield* trees.compare(key, "new", 100)).head?.content, "1\n2\n")
     }).pipe(Effect.provide(Trees.layer({ directory })))
   }))
 

@@ -94,6 +94,7 @@ export const source = Effect.fnUntraced(function*(files?: Parameters<DiskFixture
     tag: (name, sha) => Effect.sync(() => void gitIn(origin, "tag", "--force", "--annotate", "--message", name, name, sha)),
     deleteBranch: (branch) => Effect.sync(() => void gitIn(origin, "update-ref", "-d", `refs/heads/${branch}`)),
     setBranch: (branch, sha) => Effect.sync(() => void gitIn(origin, "update-ref", `refs/heads/${branch}`, sha)),
+    history: (ref) => Effect.sync(() => gitIn(origin, "rev-list", "--first-parent", ref).split("\n")),
     tip: (branch) => Effect.sync(() => gitIn(origin, "for-each-ref", "--format=%(objectname)", `refs/heads/${branch}`) || null),
     files: (ref) =>
       Effect.sync(() =>

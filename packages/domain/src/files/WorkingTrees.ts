@@ -11,6 +11,7 @@ import type { SandboxId } from "../SandboxId.ts"
 import type { ChangeCounts } from "../source/ChangeCounts.ts"
 import type { RepoName } from "../source/RepoRef.ts"
 import type { Remote } from "../source/SourceHost.ts"
+import { visible } from "../Visible.ts"
 import type { ChangedFiles, FileTree } from "./FileTree.ts"
 
 /** Nothing is there, or the sandbox has no such tree on this machine. */
@@ -78,7 +79,42 @@ export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
   }
 }
 
-/** The tree holds nothing beyond the commit it started from. */
+/** Characters of the names of files in {@link MergeConflict}, all together. */
+const MAX_CONFLICT_CHARACTERS = 1_000
+
+/** Somebody moved or made the branch that a publication goes to. Nothing was pushed. Retrying helps once that is settled. */
+export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved", {
+  repo: Schema.String,
+  branch: Schema.String
+}) {
+  override get message() {
+    return `the branch ${this.branch} of ${this.repo} is not where Slipway left it, and nothing was pushed. ` +
+      "Merge or close its pull request, or set the branch back to what was published, then publish again."
+  }
+}
+
+/** What the tree changes cannot be merged with the newest commit of the base branch. Nothing was pushed. */
+export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeConflict", {
+  repo: Schema.String,
+  /** In the order of git. */
+  files: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    const shown: Array<string> = []
+    let left = MAX_CONFLICT_CHARACTERS
+    for (const file of this.files.map(visible)) {
+      left -= file.length
+      if (left < 0) break
+      shown.push(file)
+    }
+    const others = this.files.length - shown.length
+    return `the changes conflict with the base branch of ${this.repo}, and nothing was pushed. ` +
+      "Change these files so that they fit, or start a sandbox from the newest commit: " +
+      `${shown.join(", ")}${others === 0 ? "" : `${shown.length === 0 ? "" : " and "}${others} more`}`
+  }
+}
+
+/** The tree holds nothing that is not published already, or nothing beyond the commit it started from. */
 export class NoChanges extends Schema.TaggedError<NoChanges>()("NoChanges", { repo: Schema.String }) {
   override get message() {
     return "no sandbox changes to publish"
@@ -178,6 +214,55 @@ export interface SnapshotOptions {
    * trusted. The id of its newest commit and a line feed, then a pack of all objects that `baseSha` lacks; empty without any.
    */
   readonly history?: (baseSha: string) => Stream.Stream<Uint8Array>
+  /** Left out: the commit the tree started from, with nothing pushed yet. */
+  readonly since?: Since
+}
+
+/**
+ * One three-way merge between a tree and what is pushed: of what the tree has beyond `ancestor` with the commit `onto`. There is one
+ * for each pull request that was merged or closed before.
+ */
+export interface MergeStep {
+  /** A commit of the base branch. */
+  readonly onto: string
+  /** What was published of the tree when the pull request before was merged; `null`: the commit the tree started from. */
+  readonly ancestor: string | null
+}
+
+/** What a commit of a tree goes on from. */
+export interface Since {
+  /** The commit that was pushed to its branch last; `null`: none was. */
+  readonly head: string | null
+  /** From the tree to what is pushed to that branch, in order. Empty: that is the tree. */
+  readonly merges: ReadonlyArray<MergeStep>
+  /** Where commits of these that are not here are fetched. */
+  readonly remote: Remote
+}
+
+/** Which branches of a remote a publication needs to know. */
+export interface BranchQuery {
+  readonly remote: Remote
+  /** The branch it goes to. */
+  readonly headRef: string
+  /** The commit that is recorded as pushed to it last; `null`: none is. */
+  readonly pushed: string | null
+  /** Others, whose newest commits are asked for. */
+  readonly branches: ReadonlyArray<string>
+  /** As snapshots are committed: by it, and by their time, commits are known that were pushed where nobody could record it. */
+  readonly author: SnapshotOptions["author"]
+  readonly history?: SnapshotOptions["history"]
+}
+
+/** What {@link BranchQuery} asks for. */
+export interface BranchesFound {
+  /** What Slipway pushed to the branch last; `null`: nothing is there. */
+  readonly head: string | null
+  /** Something was pushed there, and somebody deleted the branch since. */
+  readonly isGone: boolean
+  /** The newest commit below `head` that no snapshot or agent made; `null` without a head. */
+  readonly root: string | null
+  /** Branches that are missing are left out. */
+  readonly tips: ReadonlyMap<string, string>
 }
 
 /** A tree to be saved. */
@@ -281,18 +366,35 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
    */
   diff(key: TreeKey, asked: DiffQuery): Effect.Effect<Uint8Array, FileNotFound | FileTooLarge | TreesUnavailable | UnknownCommit>
   /**
-   * Commits the tree as it is, on the commit it started from. Equal trees with equal options give the same commit.
-   * Ignored files, new environment files and repositories within the tree are left out. The agent's own commits are kept
-   * where they go on from that commit and hold none of these: then only what is beyond them is committed. `PushFailed`:
-   * there is more than could be pushed, or the tree is such that git cannot commit it.
+   * Where the branch of a publication is, and whether Slipway left it there: as recorded, as this tree remembers, or by what its
+   * commits are like, in that order. `BranchMoved`: somebody else moved it.
+   */
+  branches(key: TreeKey, query: BranchQuery): Effect.Effect<BranchesFound, BranchMoved | FileNotFound | PushFailed>
+  /**
+   * Commits the tree as it is, on what it goes on from (`since`), and never replaces a commit that was pushed. Equal trees with equal
+   * options give the same commit. Ignored files, new environment files and repositories within the tree are left out. The agent's own
+   * commits are kept where they go on from the commit the tree started from, or from a pushed one that is the agent's, and hold none of
+   * these: then only what is beyond them is committed. Else it is one commit, which names the subjects of the agent's since. With
+   * nothing to commit it is `since.head`; without that, `NoChanges`. `PushFailed`: there is more than could be pushed, or the tree is
+   * such that git cannot commit it.
    */
   snapshot(key: TreeKey, commit: SnapshotOptions): Effect.Effect<{
     readonly sha: string
     /** The branch the tree started from; `null` when it started from a tag or a commit. */
     readonly baseRef: string | null
-  }, NoChanges | FileNotFound | PushFailed>
-  /** Pushes `sha` to `headRef`, replacing only what we pushed there before. Pushing what is already there succeeds. */
-  push(key: TreeKey, options: { readonly sha: string; readonly headRef: string; readonly remote: Remote }): Effect.Effect<void, PushFailed>
+  }, FileNotFound | MergeConflict | NoChanges | PushFailed>
+  /**
+   * Adds `sha`, which goes on from `expected`, to `headRef`; without `expected` the branch must be new. Nothing is ever replaced:
+   * `BranchMoved` where the branch is elsewhere. Pushing what is already there succeeds.
+   */
+  push(key: TreeKey, options: {
+    readonly sha: string
+    readonly headRef: string
+    readonly remote: Remote
+    readonly expected?: string | null
+    /** It has commits of the base branch that the tree did not start from: checkpoints of the tree leave them out. */
+    readonly isMerged?: boolean
+  }): Effect.Effect<void, BranchMoved | PushFailed>
   /**
    * Saves trees as they are, with all that they have beyond the commit they started from: changed and new files, those of the
    * environment too; the agent's own commits and its branch; what was published last. Ignored files, empty folders and
@@ -312,7 +414,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
    * the process ends, there are none (`has`) until it is done again.
    *
    * The content may be of another sandbox, and is not trusted. `sources` name its repositories, each once.
-   * `forget`: what was published last stays with the sandbox it is of.
+   * `forget`: what was published last stays with the sandbox it is of. What these trees remember of what they pushed is kept.
    */
   restore<E = never, R = never>(
     sandboxId: SandboxId,

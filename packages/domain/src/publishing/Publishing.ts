@@ -31,6 +31,19 @@ export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("No
   }
 }
 
+/** The branch of the publication was moved by somebody else. Nothing was pushed. The message says what to do. */
+export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+/** What the sandbox changed conflicts with its base branch. Nothing was pushed. The message names the files and says what to do. */
+export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeConflict", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
 /** How long a request waits for its publication before it answers that it is still under way (docs/decisions.md 7). */
 export const WAIT = Duration.seconds(20)
 
@@ -42,9 +55,14 @@ export interface StatusWithComments {
 
 /** From a working tree to one draft pull request, whatever happens in between. */
 export class Publishing extends Context.Service<Publishing, {
-  /** Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one pull request. */
+  /**
+   * Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request. What was published
+   * already is `NothingToPublish`.
+   */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
+    | BranchMoved
+    | MergeConflict
     | NothingToPublish
     | RepoNotAccessible
     | RepoNotFound
@@ -108,6 +126,10 @@ export class Publishing extends Context.Service<Publishing, {
         switch (error.code) {
           case "invalid_request":
             return Effect.fail(new NothingToPublish())
+          case "branch_moved":
+            return Effect.fail(new BranchMoved({ detail: error.message }))
+          case "merge_conflict":
+            return Effect.fail(new MergeConflict({ detail: error.message }))
           case "repo_not_accessible":
             return Effect.fail(new RepoNotAccessible({ repo }))
           default:

@@ -205,6 +205,10 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   const same = (publication: Publication) => publication.repo.toLowerCase() === data.repo.toLowerCase()
   const known = sandbox.publications.find(same)
   const url = data.url ?? known?.url
+  const isPushed = isUnderWay(known) && data.action_state === "idle" && data.error === undefined
+  const pushed = isPushed && data.head_ref !== undefined && data.head_sha !== undefined
+    ? { headRef: data.head_ref, sha: data.head_sha, merges: data.merges ?? [] }
+    : known?.pushed
   const next: Publication = {
     repo: known?.repo ?? data.repo,
     actionState: data.action_state,
@@ -214,11 +218,12 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
     state: data.state ?? known?.state ?? null,
     draft: data.draft ?? known?.draft ?? null,
     merged: data.merged ?? known?.merged ?? null,
+    ...(pushed === undefined ? {} : { pushed }),
     error: data.error ?? null
   }
   return {
     ...sandbox,
-    // A later push replaces only what was pushed last, so whoever goes on with the sandbox must know it.
+    // The machine that goes on with the sandbox has to know what was pushed.
     owesCheckpoint: sandbox.owesCheckpoint || sandbox.status === "running" && next.headSha !== (known?.headSha ?? null),
     idleSince: isUnderWay(known) && !isUnderWay(next) && !isActive(sandbox.turn) ? at : sandbox.idleSince,
     publications: known === undefined

@@ -20,5 +20,11 @@ export const isCommitId = (ref: string): boolean => FULL_COMMIT.test(ref)
 /** What the branches of all sandboxes begin with. */
 export const BRANCHES = "slipway/"
 
-/** The branch a sandbox publishes to: one per sandbox, the same in each of its repositories. */
-export const headRef = (sandboxId: string): string => `${BRANCHES}${sandboxId}`
+/**
+ * The branch a sandbox publishes to, the same in each of its repositories. After its pull request was merged or closed the next one
+ * has another: `round` counts them, from 1.
+ */
+export const headRef = (sandboxId: string, round = 1): string => `${BRANCHES}${sandboxId}${round === 1 ? "" : `-${round}`}`
+
+/** Which of a sandbox's branches it is, from 1. */
+export const roundOf = (branch: string): number => Number(/-(?<round>\d{1,6})$/u.exec(branch)?.groups?.["round"] ?? 1)

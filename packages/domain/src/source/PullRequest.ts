@@ -144,7 +144,7 @@ const isSandboxId = Schema.is(SandboxId)
 
 /** The sandbox that publishes to a branch, `undefined` when none of ours does. */
 export const sandboxOf = (branch: string): SandboxId | undefined => {
-  const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length) : ""
+  const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length).replace(/-\d{1,6}$/u, "") : ""
   return isSandboxId(id) ? id : undefined
 }
 

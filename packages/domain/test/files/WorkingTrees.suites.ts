@@ -38,6 +38,15 @@ export const suites = () =>
         tag: (name, sha) => Effect.sync(() => void repository.tags.set(name, sha)),
         deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch)),
         setBranch: (branch, sha) => Effect.sync(() => void repository.branches.set(branch, sha)),
+        history: (ref) =>
+          Effect.sync(() => {
+            const found: Array<string> = []
+            for (let sha = repository.branches.get(ref) ?? ref; sha !== ""; sha = repository.commits.get(sha)?.parents[0] ?? "") {
+              found.push(sha)
+            }
+            // The commit of an empty repository is nobody's.
+            return found.slice(0, -1)
+          }),
         tip: (branch) => Effect.sync(() => repository.branches.get(branch) ?? null),
         files: (sha) =>
           Effect.sync(() => {

@@ -8,7 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type { Principal } from "../../src/access/Principal.ts"
-import { FileNotFound, NoChanges, PushFailed } from "../../src/files/WorkingTrees.ts"
+import { BranchMoved, FileNotFound, MergeConflict, NoChanges, PushFailed } from "../../src/files/WorkingTrees.ts"
 import { Hints } from "../../src/Hints.ts"
 import { offlineDemo } from "../../src/models/ModelCatalogue.ts"
 import { CommitAuthor, commitMessage, CommitMessage, failure, observed, published, request } from "../../src/publishing/Publication.ts"
@@ -134,7 +134,7 @@ const pullRequest: PullRequest = {
 describe("the end of a publication is told", () => {
   it("with its pull request when it went through", () => {
     assert.deepStrictEqual<object>(
-      published(REPO, pullRequest),
+      published(REPO, { ...pullRequest, headSha: "older" }, { sha: "abc", merges: [] }),
       updated({
         repo: REPO,
         action_state: "idle",
@@ -154,6 +154,14 @@ describe("the end of a publication is told", () => {
   const message = "source host could not push: no"
   it.each<readonly [Parameters<typeof failure>[1], object]>([
     [new NoChanges({ repo: REPO }), { action_state: "idle", error: { code: "invalid_request", message: "no sandbox changes to publish" } }],
+    [new BranchMoved({ repo: REPO, branch: "slipway/c" }), {
+      action_state: "failed",
+      error: { code: "branch_moved", message: new BranchMoved({ repo: REPO, branch: "slipway/c" }).message }
+    }],
+    [new MergeConflict({ repo: REPO, files: ["a"] }), {
+      action_state: "failed",
+      error: { code: "merge_conflict", message: new MergeConflict({ repo: REPO, files: ["a"] }).message }
+    }],
     [new RepoNotAccessible({ repo: REPO }), {
       action_state: "failed",
       error: { code: "repo_not_accessible", message: new RepoNotAccessible({ repo: REPO }).message }
@@ -284,7 +292,7 @@ describe("what happens to a pull request on its host", () => {
     "is told when it differs: %o",
     (change) => {
       const seen = { ...pullRequest, ...change }
-      assert.deepStrictEqual(observed(having(open), REPO, seen), [published(REPO, seen)])
+      assert.deepStrictEqual(observed(having(open), REPO, seen), [published(REPO, seen, { sha: seen.headSha, merges: [] })])
     }
   )
 

@@ -278,6 +278,8 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
 
   const publish = unless(
     Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(repos).fullName))),
+    "BranchMoved",
+    "MergeConflict",
     "NothingToPublish",
     "RepoNotAccessible",
     "SandboxNotRunning",

@@ -251,6 +251,7 @@ export const treesOf = (
         error: () => new CloneFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
         repeatable: true
       }),
+    branches: (key, query) => call(`branches ${key.sandboxId} ${key.repo}`, trees.branches(key, query), { repeatable: true }),
     snapshot: (key, commit) => call(`snapshot ${key.sandboxId} ${key.repo}`, trees.snapshot(key, commit), { repeatable: true }),
     push: (key, options) =>
       call(`push ${key.sandboxId} ${key.repo}`, trees.push(key, options), {

@@ -27,7 +27,11 @@ import {
   PartnerEventNotFound as NoSuchEvent,
   TooManyEndpoints as EndpointLimit
 } from "@slipway/domain/partner/WebhookStore"
-import { NothingToPublish as NothingNew } from "@slipway/domain/publishing/Publishing"
+import {
+  BranchMoved as MovedBranch,
+  MergeConflict as Conflict,
+  NothingToPublish as NothingNew
+} from "@slipway/domain/publishing/Publishing"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/Checkpoints"
 import {
@@ -156,6 +160,10 @@ export const RepoRequired = onWire(400, "repo_required", RepoMissing)
 export const RepoNotFound = onWire(404, "repo_not_found", NoSuchRepo)
 export const RepoNotAccessible = onWire(403, "repo_not_accessible", RepoRefused)
 export const NothingToPublish = onWire(409, "invalid_request", NothingNew)
+/** The branch of the publication is not where Slipway left it. */
+export const BranchMoved = onWire(409, "branch_moved", MovedBranch)
+/** The changes conflict with the base branch. */
+export const MergeConflict = onWire(409, "merge_conflict", Conflict)
 export const SourceHostError = onWire(502, "source_host_error", HostFailed)
 
 export const FactConflict = onWire(409, "conflict", Contradiction)

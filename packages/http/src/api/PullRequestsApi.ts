@@ -3,6 +3,8 @@ import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import {
+  BranchMoved,
+  MergeConflict,
   NothingToPublish,
   RepoNotAccessible,
   RepoNotFound,
@@ -32,12 +34,14 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
         RepoNotFound,
         SandboxNotRunning,
         NothingToPublish,
+        BranchMoved,
+        MergeConflict,
         SourceHostError
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Publish a draft pull request",
-      description: "Pushes the sandbox's changes and opens a draft pull request, or updates the open one. There is never more " +
-        "than one. Answers after at most 20 seconds; `actionState` then tells whether it is still under way."
+      description: "Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. There is never more " +
+        "than one that is open. Answers after at most 20 seconds; `actionState` then tells whether it is still under way."
     })),
     HttpApiEndpoint.get("getPullRequest", "/", {
       params: inSandbox,

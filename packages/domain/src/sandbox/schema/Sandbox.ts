@@ -9,7 +9,7 @@ import { ActionState } from "../../source/PullRequest.ts"
 import { RepoName, RepoRef } from "../../source/RepoRef.ts"
 import { Counter, text } from "../../Text.ts"
 import { Timestamp } from "../../Timestamp.ts"
-import { ApprovalRequest, Initiator, PublicationTrouble, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
+import { ApprovalRequest, Initiator, Merges, PublicationTrouble, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
 import { Turn } from "./Turn.ts"
 import { WaitingMessage, WaitingText } from "./Waiting.ts"
 
@@ -33,6 +33,11 @@ export const Publication = Schema.Struct({
   state: Schema.NullOr(Schema.Literals(["open", "closed"])),
   draft: Schema.NullOr(Schema.Boolean),
   merged: Schema.NullOr(Schema.Boolean),
+  /**
+   * What Slipway pushed last for this pull request, whatever was restored since; missing before, and in what was stored before this
+   * was kept.
+   */
+  pushed: Schema.optionalKey(Schema.Struct({ headRef: Schema.String, sha: Schema.String, merges: Merges })),
   /** Why the last publication failed; `null` while one runs and after it went through. */
   error: Schema.NullOr(PublicationTrouble)
 })

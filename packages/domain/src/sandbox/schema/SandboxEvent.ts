@@ -77,6 +77,14 @@ export type ApprovalResolver = typeof ApprovalResolver.Type
 export const ApprovalScope = Schema.Literals(["turn"])
 export type ApprovalScope = typeof ApprovalScope.Type
 
+/** As `MergeStep` of the working trees. */
+export const Merges = Schema.Array(Schema.Struct({
+  onto: Schema.String.annotateKey({ description: "A commit of the base branch that the changes were merged with." }),
+  ancestor: Schema.NullOr(Schema.String).annotateKey({
+    description: "The commit that counts as common to both; `null`: the one the sandbox started from."
+  })
+}))
+
 /** Why a publication did not go through. */
 export const PublicationTrouble = Schema.Struct({
   code: Schema.String.annotateKey({ description: "The one its caller gets." }),
@@ -275,6 +283,9 @@ export const SandboxEvent = Schema.Union([
     merged: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it was merged." }),
     head_ref: Schema.optionalKey(Schema.String).annotateKey({ description: "The branch that was pushed." }),
     head_sha: Schema.optionalKey(Schema.String).annotateKey({ description: "The commit that was pushed." }),
+    merges: Schema.optionalKey(Merges).annotateKey({
+      description: "How what was pushed was made of the files, after an earlier pull request was merged or closed; left out before."
+    }),
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
   }),
   durable("usage.updated", {

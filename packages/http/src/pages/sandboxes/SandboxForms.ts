@@ -22,6 +22,7 @@ import { words } from "./SandboxWords.ts"
 type Handler = Page.Handler<Page.Member>
 
 const conflict = (text: string) => new Refused({ status: 409, title: "Not as things stand", text })
+const notPublished = (text: string) => new Refused({ status: 409, title: "It could not be published", text })
 
 const notFound = () => Effect.fail(noSandbox)
 
@@ -202,6 +203,8 @@ ${changed}${more}`)
       RepoRequired: ({ message }) => Effect.fail(Refused.bad(message)),
       RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      BranchMoved: ({ message }) => Effect.fail(notPublished(message)),
+      MergeConflict: ({ message }) => Effect.fail(notPublished(message)),
       SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "It could not be published", text: detail }))
     })
   )
