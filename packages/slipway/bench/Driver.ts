@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import { writeFile } from "node:fs/promises"
 import os from "node:os"
 import { columns } from "../src/commands/Output.ts"
+import * as Interruptible from "./Interruptible.ts"
 import { judge, type Kept, keptOf } from "./Judge.ts"
 import type { Measurement } from "./Measurement.ts"
 import { groups } from "./Rows.ts"
@@ -89,20 +90,23 @@ export const run = async ({ group, json, keep, only, profile, quick }: Options):
   const [busy = 0] = os.loadavg()
   if (busy > os.cpus().length / 2) process.stderr.write(`bench: the machine is not quiet, its load is ${number(busy)}: ratios say little\n`)
   const say = (line: string) => process.stderr.write(`${((performance.now() - began) / 1000).toFixed(0).padStart(5)} s  ${line}\n`)
-  for (const { load, name, rows } of asked) {
+  for (const { load, minutes, name, rows } of asked) {
     const ids = new Set(rows.flatMap((row) => wanted.includes(row) && (row.quick || !isShort) ? [row.id] : []))
     if (ids.size === 0) continue
     try {
       const module = await load()
-      measured.push(
-        ...await module.measure({
-          quick: isShort,
-          only: ids,
-          profile,
-          say: (line) => say(`${name}: ${line}`),
-          skip: (id, reason) => void skipped.set(id, reason)
-        })
-      )
+      let last = "its start"
+      const options = {
+        quick: isShort,
+        only: ids,
+        profile,
+        say: (line: string) => {
+          last = line
+          say(`${name}: ${line}`)
+        },
+        skip: (id: string, reason: string) => void skipped.set(id, reason)
+      }
+      measured.push(...await Interruptible.within(minutes * 60, () => `all rows; the last was ${last}`, () => module.measure(options)))
     } catch (error) {
       failures.push(`${name}: ${error instanceof Error ? error.stack ?? error.message : String(error)}`)
     }

@@ -33,6 +33,8 @@ export interface Row {
 export interface Group {
   /** `npm run bench -- NAME` runs these alone. */
   readonly name: string
+  /** How long all of its rows may take on a busy machine; what takes longer is given up. */
+  readonly minutes: number
   readonly rows: ReadonlyArray<Row>
   /** Loaded only if one of its rows is wanted. */
   readonly load: () => Promise<RowsModule>
@@ -44,6 +46,7 @@ export const ROUNDS = 5
 export const groups: ReadonlyArray<Group> = [
   {
     name: "api",
+    minutes: 40,
     rows: [
       { id: "get", what: "GET of a sandbox, 16 clients, beside Fastify + pg", quick: true },
       { id: "list", what: "list of 100 sandboxes, 16 clients, beside Fastify + pg", quick: true },
@@ -65,6 +68,7 @@ export const groups: ReadonlyArray<Group> = [
   },
   {
     name: "large",
+    minutes: 90,
     rows: [
       { id: "list-large", what: "list of 100 sandboxes of 1,000,000, beside that of 1,000", quick: false },
       { id: "append-large", what: "events of one turn where 10,000,000 are, beside where 10,000 are", quick: false }
@@ -73,6 +77,7 @@ export const groups: ReadonlyArray<Group> = [
   },
   {
     name: "imports",
+    minutes: 10,
     rows: [
       { id: "rules-ms", what: "import of the domain's rules as they are published, beyond bare Node: processor time", quick: true },
       { id: "rules-mb", what: "the same: memory", quick: true },
@@ -85,6 +90,7 @@ export const groups: ReadonlyArray<Group> = [
   // `peers/Installed.ts` says. What is not there is left out; nothing is fetched.
   {
     name: "boot",
+    minutes: 20,
     rows: [
       {
         id: "boot-offline",
@@ -99,6 +105,7 @@ export const groups: ReadonlyArray<Group> = [
   },
   {
     name: "start",
+    minutes: 30,
     rows: [
       { id: "start", what: "npm start to the first 200, beside node and pg by hand on the same embedded Postgres", quick: false },
       { id: "start-memory", what: "memory of that process at rest", quick: false },
@@ -109,6 +116,7 @@ export const groups: ReadonlyArray<Group> = [
   },
   {
     name: "lifecycles",
+    minutes: 30,
     rows: [
       { id: "lifecycles-1", what: "create, turn with an edit, draft pull request, end: a minute, 1 client, beside a script", quick: true },
       { id: "lifecycles-4", what: "the same, 4 clients", quick: false },
@@ -118,6 +126,7 @@ export const groups: ReadonlyArray<Group> = [
   },
   {
     name: "peers",
+    minutes: 60,
     rows: ["opencode", "sandbox-agent"].flatMap((peer) => [
       { id: `${peer}-create`, what: `create a session until it is answered, beside ${peer}`, quick: false },
       {

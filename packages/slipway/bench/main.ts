@@ -1,6 +1,7 @@
 /** `npm run bench`. */
 import { parseArgs } from "node:util"
 import * as Driver from "./Driver.ts"
+import * as Interruptible from "./Interruptible.ts"
 import { groups } from "./Rows.ts"
 
 const help = () =>
@@ -67,29 +68,30 @@ else {
   const { before = null, "data-dir": dataDir = null, json = null, keep, profile = null, quick } = given.values
   const only = given.values.only.split(",").filter((name) => name !== "")
   const what = given.positionals.join(" ")
+  const others: Readonly<Record<string, { readonly minutes: number; readonly run: () => Promise<void> }>> = {
+    agents: { minutes: 30, run: async () => (await import("./agents/Agents.ts")).run({ quick, only, dataDir }) },
+    fleet: { minutes: 90, run: async () => (await import("./fleet/Fleet.ts")).run({ quick, only, before }) },
+    hosts: { minutes: 90, run: async () => (await import("./hosts/Hosts.ts")).run({ quick, only, before, json }) },
+    environments: { minutes: 30, run: async () => (await import("./environments/Environments.ts")).run({ quick, json }) },
+    pages: { minutes: 30, run: async () => (await import("./pages/Pages.ts")).run({ quick, before }) },
+    traces: { minutes: 30, run: async () => (await import("./traces/Traces.ts")).run({ quick }) }
+  }
+  const other = Object.hasOwn(others, what) ? others[what] : undefined
   if (what === "" || groups.some(({ name }) => name === what)) {
     const isGood = await Driver.run({ group: what === "" ? null : what, quick, only, profile, json, keep })
     if (!isGood) process.exitCode = 1
-  } else if (what === "agents") {
-    const { run } = await import("./agents/Agents.ts")
-    await run({ quick, only, dataDir })
-  } else if (what === "fleet") {
-    const { run } = await import("./fleet/Fleet.ts")
-    await run({ quick, only, before })
-  } else if (what === "hosts") {
-    const { run } = await import("./hosts/Hosts.ts")
-    await run({ quick, only, before, json })
-  } else if (what === "environments") {
-    const { run } = await import("./environments/Environments.ts")
-    await run({ quick, json })
-  } else if (what === "pages") {
-    const { run } = await import("./pages/Pages.ts")
-    await run({ quick, before })
-  } else if (what === "traces") {
-    const { run } = await import("./traces/Traces.ts")
-    await run({ quick })
+  } else if (other !== undefined) {
+    try {
+      await Interruptible.within(other.minutes * 60, () => `all of ${what}`, other.run)
+    } catch (error) {
+      process.stderr.write(`bench: ${what}: ${error instanceof Error ? error.message : String(error)}\n`)
+      process.exitCode = 1
+    }
   } else {
     process.stderr.write(`bench: there is no ${what}. See npm run bench -- --help.\n`)
     process.exitCode = 1
   }
 }
+
+// What was given up may hold the process.
+if (process.exitCode === 1) setTimeout(() => process.exit(), 1000).unref()

@@ -450,14 +450,18 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
   const found = yield* look.pipe(
     Effect.repeat({ schedule: Schedule.spaced("20 millis"), until: (connection) => connection !== undefined }),
     Effect.timeoutOrElse({
-      duration: "60 seconds",
-      orElse: () => failed(`The server over ${cluster} did not answer within 60 seconds.`, "See postgres.log beside it.")
+      duration: "15 seconds",
+      orElse: () =>
+        failed(
+          `The server over ${cluster} did not answer within 15 seconds.`,
+          "Its service may be starting or stopping: try again. If that does not help, restart it; postgres.log beside it says why."
+        )
     })
   )
   return found ?? null
 })
 
-/** A server as {@link start} runs it, which is not stopped while others that joined it go on. For 30 seconds at most. */
+/** A server as {@link start} runs it, which is not stopped while others that joined it go on. For 15 seconds at most. */
 export const startForCommand = Effect.fn("PostgresServer.startForCommand")(function*(options: Options) {
   // Closed after the server has ended: nobody joins between the last one's leaving and the end.
   const last = yield* Scope.make()
@@ -467,7 +471,7 @@ export const startForCommand = Effect.fn("PostgresServer.startForCommand")(funct
     PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
       Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock(${IN_USE})`)),
       Scope.provide(last),
-      Effect.timeoutOption("30 seconds"),
+      Effect.timeoutOption("15 seconds"),
       Effect.ignore
     )
   )

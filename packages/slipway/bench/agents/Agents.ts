@@ -18,6 +18,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { columns } from "../../src/commands/Output.ts"
+import * as Interruptible from "../Interruptible.ts"
 
 const ROUNDS = 5
 const QUICK_ROUNDS = 2
@@ -180,6 +181,6 @@ export const run = (
       Layer.unwrap(Effect.map(temporaryFolder, (directory) => SandboxHostNone.layer({ directory, workspaceOf: workspacesIn(directory) })))
     )),
     Effect.scoped,
-    Effect.runPromise
+    Interruptible.run
   )
 }

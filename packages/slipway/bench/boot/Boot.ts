@@ -12,7 +12,7 @@ import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Redacted } from "effect"
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { globSync, realpathSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -202,10 +202,15 @@ export const measure = (options: Options): Promise<ReadonlyArray<Measurement>> =
   Interruptible.run(Effect.gen(function*() {
     const rows: Array<Measurement> = []
     for (const isolation of isolations) {
+      const lacking = isolation === "bubblewrap" && spawnSync("bwrap", ["--version"]).status !== 0
       const kept: Array<Kind> = []
       for (const kind of ["offline", "codex"] as const) {
         const id = idOf(kind, isolation)
         if (!options.only.has(id)) continue
+        if (lacking) {
+          options.skip(id, "bubblewrap is not installed.")
+          continue
+        }
         const profile = profiles[kind]
         const folder = agentsFolder()
         const found = profile === undefined ? undefined : yield* Installed.inspect(kind, profile, folder)

@@ -8,6 +8,7 @@ import path from "node:path"
 import { pathToFileURL } from "node:url"
 import { columns } from "../../src/commands/Output.ts"
 import * as Checkout from "../fleet/Checkout.ts"
+import * as Interruptible from "../Interruptible.ts"
 import * as Packages from "./Packages.ts"
 import * as Registry from "./Registry.ts"
 import * as Repository from "./Repository.ts"
@@ -142,7 +143,7 @@ const measure = (rounds: number, progress: (what: string) => void) =>
         warm: summarize(found.warm)
       }
     })
-  }).pipe(Effect.scoped, Effect.runPromise)
+  }).pipe(Effect.scoped, Interruptible.run)
 
 export const run = async (options: { readonly quick: boolean; readonly json: string | null }): Promise<void> => {
   const progress = (what: string) => process.stderr.isTTY && process.stderr.write(`\r\u001b[2K${what}`)

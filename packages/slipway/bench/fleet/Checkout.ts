@@ -8,6 +8,7 @@ import { Agent, request } from "node:http"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import * as Waiting from "../Waiting.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), "slipway-fleet-"))),
@@ -77,6 +78,11 @@ export const until = async <A>(what: string, seconds: number, look: () => Promis
   }
 }
 
+/** For what takes a second on a quiet machine. */
+const LONGEST_SECONDS = 60
+/** For all that a sandbox does until an event. */
+const LONGEST_FOLLOWED_SECONDS = 180
+
 const agent = new Agent({ keepAlive: true })
 
 /** With as little of the machine's time as can be: what is measured runs on the same processors. */
@@ -88,22 +94,22 @@ const exchange = (url: string, { body, headers }: { readonly headers: Record<str
       reply.on("end", () => resolve([reply.statusCode ?? 0, Buffer.concat(chunks).toString()]))
       reply.on("error", reject)
     })
+    asked.setTimeout(LONGEST_SECONDS * 1000, () => asked.destroy(new Error(`${url}: nothing came within ${LONGEST_SECONDS} s`)))
     asked.on("error", reject)
     asked.end(body)
   })
 
-/** Until the stream has said `what`. Fails with the sandbox, and when the stream ends. */
-const follow = (url: string, key: string, what: string) =>
-  new Promise<number>((resolve, reject) => {
-    const asked = request(url, { headers: { authorization: `Bearer ${key}`, accept: "text/event-stream" } }, (reply) => {
-      let text = ""
+/** Until the stream has said `what`. Fails with the sandbox, when the stream ends, and when that takes too long. */
+export const follow = async (url: string, key: string, what: string, seconds = LONGEST_FOLLOWED_SECONDS): Promise<number> => {
+  let text = ""
+  const asked = request(url, { headers: { authorization: `Bearer ${key}`, accept: "text/event-stream" } })
+  const heard = new Promise<number>((resolve, reject) => {
+    asked.on("response", (reply) => {
       reply.setEncoding("utf8")
       reply.on("data", (chunk: string) => {
         text += chunk
         if (text.includes(what)) resolve(performance.now())
         else if (text.includes(`"status":"failed"`)) reject(new Error(`${url}: ${text}`))
-        else return
-        asked.destroy()
       })
       reply.on("error", reject)
       reply.on("end", () => reject(new Error(`${url} ended without ${what}: ${text}`)))
@@ -111,6 +117,12 @@ const follow = (url: string, key: string, what: string) =>
     asked.on("error", reject)
     asked.end()
   })
+  try {
+    return await Waiting.within(seconds, () => `${url}: ${what} after ${text.slice(-1000) || "nothing"}`, heard)
+  } finally {
+    asked.destroy()
+  }
+}
 
 const urlPattern = /^Slipway +(http:\S+)/mu
 
@@ -137,9 +149,8 @@ export const make = (checkout: string) =>
     yield* Effect.addFinalizer(() =>
       Effect.promise(() =>
         Promise.all(Array.from(children, (child) => {
-          const exited = new Promise((end) => child.once("exit", end))
           child.kill("SIGKILL")
-          return exited
+          return Waiting.ended(child)
         }))
       )
     )
@@ -163,22 +174,26 @@ export const make = (checkout: string) =>
           execFile(
             node,
             [program, ...args],
-            { env: environment(dataDir), cwd: dataDir },
-            (error, stdout, stderr) => error === null ? resolve(stdout) : reject(new Error(`slipway ${args.join(" ")}: ${stdout}${stderr}`))
+            { env: environment(dataDir), cwd: dataDir, timeout: LONGEST_SECONDS * 1000 },
+            (error, stdout, stderr) => {
+              if (error === null) return resolve(stdout)
+              const late = error.killed === true ? ` took more than ${LONGEST_SECONDS} s` : ""
+              reject(new Error(`slipway ${args.join(" ")}${late}: ${stdout}${stderr}`))
+            }
           )
         }),
-      start: (dataDir, settings) =>
-        new Promise((resolve, reject) => {
-          mkdirSync(dataDir, { recursive: true })
-          const child = spawn(node, [program, "serve"], {
-            env: environment(dataDir, settings),
-            cwd: dataDir,
-            stdio: ["ignore", "pipe", "pipe"]
-          })
-          children.add(child)
-          let output = ""
-          const exited = new Promise<void>((end) => child.once("exit", () => end()))
-          void exited.then(() => reject(new Error(`slipway serve ended: ${output}`)))
+      start: (dataDir, settings) => {
+        mkdirSync(dataDir, { recursive: true })
+        const child = spawn(node, [program, "serve"], {
+          env: environment(dataDir, settings),
+          cwd: dataDir,
+          stdio: ["ignore", "pipe", "pipe"]
+        })
+        children.add(child)
+        let output = ""
+        const started = new Promise<Service>((resolve, reject) => {
+          child.once("error", reject)
+          void Waiting.ended(child).then(() => reject(new Error(`slipway serve ended: ${output}`)))
           const ask = (url: string) => async (address: string, body?: object): Promise<unknown> => {
             const [status, text] = await exchange(`${url}/api/public/v1/sandboxes${address}`, {
               headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -227,7 +242,7 @@ export const make = (checkout: string) =>
               },
               stop: async (signal) => {
                 child.kill(signal)
-                await exited
+                await Waiting.within(LONGEST_SECONDS, () => `the end of slipway serve by ${signal}`, Waiting.ended(child))
                 children.delete(child)
               }
             })
@@ -235,6 +250,8 @@ export const make = (checkout: string) =>
           child.stdout.on("data", listen)
           child.stderr.on("data", listen)
         })
+        return Waiting.within(LONGEST_SECONDS, () => `slipway serve is ready, which said: ${output}`, started)
+      }
     }
     return fleet
   })

@@ -10,6 +10,7 @@ import { cpSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { columns } from "../../src/commands/Output.ts"
+import * as Interruptible from "../Interruptible.ts"
 import * as Checkout from "./Checkout.ts"
 
 /** A turn of a second: four words, one every 250 ms. */
@@ -51,7 +52,7 @@ const onMachine = <A>(
       await first.stop("SIGTERM")
       return use(fleet, machine)
     })
-  }).pipe(Effect.scoped, Effect.runPromise)
+  }).pipe(Effect.scoped, Interruptible.run)
 
 /** Sandboxes that have had their turn need no slot. */
 const twentyOnEight = (checkout: string) =>

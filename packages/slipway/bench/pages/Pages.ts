@@ -14,6 +14,7 @@ import { columns } from "../../src/commands/Output.ts"
 import * as Storage from "../../src/service/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Checkout from "../fleet/Checkout.ts"
+import * as Interruptible from "../Interruptible.ts"
 
 const EXECUTABLE = process.env["SLIPWAY_CHROMIUM"] ?? "/usr/bin/chromium"
 const ROUNDS = 40
@@ -214,7 +215,7 @@ const measure = (rounds: number, checkout: string) =>
         }
       })
     }).pipe(Effect.provide(Layer.orDie(Storage.layer(known, false))))
-  }).pipe(Effect.scoped, Effect.runPromise)
+  }).pipe(Effect.scoped, Interruptible.run)
 
 const millis = (value: number) => Number.isNaN(value) ? "" : `${value.toFixed(0)} ms`
 

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import { createServer } from "node:net"
 import { setTimeout as sleep } from "node:timers/promises"
+import * as Waiting from "../Waiting.ts"
 import * as Wire from "./Wire.ts"
 
 export interface Program {
@@ -43,11 +44,11 @@ export const start = async (
   })
   let said = ""
   child.stderr.on("data", (chunk: Buffer) => said = (said + chunk.toString()).slice(-4000))
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()))
+  child.on("error", (error) => said += error.message)
   const url = `http://127.0.0.1:${port}`
   const stop = async (signal: NodeJS.Signals) => {
     child.kill(signal)
-    await exited
+    await Waiting.ended(child)
     running.delete(stop)
   }
   running.add(stop)
@@ -56,7 +57,7 @@ export const start = async (
     // opencode (1.18.33) may never answer what it is asked while it starts.
     const answer = Wire.ask("GET", url + options.ready, {}, undefined, AbortSignal.timeout(2000))
     if (await answer.then(() => true, () => false)) return { url, stop }
-    if (child.exitCode !== null || performance.now() > end) {
+    if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined || performance.now() > end) {
       await stop("SIGKILL")
       throw new Error(`${command} did not answer: ${said}`)
     }

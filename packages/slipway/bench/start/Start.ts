@@ -20,6 +20,7 @@ import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import type { Measurement } from "../Measurement.ts"
 import type { Options } from "../Rows.ts"
+import * as Waiting from "../Waiting.ts"
 
 const checkout = path.resolve(import.meta.dirname, "../../../..")
 const LONGEST = 60
@@ -71,9 +72,8 @@ const serving = async <A>({ cwd, env, port }: Start, use: (pid: number, readyMil
   children.add(npm)
   let said = ""
   npm.stderr.on("data", (chunk: Buffer) => said += chunk.toString())
-  const exited = new Promise<void>((resolve) => npm.once("exit", () => resolve()))
   await Checkout.until("the first 200", LONGEST, async () => {
-    if (npm.exitCode !== null) throw new Error(`npm start ended: ${said}`)
+    if (npm.exitCode !== null || npm.signalCode !== null) throw new Error(`npm start ended: ${said}`)
     return isReady(port)
   }, 4)
   const took = performance.now() - began
@@ -82,7 +82,7 @@ const serving = async <A>({ cwd, env, port }: Start, use: (pid: number, readyMil
     return await use(pid, took)
   } finally {
     process.kill(pid, "SIGTERM")
-    await exited
+    await Waiting.within(60, () => "the end of npm start", Waiting.ended(npm))
     children.delete(npm)
   }
 }
@@ -125,10 +125,9 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
   yield* Effect.addFinalizer(() =>
     Effect.promise(async () => {
       for (const npm of children) {
-        if (npm.exitCode !== null || npm.pid === undefined) continue
-        const exited = new Promise((resolve) => npm.once("exit", resolve))
+        if (npm.exitCode !== null || npm.signalCode !== null || npm.pid === undefined) continue
         process.kill(childOf(npm.pid) || npm.pid, "SIGTERM")
-        await exited
+        await Waiting.within(60, () => "the end of npm start", Waiting.ended(npm))
       }
     })
   )

@@ -38,7 +38,7 @@ export interface Options {
 
 /** Shows the turn until it ends. The cursor after the last event comes with the outcome, for who reads on. */
 export const follow = Effect.fnUntraced(function*({ from, id, json, server, takesPrompt }: Options) {
-  const { call, client } = server
+  const { client } = server
   const inputs = yield* Queue.bounded<Input>(AHEAD)
   const reading = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
@@ -46,7 +46,7 @@ export const follow = Effect.fnUntraced(function*({ from, id, json, server, take
   const events = client.stream(id, { since: from === "start" ? 0 : undefined, signal: reading.signal, onLost })
   const produce = Effect.gen(function*() {
     for (;;) {
-      const next = yield* call(() => events.next())
+      const next = yield* server.next(events)
       yield* Queue.offer(inputs, next.done === true ? { _tag: "Over" } : { _tag: "Event", event: next.value })
       if (next.done === true) return yield* Effect.never
     }

@@ -19,10 +19,9 @@ import { styleText } from "node:util"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Services from "../service/Services.ts"
 import * as Source from "../service/Source.ts"
-import * as Storage from "../service/Storage.ts"
 import { settings as known } from "../settings/Publishing.ts"
 import * as Settings from "../settings/Settings.ts"
-import { json } from "./Administration.ts"
+import { json, stores } from "./Administration.ts"
 import { columns, print } from "./Output.ts"
 
 /** The service was given a GitHub App: there is nothing here to show. */
@@ -44,7 +43,7 @@ const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
       use,
       Layer.merge(LocalPullRequests.layer, Publishing.layer).pipe(
         Layer.provide(host),
-        Layer.provideMerge(Layer.merge(Storage.layer(settings, false), Source.commits(settings)))
+        Layer.provideMerge(Layer.merge(stores(settings), Source.commits(settings)))
       )
     )
   })

@@ -122,7 +122,7 @@ export const logs = Command.make("logs", {
       const events = server.client.stream(id, { since: 0, signal: reading.signal })
       const textOf = EventText.make(Terminal.paint)
       for (;;) {
-        const next = yield* server.call(() => events.next())
+        const next = yield* server.next(events)
         if (next.done === true) break
         const event = next.value
         // The service says so once everything is told that is in the log.

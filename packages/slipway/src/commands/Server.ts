@@ -1,7 +1,7 @@
 /** The server that a command talks to over HTTP: which one, with whose key, and what its refusals come to. */
 import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@slipway/client"
 import { visible } from "@slipway/domain/Visible"
-import { Config, Effect, Option, Redacted, Schema } from "effect"
+import { Config, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
 import * as Services from "../service/Services.ts"
 import { settings as listening } from "../settings/Listening.ts"
@@ -124,11 +124,16 @@ export const interruptible = <A, E, R>(work: Effect.Effect<A, E, R>) =>
       process.exitCode = ExitCode.detached
     }))
 
+/** A server answers within ten seconds, whatever its database does (docs/decisions.md 4). */
+const PATIENCE = Duration.seconds(20)
+
 export interface Server {
   readonly url: string
   readonly client: SlipwayClient
-  /** A request of the client, with what its failures mean. */
+  /** A request of the client, with what its failures mean. Given up after 20 seconds, with all attempts. */
   readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, CommandFailed>
+  /** The next event of a stream, however long that takes. */
+  readonly next: <A>(events: AsyncIterator<A>) => Effect.Effect<IteratorResult<A>, CommandFailed>
 }
 
 /** The server that is meant, with the key for it. Asks it nothing. */
@@ -148,11 +153,13 @@ export const connect = Effect.fnUntraced(function*(given: Option.Option<string>)
     try: () => new SlipwayClient({ baseUrl: server, apiKey: Redacted.value(kept.value) }),
     catch: () => new CommandFailed({ detail: `what stands ${keyFrom} cannot be a key.`, exitCode: ExitCode.unauthorized })
   })
-  const call: Server["call"] = (request) =>
+  const asked: Server["call"] = (request) =>
     Effect.tryPromise({ try: request, catch: (error) => error }).pipe(
       Effect.catch((error) => error instanceof SlipwayError ? Effect.fail(failureOf(server, keyFrom, error)) : Effect.die(error))
     )
-  return { url: server, client, call } satisfies Server
+  const call: Server["call"] = (request) =>
+    Effect.timeoutOrElse(asked(request), { duration: PATIENCE, orElse: () => Effect.fail(unanswered(server)) })
+  return { url: server, client, call, next: (events) => asked(() => events.next()) } satisfies Server
 })
 
 // Ids -------------------------------------------------------------------------------------------------------------

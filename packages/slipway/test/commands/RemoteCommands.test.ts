@@ -18,7 +18,12 @@ const listing = (ids: ReadonlyArray<string>, page = 100): Server.Server => {
     return Promise.resolve(Response.json({ data: ids.slice(start, start + page).map((id) => ({ id })), nextCursor }))
   }
   const client = new SlipwayClient({ baseUrl: "https://slipway.example", apiKey: "sbx_live_key", fetch })
-  return { url: "https://slipway.example", client, call: (request) => Effect.promise(request) }
+  return {
+    url: "https://slipway.example",
+    client,
+    call: (request) => Effect.promise(request),
+    next: (events) => Effect.promise(() => events.next())
+  }
 }
 const ended = (effect: Effect.Effect<string, Server.CommandFailed>) =>
   Effect.match(effect, { onSuccess: (id) => id, onFailure: ({ exitCode }) => exitCode })
