@@ -415,6 +415,12 @@ export type SandboxEvent =
     readonly merged?: boolean
     readonly head_ref?: string
     readonly head_sha?: string
+    /** How what was pushed was made of the files, after an earlier pull request was merged or closed. */
+    readonly merges?: ReadonlyArray<{
+      readonly onto: string
+      /** `null`: the commit the sandbox started from. */
+      readonly ancestor: string | null
+    }>
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
   }>
   | Durable<"usage.updated", {
