@@ -40,6 +40,7 @@ import openCalls from "./migrations/0047_open_calls.ts"
 import trustedRefs from "./migrations/0053_trusted_refs.ts"
 import pushedCommits from "./migrations/0054_pushed_commits.ts"
 import limits from "./migrations/0055_limits.ts"
+import unreadWebhooks from "./migrations/0056_unread_webhooks.ts"
 
 const run = Migrator.make({})
 
@@ -83,7 +84,8 @@ export const migrations = {
   "0047_open_calls": openCalls,
   "0053_trusted_refs": trustedRefs,
   "0054_pushed_commits": pushedCommits,
-  "0055_limits": limits
+  "0055_limits": limits,
+  "0056_unread_webhooks": unreadWebhooks
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

@@ -47,7 +47,7 @@ export interface Key {
 }
 
 const opened = (key: Buffer, text: string, about: string): Redacted.Redacted | null => {
-  if (!isSealed(text)) return null
+  if (!text.startsWith(VERSION)) return null
   const sealed = Buffer.from(text.slice(VERSION.length), "base64")
   if (sealed.length < NONCE_BYTES + TAG_BYTES) return null
   const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
@@ -80,7 +80,7 @@ const keyOf = (keys: Keys): Key => {
     },
     open,
     unseal: (stored, about) => {
-      if (!isSealed(Redacted.value(stored))) return stored
+      if (!isSealed(stored)) return stored
       const secret = open(stored, about)
       if (secret === null) throw new Error("a stored secret cannot be decrypted")
       return secret
@@ -90,7 +90,8 @@ const keyOf = (keys: Keys): Key => {
   }
 }
 
-const isSealed = (text: string): boolean => text.startsWith(VERSION)
+/** Whether it was encrypted. */
+export const isSealed = (stored: Redacted.Redacted): boolean => Redacted.value(stored).startsWith(VERSION)
 
 /** Tells two keys apart and nothing of either. */
 const digestOf = (key: Buffer): string => createHmac("sha256", key).update("slipway secrets key").digest("base64url")

@@ -2,11 +2,13 @@
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
 import {
+  afterAttempt,
   atHead,
   DisabledReason,
   enabled,
   type Endpoint,
   MAX_ENDPOINTS,
+  type Next,
   type Outcome,
   rotated,
   type Secret,
@@ -26,12 +28,12 @@ import {
   TooManyEndpoints,
   WebhookStore
 } from "@slipway/domain/partner/WebhookStore"
-import { DateTime, Duration, Effect, Layer, Schema } from "effect"
+import { DateTime, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "./AuditLogPostgres.ts"
 import { Instant } from "./Instant.ts"
 import { Int8 } from "./Int8.ts"
-import { type Key, SecretsKey } from "./SecretsKey.ts"
+import { isSealed, type Key, SecretsKey } from "./SecretsKey.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
@@ -55,6 +57,10 @@ const toEndpoint = ({ disabledAt: at, disabledReason: reason, ...row }: typeof E
   disabled: at === null || reason === null ? null : { at, reason }
 })
 
+/** Why an attempt was not made, beside `trouble`, whose values processes of the version before know. */
+const Unread = Schema.Literals(["event_unreadable", "secret_unreadable"])
+type Unread = typeof Unread.Type
+
 const Secrets = Schema.Array(Schema.Struct({
   value: Schema.RedactedFromValue(Schema.String),
   until: Schema.NullOr(Schema.DateTimeUtcFromString)
@@ -67,6 +73,11 @@ const secretsText = (secrets: ReadonlyArray<Secret>, endpointId: string, key: Ke
   })))
 const opened = (secrets: ReadonlyArray<Secret>, endpointId: string, key: Key): ReadonlyArray<Secret> =>
   secrets.map(({ until, value }) => ({ value: key.unseal(value, aboutOf(endpointId)), until }))
+/** Those that a key opens. */
+const openable = (secrets: ReadonlyArray<Secret>, endpointId: string, key: Key): ReadonlyArray<Secret> =>
+  secrets.filter(({ value }) => isOpenable(value, endpointId, key)).map((secret) => opened([secret], endpointId, key)).flat()
+const isOpenable = (value: Redacted.Redacted, endpointId: string, key: Key): boolean =>
+  !isSealed(value) || key.open(value, aboutOf(endpointId)) !== null
 const aboutOf = (endpointId: string) => `webhook/${endpointId}`
 
 const DeliveryRow = Schema.Struct({
@@ -80,49 +91,56 @@ const DeliveryRow = Schema.Struct({
   status: Schema.NullOr(Schema.Int),
   retryAfter: Schema.NullOr(Schema.Int),
   body: Schema.NullOr(Schema.String),
-  trouble: Schema.NullOr(Trouble)
+  trouble: Schema.NullOr(Trouble),
+  unread: Schema.NullOr(Unread)
 })
 
-const toDelivery = ({ body, retryAfter, status, trouble, ...row }: typeof DeliveryRow.Type): Attempt => ({
+const toDelivery = ({ body, retryAfter, status, trouble, unread, ...row }: typeof DeliveryRow.Type): Attempt => ({
   ...row,
-  outcome: status === null ? { _tag: "Failed", trouble: trouble ?? "connection" } : { _tag: "Answered", status, retryAfter, body }
+  outcome: status === null ? { _tag: "Failed", trouble: unread ?? trouble ?? "connection" } : { _tag: "Answered", status, retryAfter, body }
 })
 
-const columnsOf = (outcome: Outcome) =>
-  outcome._tag === "Failed"
-    ? { status: null, retry_after: null, body: null, trouble: outcome.trouble }
-    : { status: outcome.status, retry_after: outcome.retryAfter, body: outcome.body, trouble: null }
+const columnsOf = (outcome: Outcome) => {
+  if (outcome._tag === "Answered") {
+    return { status: outcome.status, retry_after: outcome.retryAfter, body: outcome.body, trouble: null, unread: null }
+  }
+  const unread = Schema.is(Unread)(outcome.trouble) ? outcome.trouble : null
+  return { status: null, retry_after: null, body: null, trouble: unread === null ? outcome.trouble : "connection", unread }
+}
 
 const ClaimedRow = Schema.Struct({
   endpointId: Schema.String,
   url: Schema.String,
-  secrets: Secrets,
+  // Decoded row by row, as the event is.
+  secrets: Schema.Unknown,
   failures: Schema.Int,
   fence: Int8,
   eventId: Schema.NullOr(Schema.String),
   sequence: Schema.NullOr(Int8),
   type: Schema.NullOr(Schema.String),
-  data: Schema.Json,
+  data: Schema.Unknown,
   recordedAt: Schema.NullOr(Instant)
 })
-const decodeFact = Schema.decodeUnknownEffect(PartnerFact)
+const decodeFact = Schema.decodeUnknownOption(PartnerFact)
+const decodeSecrets = Schema.decodeUnknownOption(Secrets)
+
+/** An attempt that was taken and cannot be made. */
+interface Unreadable extends Omit<TakenAttempt, "event" | "secrets"> {
+  readonly event: Pick<PartnerEvent, "id" | "sequence">
+  readonly trouble: Unread
+}
 
 /** `null`: of what is new, the endpoint wants nothing. */
-const toClaimed = Effect.fnUntraced(function*(row: typeof ClaimedRow.Type, manual: boolean, key: Key) {
-  const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, secrets, sequence, type, url } = row
+const toClaimed = (row: typeof ClaimedRow.Type, manual: boolean, key: Key): TakenAttempt | Unreadable | null => {
+  const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, sequence, type, url } = row
   if (id === null || sequence === null || createdAt === null) return null
-  const event: PartnerEvent = { ...(yield* decodeFact({ type, data })), id, sequence, createdAt }
-  const taken: TakenAttempt = {
-    endpointId,
-    url,
-    secrets: opened(secrets, endpointId, key),
-    event,
-    attempt: manual ? 1 : failures + 1,
-    manual,
-    fence
-  }
-  return taken
-})
+  const taken = { endpointId, url, attempt: manual ? 1 : failures + 1, manual, fence }
+  const fact = decodeFact({ type, data })
+  if (Option.isNone(fact)) return { ...taken, event: { id, sequence }, trouble: "event_unreadable" }
+  const secrets = Option.match(decodeSecrets(row.secrets), { onNone: () => [], onSome: (stored) => openable(stored, endpointId, key) })
+  if (!secrets.some(({ until }) => until === null)) return { ...taken, event: { id, sequence }, trouble: "secret_unreadable" }
+  return { ...taken, secrets, event: { ...fact.value, id, sequence, createdAt } }
+}
 
 const iso = DateTime.formatIso
 
@@ -157,7 +175,11 @@ export const reseal = Effect.fn("WebhookStorePostgres.reseal")(
     for (const { id, secrets } of rows) {
       const about = aboutOf(id)
       if (secrets.every(({ value }) => key.isCurrent(value, about) || key.open(value, about) === null)) continue
-      yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(opened(secrets, id, key), id, key)}::jsonb WHERE id = ${id}`
+      const anew = secrets.map(({ until, value }) => {
+        const secret = key.open(value, about)
+        return { value: secret === null ? Redacted.value(value) : key.seal(secret, about), until: until === null ? null : iso(until) }
+      })
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${JSON.stringify(anew)}::jsonb WHERE id = ${id}`
     }
   },
   (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)),
@@ -195,7 +217,7 @@ export const layer = Layer.effect(
 
     const secretsOf = SqlSchema.findAll({
       Request: Schema.String,
-      Result: Schema.Struct({ secrets: Secrets }),
+      Result: Schema.Struct({ secrets: Schema.Unknown }),
       execute: (id) => sql`SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
     })
     const heads = SqlSchema.findAll({
@@ -256,6 +278,55 @@ export const layer = Layer.effect(
         RETURNING ${taken}, ${event}, e.fence`
     })
 
+    const record = Effect.fn("WebhookStore.record")(
+      function*(
+        taken: Pick<TakenAttempt, "attempt" | "endpointId" | "fence" | "manual"> & {
+          readonly event: Pick<PartnerEvent, "id" | "sequence">
+        },
+        made: Pick<Attempt, "at" | "durationMillis" | "outcome">,
+        next: Next,
+        at: DateTime.Utc
+      ) {
+        const { attempt, endpointId, event, fence, manual } = taken
+        const held = manual
+          ? yield* sql`
+            DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`
+          : yield* sql`
+            UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
+            WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
+        if (held.length === 0) return false
+        const delivery = {
+          endpoint_id: endpointId,
+          event_id: event.id,
+          sequence: event.sequence,
+          attempt,
+          manual,
+          at: iso(made.at),
+          duration_ms: made.durationMillis,
+          ...columnsOf(made.outcome)
+        }
+        yield* sql`INSERT INTO webhook_deliveries ${sql.insert(delivery)}`
+        if (!manual && next._tag === "Disable") {
+          const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
+          if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
+        }
+        return true
+      },
+      sql.withTransaction,
+      guard
+    )
+
+    /** Of what cannot be read nothing is sent: that is an attempt that failed. */
+    const fail = Effect.fnUntraced(function*({ trouble, ...taken }: Unreadable, at: DateTime.Utc) {
+      const outcome: Outcome = { _tag: "Failed", trouble }
+      const next = afterAttempt(taken.attempt, outcome, at, 0)
+      yield* record(taken, { at, durationMillis: 0, outcome }, next, at)
+      const what = trouble === "event_unreadable" ? "an event of the feed cannot be read" : "no key opens the secret of a webhook endpoint"
+      yield* Effect.logError(`${what}, so it is not delivered`, { next: next._tag }).pipe(
+        Effect.annotateLogs({ endpointId: taken.endpointId, eventId: taken.event.id, sequence: taken.event.sequence })
+      )
+    })
+
     return WebhookStore.of({
       register: Effect.fn("WebhookStore.register")(
         function*(endpoint, secret) {
@@ -301,7 +372,9 @@ export const layer = Layer.effect(
           const { id } = endpoint
           const [known] = yield* secretsOf(id)
           const sealing = yield* key
-          const secrets = rotated(opened(known?.secrets ?? [], id, sealing), secret, at)
+          const stored = Option.getOrElse(decodeSecrets(known?.secrets), () => [])
+          // What no key opens signs nothing any more, and this is how its endpoint gets another one.
+          const secrets = rotated(openable(stored, id, sealing), secret, at)
           yield* sql`UPDATE webhook_endpoints SET secrets = ${secretsText(secrets, id, sealing)}::jsonb WHERE id = ${id}`
           yield* audit.append([told("webhook.secret_rotated", of, at)])
           return endpoint
@@ -330,7 +403,7 @@ export const layer = Layer.effect(
           execute: () =>
             sql`
             SELECT position, event_id AS "eventId", sequence, attempt, manual, at, duration_ms AS "durationMillis", status,
-              retry_after AS "retryAfter", body, trouble
+              retry_after AS "retryAfter", body, trouble, unread
             FROM webhook_deliveries WHERE endpoint_id = ${id} ${before === null ? sql`` : sql`AND position < ${before}`}
             ORDER BY position DESC LIMIT ${limit}`
         })(undefined)
@@ -360,42 +433,14 @@ export const layer = Layer.effect(
         if (asked.length + due.length + more.length === 0) return []
         const sealing = yield* key
         const taken = [
-          ...(yield* Effect.forEach(asked, (row) => toClaimed(row, true, sealing))),
-          ...(yield* Effect.forEach([...due, ...more], (row) => toClaimed(row, false, sealing)))
-        ]
-        return taken.filter((delivery) => delivery !== null)
+          ...asked.map((row) => toClaimed(row, true, sealing)),
+          ...[...due, ...more].map((row) => toClaimed(row, false, sealing))
+        ].filter((delivery) => delivery !== null)
+        yield* Effect.forEach(taken.filter((delivery) => "trouble" in delivery), (unreadable) => fail(unreadable, now), { discard: true })
+        return taken.filter((delivery): delivery is TakenAttempt => !("trouble" in delivery))
       }, guard),
 
-      record: Effect.fn("WebhookStore.record")(
-        function*(taken, made, next, at) {
-          const { attempt, endpointId, event, fence, manual } = taken
-          const held = manual
-            ? yield* sql`
-            DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`
-            : yield* sql`
-            UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
-            WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
-          if (held.length === 0) return false
-          const delivery = {
-            endpoint_id: endpointId,
-            event_id: event.id,
-            sequence: event.sequence,
-            attempt,
-            manual,
-            at: iso(made.at),
-            duration_ms: made.durationMillis,
-            ...columnsOf(made.outcome)
-          }
-          yield* sql`INSERT INTO webhook_deliveries ${sql.insert(delivery)}`
-          if (!manual && next._tag === "Disable") {
-            const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
-            if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
-          }
-          return true
-        },
-        sql.withTransaction,
-        guard
-      ),
+      record,
 
       purge: Effect.fn("WebhookStore.purge")(function*(before, limit) {
         const purged = yield* sql`

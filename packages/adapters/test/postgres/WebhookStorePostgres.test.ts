@@ -7,6 +7,7 @@ import { type Key, SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
 import * as WebhookStorePostgres from "@slipway/adapters/postgres/WebhookStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
+import { Ids } from "@slipway/domain/Ids"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/WebhookStore"
@@ -107,5 +108,107 @@ it.layer(
       assert.strictEqual(Redacted.value(after.unseal(anew, `webhook/${id}`)), "whsec_cmVwbGFjZWQ")
       yield* WebhookStorePostgres.reseal(both)
       assert.deepStrictEqual(Redacted.value(yield* sealed), Redacted.value(anew))
+    }))
+})
+
+it.layer(
+  Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+    Layer.provideMerge(SecretsKey.layerEphemeral),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+)("what cannot be read", (it) => {
+  const HOUR = 3_600_000
+  /** An endpoint of a grant of its own, with an event that waits for it. */
+  const waiting = Effect.fnUntraced(function*(name: string) {
+    const ids = yield* Ids
+    const { grant: { id: grantId } } = yield* (yield* Access).createGrant(name)
+    const at = yield* DateTime.now
+    const id = yield* ids.uuid7
+    const register = (yield* WebhookStore).register
+    yield* register({ id, grantId, url: `https://${name}.example/`, types: null, createdAt: at }, Redacted.make(`whsec_${name}`))
+    const data = { claimId: id, leadId: "lead", variant: "one", occurredAt: at, projectId: name }
+    const tell = [{ grantId, fact: { type: "project.connected" as const, data } }]
+    yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
+    return { grantId, id }
+  })
+  const delivered = { outcome: { _tag: "Answered", status: 200, retryAfter: null, body: null }, durationMillis: 1 } as const
+  const breakings = [
+    ["data that are none of its type", "event_unreadable", "UPDATE partner_events SET data = '{\"of\":\"another version\"}'"],
+    ["a type of a newer version", "event_unreadable", "UPDATE partner_events SET type = 'project.archived'"],
+    ["a secret that no key opens", "secret_unreadable",
+      "UPDATE webhook_endpoints SET secrets = '[{\"value\":\"sealed:1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\",\"until\":null}]'"],
+    ["secrets that are none", "secret_unreadable", "UPDATE webhook_endpoints SET secrets = '[{}]'"]
+  ] as const
+
+  for (const [n, [what, trouble, breaking]] of breakings.entries()) {
+    it.effect(`${what}: the others get their events, its endpoint is told why, and nothing of it is lost`, () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const store = yield* WebhookStore
+        const good = yield* Effect.forEach([1, 2, 3], (i) => waiting(`good-${n}-${i}`))
+        const bad = yield* waiting(`bad-${n}`)
+        const [kept] = yield* sql<{ readonly type: string; readonly data: unknown; readonly secrets: unknown }>`
+          SELECT p.type, p.data, e.secrets FROM partner_events p JOIN webhook_endpoints e USING (grant_id) WHERE e.id = ${bad.id}`
+        yield* sql`${sql.literal(breaking)} WHERE grant_id = ${bad.grantId}`
+        const start = DateTime.add(yield* DateTime.now, { seconds: 1 })
+        const taken = yield* store.take(start, 64)
+        assert.sameMembers(taken.map(({ endpointId }) => endpointId), good.map(({ id }) => id))
+        for (const one of taken) yield* store.record(one, { ...delivered, at: start }, { _tag: "Delivered" }, start)
+        const log = store.deliveries(bad, { before: null, limit: 100 })
+        assert.deepStrictEqual((yield* log).map(({ attempt, outcome }) => [attempt, outcome]), [[1, { _tag: "Failed", trouble }]])
+        assert.deepStrictEqual((yield* store.find(bad)).failures, 1)
+
+        // Once it can be read again, it is next.
+        const [type, data, secrets] = [kept?.type ?? "", JSON.stringify(kept?.data), JSON.stringify(kept?.secrets)]
+        yield* sql`UPDATE partner_events SET type = ${type}, data = ${data}::jsonb WHERE grant_id = ${bad.grantId}`
+        yield* sql`UPDATE webhook_endpoints SET secrets = ${secrets}::jsonb WHERE id = ${bad.id}`
+        const later = DateTime.add(start, { milliseconds: HOUR })
+        const [again] = yield* store.take(later, 64)
+        assert.deepStrictEqual([again?.endpointId, again?.attempt, again?.event.sequence], [bad.id, 2, 1])
+        assert(again !== undefined)
+        yield* store.record(again, { ...delivered, at: later }, { _tag: "Delivered" }, later)
+        assert.deepStrictEqual((yield* store.find(bad)).cursor, 1)
+      }))
+  }
+
+  it.effect("an endpoint is disabled after the last attempt, and the audit log tells it; a new secret opens it again", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const bad = yield* waiting("exhausted")
+      yield* sql`${sql.literal(breakings[2][2])} WHERE grant_id = ${bad.grantId}`
+      let now = yield* DateTime.now
+      for (let i = 0; i < 10; i++) {
+        now = DateTime.add(now, { days: 2 })
+        assert.deepStrictEqual(yield* store.take(now, 64), [])
+      }
+      assert.strictEqual((yield* store.find(bad)).disabled?.reason, "retries_exhausted")
+      const told = yield* sql`SELECT 1 FROM audit_log a WHERE a::text LIKE ${`%${bad.id}%`} AND a::text LIKE '%webhook.disabled%'`
+      assert.lengthOf(told, 1)
+      yield* store.rotate(bad, Redacted.make("whsec_new"), now)
+      yield* store.enable(bad, now)
+      const [taken] = yield* store.take(DateTime.add(now, { seconds: 1 }), 64)
+      assert.deepStrictEqual(taken?.secrets.map(({ value }) => Redacted.value(value)), ["whsec_new"])
+    }))
+
+  it.effect("a secret that no key opens keeps no other from being encrypted anew", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { id } = yield* waiting("mixed")
+      const key = yield* (yield* SecretsKey).get
+      const closed = "sealed:1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+      const until = "2030-01-01T00:00:00.000Z"
+      const current = key.seal(Redacted.make("whsec_a"), `webhook/${id}`)
+      const stored = JSON.stringify([{ value: current, until: null }, { value: closed, until }])
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${stored}::jsonb WHERE id = ${id}`
+      const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
+      yield* WebhookStorePostgres.reseal({ ...after, open: (stored, about) => after.open(stored, about) ?? key.open(stored, about) })
+      const [row] = yield* sql<{ readonly secrets: ReadonlyArray<{ readonly value: string; readonly until: string | null }> }>`
+        SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
+      assert.isNotNull(after.open(Redacted.make(row?.secrets[0]?.value ?? ""), `webhook/${id}`))
+      assert.deepStrictEqual(row?.secrets[1], { value: closed, until })
     }))
 })

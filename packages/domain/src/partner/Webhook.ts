@@ -109,7 +109,11 @@ export const Trouble = Schema.Literals([
   /** No TLS, or a certificate that is not good. */
   "tls",
   /** Refused, reset, or no HTTP. */
-  "connection"
+  "connection",
+  /** Nothing was sent: the worker cannot read the event, which a newer version recorded, or which is damaged. */
+  "event_unreadable",
+  /** Nothing was sent: no key opens the endpoint's secret. */
+  "secret_unreadable"
 ])
 export type Trouble = typeof Trouble.Type
 

@@ -124,6 +124,9 @@ export class WebhookStore extends Context.Service<WebhookStore, {
    * Up to `limit` attempts that are due, for this caller alone. Nothing of an endpoint that is disabled, whose grant is
    * revoked or whose organization is suspended. Manual ones, one of an endpoint at a time, get what the line leaves: that
    * is half of it while they wait, so that nobody who asks for much keeps others from their events.
+   *
+   * One that cannot be read is not given out and keeps no other from being so: it is recorded as a failed attempt (`event_unreadable`,
+   * `secret_unreadable`), so it is tried again when others may have been upgraded, and disables its endpoint after the last attempt.
    */
   take(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<TakenAttempt>, StoreUnavailable>
   /**

@@ -234,7 +234,10 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const retry: Next = { _tag: "Retry", at: yield* DateTime.now }
       yield* attempt(id, answered(500, HOSTILE), retry)
       yield* attempt(id, answered(301), retry, 1500)
-      for (const trouble of ["timeout", "name_not_resolved", "address_not_allowed", "tls", "connection"] as const) {
+      for (
+        const trouble of ["timeout", "name_not_resolved", "address_not_allowed", "tls", "connection", "event_unreadable",
+          "secret_unreadable"] as const
+      ) {
         yield* attempt(id, { _tag: "Failed", trouble }, retry)
       }
       yield* attempt(id, answered(204), { _tag: "Delivered" })
@@ -250,7 +253,10 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
         [
           ["1 credit_claim.created", "by hand", "delivered answered 200", "12 ms", "Send again"],
           ["2 credit_claim.created", "1", "delivered answered 200 What it said thanks", "12 ms", "Send again"],
-          ["1 credit_claim.created", "8", "delivered answered 204", "12 ms", ""],
+          ["1 credit_claim.created", "10", "delivered answered 204", "12 ms", ""],
+          ["1 credit_claim.created", "9", "failed the service cannot open the endpoint&#39;s secret: rotate it", "12 ms", ""],
+          ["1 credit_claim.created", "8", "failed the service cannot read the event: a newer version recorded it, or it is damaged",
+            "12 ms", ""],
           ["1 credit_claim.created", "7", "failed no connection, or no HTTP", "12 ms", ""],
           ["1 credit_claim.created", "6", "failed no TLS, or a certificate that is not good", "12 ms", ""],
           ["1 credit_claim.created", "5", "failed its name has an address that is not public", "12 ms", ""],
@@ -270,7 +276,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const newest = yield* mine.get(`/webhooks/${id}`)
       const older = /href="(\/webhooks\/[^"]+\?before=\d+)" rel="next"/u.exec(newest.text)?.[1] ?? ""
       const oldest = yield* mine.get(older)
-      assert.deepStrictEqual([rowsOf(newest).length, rowsOf(oldest).length], [25, 5])
+      assert.deepStrictEqual([rowsOf(newest).length, rowsOf(oldest).length], [25, 7])
       assert.strictEqual(
         rowsOf(oldest).at(-1)?.[3],
         "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"

@@ -22,7 +22,9 @@ const troubles: Record<Trouble, string> = {
   name_not_resolved: "its name has no address",
   address_not_allowed: "its name has an address that is not public",
   tls: "no TLS, or a certificate that is not good",
-  connection: "no connection, or no HTTP"
+  connection: "no connection, or no HTTP",
+  event_unreadable: "the service cannot read the event: a newer version recorded it, or it is damaged",
+  secret_unreadable: "the service cannot open the endpoint's secret: rotate it"
 }
 
 export const typesOf = (types: WantedTypes | null): Html =>
