@@ -18,6 +18,7 @@ import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
+import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
 import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
 import * as Page from "./pages/Page.ts"
 import * as Pages from "./pages/Pages.ts"
@@ -46,7 +47,11 @@ const Handlers = Layer.mergeAll(
 export const routes = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
-    Layer.provide(Layer.merge(InternalHandlers.layer, WebhooksHandlers.layer).pipe(Layer.provide([Authenticated.layer, JsonBody.layer])))
+    Layer.provide(
+      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer).pipe(
+        Layer.provide([Authenticated.layer, JsonBody.layer])
+      )
+    )
   ),
   Documents.layer,
   HostNewsHandler.layer,

@@ -215,7 +215,10 @@ it("its document names every status, and describes every parameter", () => {
     rotateWebhookSecret: [...withBody, "200", "404"].sort(),
     enableWebhook: [...withBody, "200", "404"].sort(),
     listWebhookDeliveries: [...everywhere, "200", "404"].sort(),
-    redeliverWebhook: [...withBody, "202", "404"].sort()
+    redeliverWebhook: [...withBody, "202", "404"].sort(),
+    listTrustedRefs: [...everywhere, "200"].sort(),
+    trustRef: [...withBody, "201", "404", "409"].sort(),
+    distrustRef: [...everywhere, "204", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)

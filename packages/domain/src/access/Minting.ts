@@ -36,7 +36,7 @@ const REASONS: Record<MintRefused["because"], string> = {
 export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUser", { defaultValue: () => 100 })
 
 /** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
-const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks"] }
+const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks", "secrets"] }
 
 export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]
 

@@ -3,7 +3,7 @@ import * as Schema from "effect/Schema"
 import type { Actor } from "./AuditLog.ts"
 
 /** What a key opens (docs/decisions.md 9). */
-export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "metrics:read"])
+export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read"])
 export type Scope = typeof Scope.Type
 
 /** What a request proves with who makes it. Ids are UUIDs. */

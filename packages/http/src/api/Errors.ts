@@ -3,6 +3,7 @@
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
+import { TooManyTrustedRefs as TrustedRefLimit, TrustedRefNotFound as NoSuchTrustedRef } from "@slipway/domain/environment/SecretStore"
 import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/ReachableTrees"
 import {
   FileNotFound as NoSuchFile,
@@ -173,4 +174,6 @@ export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
 export const TargetRefused = onWire(400, "invalid_request", AddressRefused)
 export const TooManyEndpoints = onWire(409, "conflict", EndpointLimit)
 export const EndpointNotFound = onWire(404, "not_found", NoSuchEndpoint)
+export const TooManyTrustedRefs = onWire(409, "conflict", TrustedRefLimit)
+export const TrustedRefNotFound = onWire(404, "not_found", NoSuchTrustedRef)
 export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)

@@ -10,6 +10,7 @@ import { ClaimNotFound, FactConflict, GrantNotFound } from "./Errors.ts"
 import { Authenticated, JsonBody } from "./Middleware.ts"
 import { tidy } from "./OpenApiDocument.ts"
 import { Area, NeededScope } from "./Routing.ts"
+import { TrustedRefsApi } from "./TrustedRefsApi.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 
 /** An offer and what became of it. What is `null` is not known before it is claimed. */
@@ -89,19 +90,22 @@ const ids: Record<string, string> = {
   projectId: "The project's id in the operator's system, 1 to 200 characters.",
   invoiceId: "The invoice's id in the operator's system, 1 to 200 characters.",
   endpointId: "Id of a webhook endpoint of the key's grant.",
-  eventId: "Id of an event in the grant's feed."
+  eventId: "Id of an event in the grant's feed.",
+  repo: "The repository, as `owner/name`, in any case of letters.",
+  ref: "A listed ref, as it was listed."
 }
 
 export class InternalApi extends HttpApi.make("slipway-internal")
   .add(FactsApi)
   .add(WebhooksApi)
+  .add(TrustedRefsApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
     version: "1.0.0",
     summary: "How sign-up and billing tell Slipway of claims, projects and payments, and grants of their webhooks",
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
-      "grant with the scope `webhooks`.",
+      "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {
@@ -116,7 +120,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
         components: {
           ...document.components,
           securitySchemes: {
-            apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest` or `webhooks`." }
+            apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest`, `webhooks` or `secrets`." }
           }
         }
       }

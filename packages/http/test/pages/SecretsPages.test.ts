@@ -193,4 +193,30 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       assert.include([403, 409], (yield* mine.post("/secrets", secret)).status)
       assert.deepStrictEqual(yield* secretsOf(mine), [])
     }))
+
+  it.effect("list the refs whose setups have secrets, say what cannot be listed, and remove them", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const refs = Effect.map(SecretStore.use((store) => store.trustedRefs(mine.grantId, null)), (all) => all.map(({ ref }) => ref))
+      redirected(yield* mine.post("/secrets/refs", { repo: " acme/shop ", ref: " release/* " }), "/secrets?done=trusted")
+      const shown = yield* mine.get("/secrets?done=trusted")
+      isPage(shown, 200, "Secrets")
+      assert.include(textOf(shown), "The ref is listed.")
+      assert.include(shown.text, "<code>release/*</code>")
+      for (const ref of ["slipway/c_bbbbbbbbbbbb", `a ${HOSTILE}`, "a".repeat(40)]) {
+        const refused = yield* mine.post("/secrets/refs", { repo: "acme/shop", ref })
+        isPage(refused, 400, "Secrets")
+        assert.include(textOf(refused), "The ref cannot be used: ")
+        assert.notInclude(refused.text, HOSTILE)
+      }
+      assert.include(textOf(yield* mine.post("/secrets/refs", { repo: "shop", ref: "x" })), "The repository cannot be used: ")
+      const member = yield* visitor(yield* joined("ada"))
+      for (const path of ["/secrets/refs", "/secrets/refs/remove"]) {
+        isPage(yield* member.post(path, { repo: "acme/shop", ref: "release/*" }), 403, "Secrets are for owners")
+      }
+      assert.deepStrictEqual(yield* refs, ["release/*"])
+      redirected(yield* mine.post("/secrets/refs/remove", { repo: "acme/shop", ref: "release/*" }), "/secrets?done=distrusted")
+      assert.strictEqual((yield* mine.post("/secrets/refs/remove", { repo: "acme/shop", ref: "release/*" })).status, 404)
+      assert.deepStrictEqual(yield* refs, [])
+    }))
 })

@@ -20,6 +20,7 @@ import { shownOnce } from "./ShownOnce.ts"
 const OPENS: Record<Scope, string> = {
   sandboxes: "start sandboxes, follow them and talk to them",
   webhooks: "register webhooks and change them",
+  secrets: "decide which branches' setups have secrets",
   "partner:ingest": "tell what partners are told of",
   "metrics:read": "read metrics"
 }

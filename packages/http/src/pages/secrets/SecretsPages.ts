@@ -1,6 +1,6 @@
-/** `/secrets`: where owners set and remove the secrets of repositories (docs/decisions.md 17). Values go in and are never shown. */
+/** `/secrets`: where owners set secrets of repositories and list the refs that get them (docs/decisions.md 17). Values are never shown. */
 import { Secrets } from "@slipway/domain/environment/Secrets"
-import { type SecretRecord, SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
+import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
 import { sameRepo } from "@slipway/domain/source/Naming"
 import { Effect, Redacted } from "effect"
 import { HttpRouter } from "effect/http"
@@ -13,7 +13,9 @@ type Handler = Page.Handler<Page.Member>
 
 const MESSAGES = {
   set: "The secret is set. Sandboxes that boot from now on have it for their setup.",
-  removed: "The secret is removed. Sandboxes whose environment names it do not boot without it."
+  removed: "The secret is removed. Sandboxes whose environment names it do not boot without it.",
+  trusted: "The ref is listed. Setups of its commits have the secrets of the repository from now on.",
+  distrusted: "The ref is removed. Setups of its commits run without secrets from now on."
 }
 
 /** What stands in the form. The value never comes back. */
@@ -25,6 +27,8 @@ interface Draft {
 }
 
 const noSecret = Refused.notFound("There is no such secret.")
+
+const revoked = new Refused({ status: 409, title: "The grant is revoked", text: "Nothing was done. Choose another grant to work in." })
 
 const notTheirs = new Refused({
   status: 403,
@@ -75,15 +79,63 @@ is not taken out of what a setup prints. Files, and what is larger than 20 KB: <
 </form>`
 }
 
+/** What stands in the form of refs. */
+interface RefDraft {
+  readonly repo: string
+  readonly ref: string
+  readonly problem: string | null
+}
+
+const refRow = (csrf: Html, { listedAt, ref, repo }: TrustedRefRecord): Html =>
+  html`
+<tr>
+<th scope="row"><code>${ref}</code></th>
+<td data-label="Repository">${repo}</td>
+<td data-label="Listed">${moment(listedAt)}</td>
+<td><form method="post" action="/secrets/refs/remove">${csrf}<input type="hidden" name="repo" value="${repo}">
+<input type="hidden" name="ref" value="${ref}"><button class="quiet" aria-label="Remove ${ref} of ${repo}">Remove</button></form></td>
+</tr>`
+
+/** The branches whose setups have secrets, beside the default ones. */
+const refsSection = (csrf: Html, refs: ReadonlyArray<TrustedRefRecord>, { problem, ref, repo }: RefDraft): Html => {
+  const invalid = problem !== null && html` aria-errormessage="ref-problem"`
+  const table = html`<table class="rows"><caption class="unseen">Branches and tags with secrets, by repository</caption>
+<thead><tr>${columnHeads("Ref", "Repository", "Listed")}<td></td></tr></thead>
+<tbody>${refs.map((one) => refRow(csrf, one))}
+</tbody></table>`
+  return html`<h2>Branches with secrets</h2>
+<p>Setups of the default branch have secrets. Those of other branches and tags have them where they are listed here. Whoever may push to one
+can read the secrets; branches of sandboxes cannot be listed.</p>
+${refs.length > 0 && table}
+<form method="post" action="/secrets/refs" class="panel" aria-labelledby="list-ref" autocomplete="off">
+<h2 id="list-ref">List a branch or a tag</h2>
+${csrf}
+${problem !== null && html`<p class="problem" role="alert" id="ref-problem">${problem}</p>`}
+<div class="field">
+<label for="ref-repo">Repository</label>
+<input id="ref-repo" name="repo" value="${repo}" required autocapitalize="none" spellcheck="false" placeholder="owner/name"${invalid}>
+</div>
+<div class="field">
+<label for="ref">Branch or tag</label>
+<input id="ref" name="ref" value="${ref}" required autocapitalize="none" spellcheck="false" placeholder="release/*"${invalid}>
+</div>
+<button>List it</button>
+</form>`
+}
+
+const NO_REF: RefDraft = { repo: "", ref: "", problem: null }
+const NO_SECRET: Draft = { repo: "", name: "", problem: null }
+
 /** What a person reads of a refusal, whose field is named for programs. */
-const WORDS: Readonly<Record<string, string>> = { repo: "The repository", name: "The name", value: "The value" }
+const WORDS: Readonly<Record<string, string>> = { repo: "The repository", name: "The name", value: "The value", ref: "The ref" }
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const secrets = yield* Secrets
 
-  const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number) {
+  const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number, refDraft = NO_REF) {
     const all = yield* secrets.list(member.visit.place.grantId, null)
+    const refs = yield* secrets.trustedRefs(member.visit.place.grantId, null)
     const table = html`<table class="rows"><caption class="unseen">Secrets, by repository</caption>
 <thead><tr>${columnHeads("Name", "Repository", "Set", "First set")}<td></td></tr></thead>
 <tbody>${all.map(row)}
@@ -93,7 +145,8 @@ ${told}
 <p>The setup of a repository's sandboxes gets the secrets that its environment names, as environment variables: the token of a
 private registry, say. The agent gets none of them.</p>
 ${all.length === 0 ? html`<p>There is none yet.</p>` : table}
-${setForm(member.csrf, draft)}`
+${setForm(member.csrf, draft)}
+${refsSection(member.csrf, refs, refDraft)}`
     return Page.show({ title: "Secrets", place: "secrets", body }, member, { status })
   })
 
@@ -111,10 +164,7 @@ ${setForm(member.csrf, draft)}`
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
         TooManySecrets: ({ message }) => again(`${message} Remove one first.`, 409),
-        GrantNotFound: () =>
-          Effect.fail(
-            new Refused({ status: 409, title: "The grant is revoked", text: "Nothing was done. Choose another grant to work in." })
-          ),
+        GrantNotFound: () => Effect.fail(revoked),
         SecretsUnusable: ({ problem }) =>
           Effect.andThen(
             Effect.logError("secrets cannot be set", { problem }),
@@ -151,6 +201,27 @@ ${setForm(member.csrf, draft)}`
     return Page.redirect("/secrets?done=removed")
   }, Effect.catchTag("SecretNotFound", () => Effect.fail(noSecret)))
 
+  const trust: Handler = Effect.fnUntraced(function*(member, { form }) {
+    const repo = (yield* form.one("repo")).trim()
+    const ref = (yield* form.one("ref")).trim()
+    const again = (problem: string, status: number) => page(member, null, NO_SECRET, status, { repo, ref, problem })
+    return yield* secrets.trustRef({ grantId: member.visit.place.grantId, repo, ref }).pipe(
+      Effect.as(Page.redirect("/secrets?done=trusted")),
+      Effect.catchTags({
+        InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
+        TooManyTrustedRefs: ({ message }) => again(`${message} Remove one first.`, 409),
+        GrantNotFound: () => Effect.fail(revoked)
+      })
+    )
+  })
+
+  const distrust: Handler = Effect.fnUntraced(function*(member, { form }) {
+    yield* secrets.distrustRef({ grantId: member.visit.place.grantId, repo: yield* form.one("repo"), ref: yield* form.one("ref") })
+    return Page.redirect("/secrets?done=distrusted")
+  }, Effect.catchTag("TrustedRefNotFound", ({ message }) => Effect.fail(Refused.notFound(message))))
+
+  yield* members("/secrets/refs", { POST: forOwners(trust) })
+  yield* members("/secrets/refs/remove", { POST: forOwners(distrust) })
   yield* members("/secrets", { GET: forOwners(show), POST: forOwners(set) })
   yield* members("/secrets/remove", { GET: forOwners(askToRemove), POST: forOwners(remove) })
 }))

@@ -1,0 +1,27 @@
+/** Translates requests about trusted refs into domain calls. */
+import { Secrets } from "@slipway/domain/environment/Secrets"
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { InternalApi } from "../api/InternalApi.ts"
+import { CurrentPrincipal } from "../api/Middleware.ts"
+
+export const layer = HttpApiBuilder.group(
+  InternalApi,
+  "trustedRefs",
+  Effect.fn(function*(handlers) {
+    const secrets = yield* Secrets
+    const grant = Effect.map(CurrentPrincipal, ({ grantId }) => grantId)
+
+    return handlers.handleAll({
+      listTrustedRefs: Effect.fnUntraced(function*() {
+        return { data: yield* secrets.trustedRefs(yield* grant, null) }
+      }),
+      trustRef: Effect.fnUntraced(function*({ payload }) {
+        return yield* secrets.trustRef({ grantId: yield* grant, ...payload })
+      }),
+      distrustRef: Effect.fnUntraced(function*({ query }) {
+        yield* secrets.distrustRef({ grantId: yield* grant, ...query })
+      })
+    })
+  })
+)
