@@ -26,7 +26,7 @@ export const plants: Plants = {
     ["names one of those that are missing", "names: missing }", "names: missing.slice(0, 1) }"],
     ["gives setup all values", "new Map(names.flatMap(", "new Map(Array.from(values.keys()).flatMap("],
     ["lists by name alone", "`${repo.toLowerCase()} ${name}`", "name"],
-    ["lists repositories in capitals first", "repo.toLowerCase()", "repo"],
+    ["lists repositories in capitals first", "`${repo.toLowerCase()} ${name}`", "`${repo} ${name}`"],
     ["tells values in lists", "{ grantId: key.grantId, record, value }",
       "{ grantId: key.grantId, record: { ...record, value: Redacted.value(value) }, value }"],
     ["tells the audit log of the removal alone", "yield* audit.append([told(\"secret.set\", key, at)])", ""],
