@@ -175,7 +175,7 @@ const run = Effect.fnUntraced(function*(seed: number) {
       return
     }
     assert.strictEqual(code, "published")
-    assert.deepInclude(told, { action_state: "idle", head_ref: name, head_sha: tip, state: "open" })
+    assert.deepInclude(told, { action_state: "idle", head_ref: name, head_sha: tip ?? "", state: "open" })
     assert.strictEqual(there("rev-parse", `${tip}^{tree}`), wanted)
     const added = there("rev-list", "--reverse", `${tip}`, `^${parent}`).split("\n")
     assert.strictEqual(there("merge-base", parent, tip ?? ""), parent)
