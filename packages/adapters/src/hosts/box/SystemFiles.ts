@@ -45,10 +45,4 @@ const TOOLCHAINS = /^(?:java|maven|gradle|ant|scala|python|ruby|gem|php|perl|lua
  * Names in `/etc` that boxes see. Looked up for each box, because a toolchain may be installed while the service runs. Boxes read them as
  * users of their own, so a file there that is not public stays unreadable.
  */
-export const configuration = (): ReadonlyArray<string> => {
-  try {
-    return [...PUBLIC, ...readdirSync("/etc").filter((name) => TOOLCHAINS.test(name))]
-  } catch {
-    return PUBLIC
-  }
-}
+export const configuration = (): ReadonlyArray<string> => [...PUBLIC, ...readdirSync("/etc").filter((name) => TOOLCHAINS.test(name))]
