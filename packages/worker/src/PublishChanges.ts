@@ -1,5 +1,5 @@
 /** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
-import { BranchMoved, NoChanges, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import {
   CommitAuthor,
   commitMessage,
@@ -111,7 +111,7 @@ const planOf = Effect.fnUntraced(function*(publication: Publication) {
   return plan
 })
 
-const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, repo, sandbox }: Publication, { head, open, round }: Plan) {
+const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, repo, sandbox }: Publication, { head, round }: Plan) {
   const trees = yield* WorkingTrees
   const { sha } = yield* trees.snapshot(key, {
     message: commitMessage(yield* CommitMessage, sandbox, repo),
@@ -119,9 +119,7 @@ const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, rep
     since: { head, merges: round.merges, remote },
     ...(history === undefined ? {} : { history })
   })
-  // What could not be recorded when it was pushed is published by being recorded now.
-  const recorded = round.pushed ?? (open === null ? null : publicationOf(sandbox, repo)?.headSha ?? null)
-  return sha === head && open !== null && sha === recorded ? yield* new NoChanges({ repo }) : sha
+  return sha
 })
 
 /** What was pushed, and where its pull request is or is to be opened. */

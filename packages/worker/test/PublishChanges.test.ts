@@ -293,8 +293,7 @@ describe("a worker that publishes", () => {
     ["merge_conflict", {
       ended: { ...pull(before), state: "closed", merged: true },
       snapshot: new MergeConflict({ repo: REPO, files: ["src/a.ts"] })
-    }],
-    ["invalid_request", { open: pull(before), branches: new Map([[HEAD, before]]), snapshot: before }]
+    }]
   ])("pushes nothing and tells %s", ([code, scene]) => {
     const { asked, layer } = world(scene)
     return Effect.gen(function*() {
@@ -302,6 +301,17 @@ describe("a worker that publishes", () => {
       yield* publishChanges(lease, sandbox, REPO)
       assert.notInclude(asked.map(([call]) => call), "push")
       assert.strictEqual((yield* told).at(-1)?.error?.code, code)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("answers with the pull request as it is when what is to be published is published already", () => {
+    const { asked, layer } = world({ open: pull(before), branches: new Map([[HEAD, before]]), snapshot: before })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* publishedBefore()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepInclude(asked.find(([call]) => call === "push")?.[1], { sha: before, expected: before })
+      assert.notInclude(asked.map(([call]) => call), "open")
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: pull(before).number, head_sha: before })
     }).pipe(Effect.provide(layer))
   })
 

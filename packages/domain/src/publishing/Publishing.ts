@@ -56,8 +56,8 @@ export interface StatusWithComments {
 /** From a working tree to one draft pull request, whatever happens in between. */
 export class Publishing extends Context.Service<Publishing, {
   /**
-   * Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request. What was published
-   * already is `NothingToPublish`.
+   * Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request, and what is published
+   * already is not pushed again.
    */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
