@@ -542,7 +542,7 @@ scenario("publishes while a turn runs, without holding it up", (world) =>
     assert.strictEqual(turn?.state, "running")
 
     yield* publishRequested(id)
-    yield* settle
+    yield* until(id, ({ publications }) => publications[0]?.actionState === "idle")
     assert.deepStrictEqual((yield* eventsOf(id, "pull_request.updated")).map(({ data }) => data.action_state), [
       "publishing",
       "idle",

@@ -51,6 +51,18 @@ if [ "$what" = ignored ]; then
 fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
+# Git does not look into the folder of a submodule. A folder with files and no repository that \`.gitmodules\` does not name is the agent's
+# own. The mode of a submodule is 00 00 e0 00 in an index.
+if LC_ALL=C grep -qaP '\\x00\\x00\\xe0\\x00' "$GIT_INDEX_FILE"; then
+  git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c '
+    for path; do
+      [ ! -L "$path" ] && [ -d "$path" ] && [ ! -e "$path/.git" ] && [ -n "$(find "./$path" -mindepth 1 -print -quit)" ] || continue
+      git config --file .gitmodules --fixed-value --get-regexp --end-of-options "^submodule\\..*\\.path$" "$path" > /dev/null ||
+        printf "%s\\0" "$path"
+    done
+  ' sh > "$place/folders"
+  [ ! -s "$place/folders" ] || git update-index -z --force-remove --stdin < "$place/folders"
+fi
 status() {
   # What it learned of files, it writes to the index.
   GIT_OPTIONAL_LOCKS=\${take:+1} git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty

@@ -24,11 +24,24 @@ const packOf = (tree: string, base: string, head = gitIn(tree, "rev-parse", "HEA
     })
   ])
 
+/** Gives the branch main of a bare repository a submodule at the path. */
+const addSubmodule = (bare: string, path: string) => {
+  const blob = execFileSync("git", ["-C", bare, "hash-object", "-w", "--stdin"], {
+    input: `[submodule "${path}"]\n\tpath = ${path}\n\turl = ../${path}\n`,
+    encoding: "utf8"
+  }).trim()
+  const entries = [gitIn(bare, "ls-tree", "main"), `100644 blob ${blob}\t.gitmodules`,
+    `160000 commit ${gitIn(bare, "rev-parse", "main")}\t${path}`]
+  const tree = execFileSync("git", ["-C", bare, "mktree"], { input: `${entries.join("\n")}\n`, encoding: "utf8" }).trim()
+  gitIn(bare, "update-ref", "refs/heads/main", gitIn(bare, "commit-tree", tree, "-p", "main", "-m", "submodule"))
+}
+
 const setUpIn = ({ layer, workspaceIn }: Kind) =>
-  Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}) {
+  Effect.fnUntraced(function*(options: Partial<Trees.Options> = {}, submodule?: string) {
     const origin = yield* source({ "README.md": "# app\n", "dir/file": "inside\n", ".gitignore": "dist\n", ".env": "KEPT=1\n" })
     // The base has a parent of its own.
     yield* origin.commit("main", { more: "more\n" })
+    if (submodule !== undefined) addSubmodule(origin.path, submodule)
     const directory = yield* temporaryFolder
     const trees = Context.get(yield* Layer.build(layer({ directory, ...options })), WorkingTrees)
     const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
@@ -76,6 +89,32 @@ describe.for(kinds)("an agent's own commits, $name,", (kind) => {
       assert.deepStrictEqual([sha, baseRef], [head, "main"])
       assert.deepStrictEqual(subjects(sha), ["two", "one"])
       assert.strictEqual((yield* snapshot()).sha, sha)
+    }))
+
+  it.live("are kept when they make a folder of files of a submodule, or say so in the tree alone", () =>
+    Effect.gen(function*() {
+      const { commit, filesOf, snapshot, subjects, tree, trees } = yield* setUp({}, "lib")
+      const before = [".env", ".gitignore", "README.md", "dir/file"]
+      // What is put into the folder of a submodule that is still one is not the tree's.
+      mkdirSync(join(tree, "lib"), { recursive: true })
+      writeFileSync(join(tree, "lib/inside"), "inside\n")
+      writeFileSync(join(tree, "beside"), "beside\n")
+      assert.deepStrictEqual(filesOf((yield* snapshot()).sha), [...before.slice(0, 2), ".gitmodules", "README.md", "beside", "dir/file",
+        "lib", "more"])
+      rmSync(join(tree, "beside"))
+      gitIn(tree, "rm", "--quiet", "--cached", "lib")
+      gitIn(tree, "rm", "--quiet", "--force", ".gitmodules")
+      const head = commit("lib is ours now", { "lib/-delete": "a\n", "lib/inside": "b\n" })
+      const { sha } = yield* snapshot()
+      assert.strictEqual(sha, head)
+      assert.deepStrictEqual(filesOf(sha), [...before, "lib/-delete", "lib/inside", "more"])
+      writeFileSync(join(tree, "lib/inside"), "c\n")
+      writeFileSync(join(tree, "lib/new"), "new\n")
+      const next = yield* snapshot()
+      assert.deepStrictEqual(subjects(next.sha), ["the rest", "lib is ours now"])
+      assert.deepStrictEqual(filesOf(next.sha), [...before, "lib/-delete", "lib/inside", "lib/new", "more"])
+      const { files } = yield* trees.changes(key)
+      assert.includeMembers(files.map(({ path }) => path), ["lib/-delete", "lib/inside", "lib/new"])
     }))
 
   it.live("come before one more, with what the tree holds beyond them; again and again the same one", () =>
