@@ -495,15 +495,18 @@ const Trees = (world: World, machine: Machine) => {
   })
 }
 
-const Source = (world: World) =>
-  Layer.mock(SourceHost, {
+const Source = (world: World) => {
+  let open: ReturnType<typeof draft> | null = null
+  return Layer.mock(SourceHost, {
     name: "fake",
     refusal: () => Effect.succeed(null),
     repository: (fullName) => Effect.as(failing(world.repositoryFailures), { fullName, defaultBranch: "main" }),
     remote: () => Effect.succeed({ url: "/origin", authorization: null }),
-    findOpenPullRequest: () => Effect.succeed(null),
-    openDraftPullRequest: (_, { headRef, headSha }) => Effect.succeed(draft(headRef, headSha, 1))
+    findOpenPullRequest: () => Effect.sync(() => open),
+    openDraftPullRequest: (_, { headRef, headSha }) => Effect.sync(() => open = draft(headRef, headSha, 1)),
+    pullRequestPushed: (_, __, { headSha }) => Effect.sync(() => open = draft(open?.headRef ?? "", headSha, 1))
   })
+}
 
 const Memory = SandboxStoreMemory.layer.pipe(Layer.provideMerge(HintsMemory.layer))
 type Kept = SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers | Hints | Ids

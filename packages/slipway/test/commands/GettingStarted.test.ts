@@ -78,10 +78,10 @@ const terminal = (cwd: string, env: Readonly<Record<string, string | undefined>>
   )
 
 describe("the first pages", () => {
-  it("the README begins with the two commands, which .ci/run runs on a clean checkout", () => {
-    assert.strictEqual(blocks("README.md")[0], "npm ci\nnpm run demo\n")
+  it("the README begins with the three commands, which .ci/run runs on a clean checkout", () => {
+    assert.strictEqual(blocks("README.md")[0], "npm ci\nnpm run demo\nnpm test\n")
     const ci = readFileSync(path.join(root, ".ci/run"), "utf8")
-    for (const command of ["npm ci", "npm run demo"]) assert.match(ci, new RegExp(`^${command}\\b`, "mu"))
+    for (const command of ["npm ci", "npm run demo", "npm test"]) assert.match(ci, new RegExp(`^\\$bare ${command}\\b`, "mu"))
   })
 
   it.live(

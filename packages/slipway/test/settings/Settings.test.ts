@@ -106,7 +106,10 @@ describe("Settings", () => {
         yield* refused({ SLIPWAY_ISOLATION: "podman" }),
         `SLIPWAY_ISOLATION must be auto, bubblewrap, docker, gvisor, runner, kubernetes or none, but it is "podman".`
       )
-      assert.strictEqual(yield* refused({ DATABASE_URL: "mysql://root:hunter2@db" }), "DATABASE_URL must be a postgres:// address.")
+      assert.strictEqual(
+        yield* refused({ DATABASE_URL: "mysql://root:hunter2@db" }),
+        "DATABASE_URL must be a postgres:// address: it must begin with postgres://."
+      )
       assert.strictEqual(
         yield* refused({ SLIPWAY_GITHUB_WEBHOOK_SECRET: "hunter2" }),
         "SLIPWAY_GITHUB_WEBHOOK_SECRET must be at least 16 characters."
