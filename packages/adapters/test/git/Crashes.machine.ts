@@ -41,8 +41,11 @@ const setUp = Effect.gen(function*() {
     yield* agent.write(join(workspacesIn(directory)(sandboxId), "app", "new"), "new\n")
     const { entries } = yield* trees.list(key, "")
     assert.deepStrictEqual(entries.slice(0, 2).map(({ name, status }) => [name, status]), [["src", null], ["README.md", null]])
-    const { sha } = yield* trees.snapshot(key, { message: "x", author })
-    yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+    // The one that was killed may have pushed.
+    const asked = { remote: origin.remote, headRef: "slipway/x", pushed: null, branches: [], author }
+    const { head } = yield* trees.branches(key, asked)
+    const { sha } = yield* trees.snapshot(key, { message: "x", author, since: { head, merges: [], remote: origin.remote } })
+    yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote, expected: head })
     assert.strictEqual(yield* origin.tip("slipway/x"), sha)
     assert.strictEqual(gitIn(origin.path, "ls-tree", "-r", "--name-only", sha).split("\n").length, 302)
     yield* trees.remove(sandboxId)

@@ -35,9 +35,12 @@ const setUp = Effect.gen(function*() {
         const key = { sandboxId: idOf(made++), repo: app }
         const { baseSha } = yield* trees.prepare(key, { remote, ref, defaultBranch: "main", repos: [app] })
         const tree = join(workspacesIn(directory)(key.sandboxId), "app")
+        const heads = new Map<string, string>()
         const publish = Effect.fnUntraced(function*(headRef: string) {
-          const { sha } = yield* trees.snapshot(key, { message: "x", author })
-          yield* trees.push(key, { sha, headRef, remote })
+          const expected = heads.get(headRef) ?? null
+          const { sha } = yield* trees.snapshot(key, { message: "x", author, since: { head: expected, merges: [], remote } })
+          yield* trees.push(key, { sha, headRef, remote, expected })
+          heads.set(headRef, sha)
           return sha
         })
         return { key, tree, baseSha, publish, log: () => gitIn(tree, "log", "--format=%H").split("\n") }
@@ -68,13 +71,14 @@ describe("a shallow clone", () => {
       assert.strictEqual((yield* trees.compare(key, "v", 100)).base?.content, "6\n")
       const first = yield* publish("slipway/x")
       assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [first, ...newestFirst])
-      // The branch it came from moves on; what was pushed is replaced.
+      // The branch it came from moves on; what was pushed stays.
       yield* origin.commit("main", { other: "1\n" })
       yield* agent.write(join(tree, "w"), "mine\n")
       const second = yield* publish("slipway/x")
       const other = yield* publish("slipway/y")
-      assert.strictEqual(second, other)
-      assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [second, ...newestFirst])
+      assert.strictEqual(gitIn(origin.path, "rev-parse", `${second}^{tree}`), gitIn(origin.path, "rev-parse", `${other}^{tree}`))
+      assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/x").split("\n"), [second, first, ...newestFirst])
+      assert.deepStrictEqual(gitIn(origin.path, "log", "--format=%H", "slipway/y").split("\n"), [other, ...newestFirst])
       gitIn(origin.path, "fsck")
     }))
 

@@ -85,10 +85,13 @@ describe("trees that cannot be read for a moment", () => {
   it.live("remember what was pushed: a checkpoint that is taken meanwhile has all of it", () =>
     Effect.gen(function*() {
       const { kept, origin, tree, trees } = yield* world
+      const { remote } = origin
+      let expected: string | null = null
       for (const content of ["1\n", "2\n"]) {
         writeFileSync(join(tree, "mine"), content)
-        const { sha } = yield* trees.snapshot(key, { message: content, author })
-        yield* trees.push(key, { sha, headRef: "slipway/x", remote: origin.remote })
+        const { sha } = yield* trees.snapshot(key, { message: content, author, since: { head: expected, merges: [], remote } })
+        yield* trees.push(key, { sha, headRef: "slipway/x", remote, expected })
+        expected = sha
       }
       const reads = yield* RefusedReads.refusals((path) => path.startsWith(kept))
       const repository = { gitDir: kept } as HostRepository

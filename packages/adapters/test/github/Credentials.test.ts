@@ -36,10 +36,13 @@ const publish = Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const { defaultBranch } = yield* host.repository(repo)
     yield* trees.prepare(key, { remote: yield* host.remote(repo, "read"), ref: undefined, defaultBranch, repos: [repo] })
+    let expected: string | null = null
     for (const content of ["1\n", "2\n"]) {
       yield* agent.write(join(workspacesIn(directory)(key.sandboxId), trees.folder(repo, [repo]), "v"), content)
-      const { sha } = yield* trees.snapshot(key, { message: "Title", author })
-      yield* trees.push(key, { sha, headRef: "slipway/x", remote: yield* host.remote(repo, "write") })
+      const remote = yield* host.remote(repo, "write")
+      const { sha } = yield* trees.snapshot(key, { message: "Title", author, since: { head: expected, merges: [], remote } })
+      yield* trees.push(key, { sha, headRef: "slipway/x", remote, expected })
+      expected = sha
       const open = yield* host.findOpenPullRequest(repo, "slipway/x")
       const pull = open === null
         ? yield* host.openDraftPullRequest(repo, {
