@@ -150,7 +150,7 @@ describe.skipIf(lacking !== undefined)("a published sandbox in a box", () => {
         const origin = repository(data)
         yield* ran(program, data, ["repos", "add", "acme/shop", origin], settings)
         const old = Api.make(before)
-        const id = yield* old.create({ prompt: "[[write path=a.txt content=one]]" })
+        const id = yield* old.create({ prompt: "[[write path=a.txt content=one]] [[shell git add --all && git commit -qm mine]]" })
         yield* old.event(id, "turn.completed")
         yield* old.publish(id)
         yield* until(old.pull(id), ({ actionState, pullRequest }) => actionState === "idle" && pullRequest !== null)
