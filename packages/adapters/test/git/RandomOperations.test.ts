@@ -13,6 +13,6 @@ describe.for(kinds)("random operations on trees $name", ({ layer, workspaceIn })
       const directory = yield* temporaryFolder
       const trees = Context.get(yield* Layer.build(layer({ directory })), WorkingTrees)
       const world = { trees, provision: () => Effect.void, stop: undefined, workspaceOf: workspaceIn(directory) }
-      yield* Sequences.run(world, directory, 5)
+      yield* Sequences.run(world, directory, 2)
     }), { timeout: 24 * 3_600_000 })
 })

@@ -160,14 +160,17 @@ const sequence = Effect.fnUntraced(function*(world: Trees, origin: Origin, scrat
     const saved = yield* trees.save(sandboxId, [{ repo, history }])
     return { expected, saved, sha: saved.repos[0]?.sha ?? "" }
   })
+  let head: string | null = null
   const publish = Effect.gen(function*() {
     log.push("publish")
+    const { remote } = origin
     const expected = Manifest.published(Manifest.read(root), base)
-    const made = yield* trees.snapshot(key, { message: "x", author, history }).pipe(
+    const made = yield* trees.snapshot(key, { message: "x", author, history, since: { head, merges: [], remote } }).pipe(
       Effect.catchTag("NoChanges", () => Effect.succeed(undefined))
     )
     if (made === undefined) return same("what has no changes", base, expected)
-    yield* trees.push(key, { sha: made.sha, headRef: `slipway/${sandboxId}`, remote: origin.remote })
+    yield* trees.push(key, { sha: made.sha, headRef: `slipway/${sandboxId}`, remote, expected: head })
+    head = made.sha
     same("the publication", committed(origin.path, `refs/heads/slipway/${sandboxId}`), expected)
   })
 
