@@ -337,9 +337,6 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
         now
       )
   }))],
-  ["a store that gives the oldest checkpoint", "a checkpoint has what the turns before it left", checkpoints((checkpoints) => ({
-    get: (id) => checkpoints.get(id, 1)
-  }))],
   ["a worker that goes back although its machine has it all", "nobody goes back on the machine that has it all", trees(() => ({
     has: () => Effect.succeed(false)
   }))],
