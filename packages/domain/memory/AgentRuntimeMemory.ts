@@ -5,6 +5,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { AgentError, AgentRuntime, type AgentSession, type TurnEnd } from "../src/sandbox/AgentRuntime.ts"
+import * as PlainEdit from "../src/sandbox/PlainEdit.ts"
 import * as ToolCall from "../src/sandbox/ToolCall.ts"
 import type { ToolKind } from "../src/sandbox/ToolCall.ts"
 import { normalizePath } from "../src/source/FileRules.ts"
@@ -87,7 +88,10 @@ export const layer = Layer.effect(
               }
               const decision = yield* Deferred.make<Decided>()
               turn.approvals.set(callId, decision)
-              yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths, preview: preview.success })
+              // A script names files below the folders of its trees.
+              const isPlain = PlainEdit.isPlain({ ...about, removes: false }, paths.flatMap((path) => path.split("/").slice(0, 1)))
+              const plain = isPlain ? { plain: true as const } : {}
+              yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths, ...plain, preview: preview.success })
               const decided = yield* pause(Deferred.await(decision))
               turn.approvals.delete(callId)
               if (turn.ended !== null || decided === undefined) return yield* failed("Cancelled.")

@@ -13,13 +13,14 @@ import { Partners } from "../../src/partner/Partners.ts"
 import { PartnerStore } from "../../src/partner/PartnerStore.ts"
 import { Webhooks } from "../../src/partner/Webhooks.ts"
 import { Publishing } from "../../src/publishing/Publishing.ts"
-import type { ApprovalDecision } from "../../src/sandbox/Approval.ts"
+import { type ApprovalDecision, coveredKind } from "../../src/sandbox/Approval.ts"
 import { CreateSandbox } from "../../src/sandbox/CreateSandbox.ts"
 import type { Sandbox } from "../../src/sandbox/Sandbox.ts"
 import { Sandboxes } from "../../src/sandbox/Sandboxes.ts"
 import { SandboxEvents } from "../../src/sandbox/SandboxEvents.ts"
 import type { ListPosition } from "../../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../../src/sandbox/schema/Idempotency.ts"
+import type { ApprovalRequest } from "../../src/sandbox/schema/SandboxEvent.ts"
 import type { WhenBusy } from "../../src/sandbox/Waiting.ts"
 import type { SandboxId } from "../../src/SandboxId.ts"
 import type { Chance } from "./Chance.ts"
@@ -200,10 +201,10 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     )
   })
 
-  const decision = (approves: number): ApprovalDecision => {
+  const decision = (approves: number, approval: ApprovalRequest): ApprovalDecision => {
     const goesOn = chance.is(0.3)
     return chance.is(approves)
-      ? { decision: "approve", ...(goesOn ? { scope: "turn" } : {}) }
+      ? { decision: "approve", ...(goesOn && coveredKind(approval) !== null ? { scope: "turn" } : {}) }
       : { decision: "deny", ...(goesOn ? { reason: `Not ${n}.` } : {}) }
   }
 
@@ -212,10 +213,10 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     while (active() && !isAbsent) {
       yield* seconds(chance, 4)
       const { approvals } = yield* asking(sandboxes.get(by, id))
-      for (const { approval_id } of approvals) {
+      for (const approval of approvals) {
         if (chance.is(0.3)) continue
-        const one = decide(approval_id, decision(0.6))
-        yield* chance.is(0.3) ? Effect.all([one, decide(approval_id, decision(0.5))], { concurrency: 2 }) : one
+        const one = decide(approval.approval_id, decision(0.6, approval))
+        yield* chance.is(0.3) ? Effect.all([one, decide(approval.approval_id, decision(0.5, approval))], { concurrency: 2 }) : one
       }
     }
   })
