@@ -145,7 +145,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       SLIPWAY_LOG_LEVEL: "debug",
       // The disks of sandboxes are files that are looked through as well.
       SLIPWAY_SANDBOX_DISK_MIB: "64",
-      DATABASE_URL: `postgres://${yield* account(databaseUrl, password)}:${password}@${way.host}${database.pathname}`,
+      DATABASE_URL: `postgres://${yield* account(databaseUrl, password)}:${password}@${way.host}${database.pathname}?sslmode=disable`,
       OPENAI_API_KEY: planted.modelKey,
       ...gitHubApp(keys, github),
       SLIPWAY_GITHUB_WEBHOOK_SECRET: planted.webhookSecret
