@@ -44,7 +44,6 @@ const through: ReadonlyArray<string> = [
   ...FaultKind,
   "answers lost of store.change",
   "answers lost of store.create",
-  "answers lost of source.openDraftPullRequest",
   "answers lost of trees.push",
   "takeovers",
   "takeovers elsewhere",
