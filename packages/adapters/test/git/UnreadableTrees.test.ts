@@ -89,7 +89,11 @@ describe("trees that cannot be read for a moment", () => {
       let expected: string | null = null
       for (const content of ["1\n", "2\n"]) {
         writeFileSync(join(tree, "mine"), content)
-        const { sha } = yield* trees.snapshot(key, { message: content, author, since: { head: expected, merges: [], remote } })
+        const { sha }: { readonly sha: string } = yield* trees.snapshot(key, {
+          message: content,
+          author,
+          since: { head: expected, merges: [], remote }
+        })
         yield* trees.push(key, { sha, headRef: "slipway/x", remote, expected })
         expected = sha
       }

@@ -40,7 +40,11 @@ const publish = Effect.gen(function*() {
     for (const content of ["1\n", "2\n"]) {
       yield* agent.write(join(workspacesIn(directory)(key.sandboxId), trees.folder(repo, [repo]), "v"), content)
       const remote = yield* host.remote(repo, "write")
-      const { sha } = yield* trees.snapshot(key, { message: "Title", author, since: { head: expected, merges: [], remote } })
+      const { sha }: { readonly sha: string } = yield* trees.snapshot(key, {
+        message: "Title",
+        author,
+        since: { head: expected, merges: [], remote }
+      })
       yield* trees.push(key, { sha, headRef: "slipway/x", remote, expected })
       expected = sha
       const open = yield* host.findOpenPullRequest(repo, "slipway/x")
