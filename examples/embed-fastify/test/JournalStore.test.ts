@@ -1,5 +1,7 @@
 /** The store proves itself with the suite that every store of Slipway runs. */
 import { assert, it } from "@effect/vitest"
+import type { AuditLog } from "@slipway/domain/access/AuditLog"
+import type { Hints } from "@slipway/domain/Hints"
 import { Ids } from "@slipway/domain/Ids"
 import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
@@ -8,6 +10,7 @@ import * as SandboxRows from "@slipway/domain/memory/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { sendMessage } from "@slipway/domain/sandbox/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { turnId } from "@slipway/domain/sandbox/Turn"
@@ -28,11 +31,14 @@ import * as JournalStore from "../src/JournalStore.ts"
 const almostKept = RETENTION_DAYS * 24 * 60 - 1
 
 /** Its leases are of the memory beneath it: `rows` lets one of them age alone. */
-const fixture = ({ rows }: SandboxRows.SandboxRows) =>
+const fixture = (all: SandboxRows.SandboxRows) =>
   Layer.effect(
     StoreFixture,
-    Effect.map(Ids, (ids) =>
-      StoreFixture.of({
+    Effect.gen(function*() {
+      const ids = yield* Ids
+      const services = yield* Effect.context<AuditLog | Hints | Ids>()
+      const { rows } = all
+      return StoreFixture.of({
         grant: ids.uuid7,
         ageLease: (id, seconds) =>
           Effect.sync(() => {
@@ -45,8 +51,17 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
               if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
             }
           }),
-        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
-      }))
+        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`),
+        under: (limits, use) =>
+          Effect.provide(
+            use,
+            Layer.fresh(SandboxStoreMemory.over(all)).pipe(
+              Layer.provide(Layer.succeed(Policy, limits)),
+              Layer.provide(Layer.succeedContext(services))
+            )
+          )
+      })
+    })
   )
 
 const newJournal = () => path.join(mkdtempSync(path.join(tmpdir(), "slipway-journal-")), "journal")

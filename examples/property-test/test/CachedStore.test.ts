@@ -7,6 +7,7 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as SandboxRows from "@slipway/domain/memory/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
@@ -30,11 +31,13 @@ const Store = storeOver(SandboxStoreMemory.layer)
 // 1. The contract suite. The fixture says what only this technology can do: here, time is the test clock's.
 const almostKept = RETENTION_DAYS * 24 * 60 - 1
 /** Its leases are of the memory beneath it: `rows` lets one of them age alone. */
-const fixture = ({ rows }: SandboxRows.SandboxRows) =>
+const fixture = (all: SandboxRows.SandboxRows) =>
   Layer.effect(
     StoreFixture,
-    Effect.map(Ids, (ids) =>
-      StoreFixture.of({
+    Effect.gen(function*() {
+      const ids = yield* Ids
+      const { rows } = all
+      return StoreFixture.of({
         grant: ids.uuid7,
         ageLease: (id, seconds) =>
           Effect.sync(() => {
@@ -47,8 +50,12 @@ const fixture = ({ rows }: SandboxRows.SandboxRows) =>
               if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
             }
           }),
-        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`)
-      }))
+        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`),
+        // A store of its own on the same rows, as a process with other limits has.
+        under: (limits, use) =>
+          Effect.provide(use, Layer.fresh(storeOver(SandboxStoreMemory.over(all))).pipe(Layer.provide(Layer.succeed(Policy, limits))))
+      })
+    })
   )
 const layer = Layer.unwrap(Effect.sync(() => {
   const rows = SandboxRows.make()
