@@ -14,6 +14,7 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { turnId } from "@slipway/domain/sandbox/Turn"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import * as DurabilityContract from "@slipway/domain/testing/DurabilityContract"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
@@ -21,7 +22,7 @@ import { register } from "@slipway/domain/testing/runners/Vitest"
 import { at, command, drive, keyOf, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
-import { DateTime, Effect, Layer } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { appendFileSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -52,13 +53,16 @@ const fixture = (all: SandboxRows.SandboxRows) =>
             }
           }),
         ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`),
+        // What a process with other limits does to the same rows.
         under: (limits, use) =>
-          Effect.provide(
-            use,
-            Layer.fresh(SandboxStoreMemory.over(all)).pipe(
-              Layer.provide(Layer.succeed(Policy, limits)),
-              Layer.provide(Layer.succeedContext(services))
-            )
+          Effect.scopedWith((scope) =>
+            Effect.gen(function*() {
+              const other = SandboxStoreMemory.over(all).pipe(
+                Layer.provide(Layer.succeed(Policy, limits)),
+                Layer.provide(Layer.succeedContext(services))
+              )
+              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Upkeep)(yield* Layer.buildWithScope(other, scope)))
+            })
           )
       })
     })

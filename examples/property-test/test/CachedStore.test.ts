@@ -10,6 +10,7 @@ import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/domain/testing/Histories"
 import * as LeasesContract from "@slipway/domain/testing/LeasesContract"
@@ -17,7 +18,7 @@ import { register } from "@slipway/domain/testing/runners/Vitest"
 import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { suite } from "@slipway/domain/testing/SandboxStoreContract"
 import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
-import { DateTime, Effect, Layer, Result } from "effect"
+import { Context, DateTime, Effect, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as CachedStore from "../src/CachedStore.ts"
 
@@ -51,9 +52,14 @@ const fixture = (all: SandboxRows.SandboxRows) =>
             }
           }),
         ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`),
-        // A store of its own on the same rows, as a process with other limits has.
+        // What a process with other limits does to the same rows.
         under: (limits, use) =>
-          Effect.provide(use, Layer.fresh(storeOver(SandboxStoreMemory.over(all))).pipe(Layer.provide(Layer.succeed(Policy, limits))))
+          Effect.scopedWith((scope) =>
+            Effect.gen(function*() {
+              const other = storeOver(SandboxStoreMemory.over(all)).pipe(Layer.provide(Layer.succeed(Policy, limits)))
+              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Upkeep)(yield* Layer.buildWithScope(other, scope)))
+            })
+          )
       })
     })
   )
