@@ -56,7 +56,7 @@ counting("counts what a sandbox goes through, each thing once", (world) =>
       "approvals_resolved_total denied": 1,
       "boots_started_total": 1,
       "boot_duration_seconds": [1, 0],
-      "checkpoint_bytes": [1, 222],
+      "checkpoint_bytes": [1, 291],
       "checkpoint_duration_seconds": [1, 0],
       "checkpoints_total taken": 1,
       "turns_ended_total interrupted": 1,

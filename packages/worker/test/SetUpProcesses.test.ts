@@ -139,7 +139,7 @@ it.live(
       const { box, log, record, setUp, tree } = yield* prepared(environment({
         setup: [
           "echo //registry/:_authToken=$NPM_TOKEN > ~/.npmrc; mkdir -p ~/.docker ~/.cargo; echo $NPM_TOKEN > ~/.docker/config.json",
-          "echo $NPM_TOKEN > ~/.cargo/credentials.toml; echo kept > ~/.cargo/config.toml; printf %s $NPM_TOKEN | base64",
+          "echo $NPM_TOKEN > ~/.cargo/credentials.toml; echo kept > ~/.cargo/env; printf %s $NPM_TOKEN | base64",
           "tr '\\0' '\\n' < /proc/$$/cmdline"
         ],
         secrets: ["NPM_TOKEN"]
@@ -149,7 +149,7 @@ it.live(
       const files = (folder: string) =>
         readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
           .map((entry) => join(entry.parentPath, entry.name))
-      assert.include(files(box.home), join(box.home, ".cargo/config.toml"))
+      assert.include(files(box.home), join(box.home, ".cargo/env"))
       for (const path of [...files(box.home), ...files(tree)]) assert.isFalse(readFileSync(path).includes("7Qm2"), path)
       assert.include((yield* log).at(-1)?.wire, `"stage":"setup"`)
       const shown = JSON.stringify([env, told, yield* log, yield* record])

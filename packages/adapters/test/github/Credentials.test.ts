@@ -129,7 +129,7 @@ it.layer(layer())("Credentials", (it) => {
     }))
 
   const linux = process.platform === "linux" ? it.effect : it.effect.skip
-  linux("appear in no log, no error, no argument and no file", () =>
+  linux("appear in no log, no error, no argument and no file (needs Linux)", () =>
     Effect.gen(function*() {
       const logged: Array<unknown> = []
       const logger = Logger.make(({ cause, fiber, message }) =>
