@@ -11,7 +11,7 @@ import { destination } from "@slipway/domain/environment/Destination"
 import { lookup as resolve } from "node:dns/promises"
 import { Agent, createServer, type IncomingMessage, request as send, type Server, type ServerResponse } from "node:http"
 import { connect, type Socket } from "node:net"
-import type { Duplex } from "node:stream"
+import { type Duplex, finished } from "node:stream"
 import { isPublic } from "./Addresses.ts"
 import type { AllowList } from "./AllowList.ts"
 
@@ -69,7 +69,7 @@ const printable = (text: string) => text.slice(0, 200).replace(/[^\x20-\x7e]/gu,
 /** Connects to the first address that answers. */
 const connectTo = async (addresses: ReadonlyArray<string>, port: number): Promise<Socket | undefined> => {
   for (const host of addresses) {
-    const socket = connect({ host, port })
+    const socket = connect({ host, port, allowHalfOpen: true })
     const connected = await new Promise<boolean>((done) => {
       const timer = setTimeout(() => done(false), CONNECT_MILLIS)
       socket.once("connect", () => {
@@ -87,13 +87,28 @@ const connectTo = async (addresses: ReadonlyArray<string>, port: number): Promis
   return undefined
 }
 
+/** Ends `other` once `one` is over: what `one` said to its end arrives first. Of a half that was cut off, nothing is left to arrive. */
+const follow = (one: Duplex, other: Duplex) =>
+  finished(one, (error) => {
+    // Both halves have ended: so has the pipe to `other`.
+    if (!error) return
+    if (!one.readableEnded) return void other.destroy()
+    finished(other, { readable: false }, () => other.destroy())
+    other.resume()
+  })
+
+/** Each half ends by itself: bytes that a slow reader has not taken yet outlive the connection that sent them. */
 const join = (client: Duplex, upstream: Socket, head: Buffer) => {
-  const end = () => {
+  const idle = setTimeout(() => {
     client.destroy()
     upstream.destroy()
+  }, IDLE_MILLIS)
+  let open = 2
+  for (const [one, other] of [[client, upstream], [upstream, client]] as const) {
+    for (const event of ["data", "drain"]) one.on(event, () => idle.refresh())
+    one.once("close", () => --open === 0 && clearTimeout(idle))
+    follow(one, other)
   }
-  upstream.setTimeout(IDLE_MILLIS, end)
-  for (const side of [client, upstream]) side.on("error", end).once("close", end)
   client.write("HTTP/1.1 200 Connection established\r\n\r\n")
   upstream.write(head)
   upstream.pipe(client)

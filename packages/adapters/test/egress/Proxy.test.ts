@@ -5,9 +5,10 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { mkdirSync, statSync } from "node:fs"
 import { createServer as createHttpServer } from "node:http"
-import { connect, createServer, type Server } from "node:net"
+import { connect, createServer, type Server, type Socket } from "node:net"
 import { join } from "node:path"
 import { duplexPair } from "node:stream"
+import { text } from "node:stream/consumers"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -326,6 +327,49 @@ describe("Proxy", () => {
       yield* Scope.close(scope, Exit.void)
       assert.strictEqual(yield* second.heard, "")
       assert.strictEqual(yield* connected().heard, "")
+    }))
+
+  /** A tunnel through the proxy that came without a socket, so that only the proxy keeps what its reader has not read. */
+  const tunnelTo = (target: (socket: Socket) => void) =>
+    Effect.gen(function*() {
+      const { port } = yield* served(() => createServer({ allowHalfOpen: true }, (socket) => target(socket.on("error", () => {}))))
+      const { egress } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] })
+      const serve = yield* egress.serve(SandboxId.make("c_bbbbbbbbbbbb"))
+      const [box, proxy] = duplexPair({ readableHighWaterMark: 1, writableHighWaterMark: 65_536 })
+      serve(proxy)
+      box.write(CONNECT(`allowed.test:${port}`))
+      return { box, proxy }
+    })
+
+  it.live.each(
+    [["has ended its half", ""], ["goes on to talk to nobody", "more"]] as const
+  )("carries all that a site said before it left to a box that reads later and %s", ([, more]) =>
+    Effect.gen(function*() {
+      const { box, proxy } = yield* tunnelTo((socket) => socket.end("x".repeat(20_000), () => socket.destroy()))
+      const turn = () => new Promise(setImmediate)
+      if (more === "") box.end()
+      yield* Effect.promise(async () => {
+        while (!proxy.writableEnded) await turn()
+        for (let i = 0; i < 20; i++) {
+          if (more !== "") box.write(more)
+          await turn()
+        }
+      })
+      const heard = yield* Effect.promise(() => text(box))
+      assert.strictEqual(heard.replace(/^HTTP[\s\S]*?\r\n\r\n/u, "").length, 20_000)
+      yield* Effect.promise(() => new Promise<void>((resolve) => proxy.destroyed ? resolve() : proxy.once("close", resolve)))
+    }))
+
+  it.live("carries what a box says after the site ended its half", () =>
+    Effect.gen(function*() {
+      const heard = Promise.withResolvers<string>()
+      const { box } = yield* tunnelTo((socket) => {
+        socket.end("enough")
+        heard.resolve(text(socket))
+      })
+      assert.match(yield* Effect.promise(() => text(box)), /enough$/u)
+      box.end("the rest")
+      assert.strictEqual(yield* Effect.promise(() => heard.promise), "the rest")
     }))
 
   it.live("listens for its owner alone, however long the path, and takes the place of what a killed worker left", () =>
