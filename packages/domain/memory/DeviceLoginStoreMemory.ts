@@ -4,7 +4,15 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
-import { ask, type DeviceLogin, deviceLoginExpiresAt, DeviceLoginRefused, INTERVAL, isOpen } from "../src/access/DeviceLogin.ts"
+import {
+  ask,
+  type DeviceLogin,
+  deviceLoginExpiresAt,
+  deviceLoginForgottenAt,
+  DeviceLoginRefused,
+  INTERVAL,
+  isOpen
+} from "../src/access/DeviceLogin.ts"
 import { decided, DeviceLoginStore } from "../src/access/DeviceLoginStore.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
 
@@ -28,10 +36,13 @@ export const layer = Layer.effect(
       begin: (login, { device, user }, most) =>
         Effect.sync(() => {
           for (const [digest, other] of logins) {
-            if (DateTime.isLessThanOrEqualTo(deviceLoginExpiresAt(other.login), login.createdAt)) logins.delete(digest)
+            if (DateTime.isLessThanOrEqualTo(deviceLoginForgottenAt(other.login), login.createdAt)) logins.delete(digest)
           }
           const isTaken = logins.has(device) || Array.from(logins.values()).some((other) => other.user === user)
-          if (isTaken || logins.size >= most) return false
+          const waiting = Array.from(logins.values()).filter((other) =>
+            DateTime.isGreaterThan(deviceLoginExpiresAt(other.login), login.createdAt)
+          )
+          if (isTaken || waiting.length >= most) return false
           logins.set(device, { user, login: { ...login, decision: null, pace: { interval: INTERVAL, lastAskedAt: null } } })
           return true
         }),
@@ -45,7 +56,7 @@ export const layer = Layer.effect(
       }),
       ask: Effect.fnUntraced(function*(deviceDigest, now) {
         const found = logins.get(deviceDigest)
-        if (found === undefined) return yield* new DeviceLoginRefused({ because: "expired_token" })
+        if (found === undefined) return yield* new DeviceLoginRefused({ because: "invalid_grant" })
         const { answer, pace } = ask(found.login, now)
         found.login = { ...found.login, pace }
         const { grantId, userId } = yield* Effect.fromResult(answer)

@@ -1,15 +1,18 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
-const isOver = "DateTime.isLessThanOrEqualTo(deviceLoginExpiresAt(other.login), login.createdAt)"
+const isForgotten = "DateTime.isLessThanOrEqualTo(deviceLoginForgottenAt(other.login), login.createdAt)"
+const waits = "DateTime.isGreaterThan(deviceLoginExpiresAt(other.login), login.createdAt)"
 const open = "user === userDigest && isOpen(login, now)"
 
 export const plants: Plants = {
   port: "DeviceLoginStore",
   subject: "packages/domain/test/access/DeviceLoginStore.suites.ts",
   plants: plantsIn("packages/domain/memory/DeviceLoginStoreMemory.ts", [
-    ["keeps a login for a moment when it is over", isOver, isOver.replace("OrEqualTo", "")],
-    ["forgets the logins of others when one begins", `if (${isOver}) `, ""],
-    ["remembers one more than it may", "logins.size >= most", "logins.size > most"],
+    ["keeps a login for a moment longer than it is to be kept", isForgotten, isForgotten.replace("OrEqualTo", "")],
+    ["forgets a login when it is over", isForgotten, isForgotten.replace("deviceLoginForgottenAt", "deviceLoginExpiresAt")],
+    ["forgets the logins of others when one begins", `if (${isForgotten}) `, ""],
+    ["remembers one more than it may", "waiting.length >= most", "waiting.length > most"],
+    ["counts a login for a moment when it is over", waits, waits.replace("isGreaterThan", "isGreaterThanOrEqualTo")],
     ["takes a user code that another login has", " || Array.from(logins.values()).some((other) => other.user === user)", ""],
     ["puts a login in the place of one with its device code", "logins.has(device) || ", ""],
     ["finds a login that is over", open, "user === userDigest && login.decision === null"],
@@ -19,7 +22,7 @@ export const plants: Plants = {
     ["tells of a decision as if it was when the login began", "decided(decision, found.login, at)",
       "decided(decision, found.login, found.login.createdAt)"],
     ["forgets when it was asked last", "found.login = { ...found.login, pace }", ""],
-    ["says of an unknown code that a person said no", "because: \"expired_token\"", "because: \"access_denied\""],
+    ["says of an unknown code that a person said no", "because: \"invalid_grant\"", "because: \"access_denied\""],
     ["makes a key of a login that was denied", "found?.login.decision?._tag !== \"Approved\"",
       "found === undefined || found.login.decision === null"],
     ["gives a key again", "logins.delete(deviceDigest)\n", "\n"],

@@ -117,7 +117,7 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         const store = yield* DeviceLoginStore
         const by = yield* somebody
         const { device, user } = yield* begin()
-        assert.strictEqual(yield* ask(yield* newDigest, at), "expired_token")
+        assert.strictEqual(yield* ask(yield* newDigest, at), "invalid_grant")
         assert.strictEqual(yield* ask(device, at), "authorization_pending")
         assert.strictEqual(yield* ask(device, after(4)), "slow_down")
         assert.strictEqual(yield* ask(device, after(13)), "slow_down")
@@ -145,7 +145,7 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         assert.lengthOf(made, 1)
         assert.deepStrictEqual(yield* access.listKeys(by.grantId), made)
         assert.isNull(yield* fetched)
-        assert.strictEqual(yield* ask(device, at), "expired_token")
+        assert.strictEqual(yield* ask(device, at), "invalid_grant")
       }))
 
     it.effect("makes no key of a denied login", () =>
@@ -179,6 +179,16 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         assert.lengthOf(begun.filter(({ begun }) => begun), 3)
         assert.isFalse((yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 599 }), most: 3 })).begun)
         assert.isTrue((yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 600 }), most: 3 })).begun)
+      }))
+
+    it.effect("says that a login expired as long again as it lived, whoever begins meanwhile", () =>
+      Effect.gen(function*() {
+        const createdAt = DateTime.add(at, { days: 3 })
+        const { device } = yield* begin({ createdAt })
+        yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 1199 }) })
+        assert.strictEqual(yield* ask(device, DateTime.add(createdAt, { seconds: 1199 })), "expired_token")
+        yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 1200 }) })
+        assert.strictEqual(yield* ask(device, DateTime.add(createdAt, { seconds: 1200 })), "invalid_grant")
       }))
 
     it.effect("refuses codes that another login has", () =>

@@ -7,7 +7,8 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
-import { ask, type Ask, COOKIE, json, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
+import * as oidc from "openid-client"
+import { address, ask, type Ask, COOKIE, json, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 type Fields = Readonly<Record<string, string>>
 
@@ -89,7 +90,7 @@ layer(http())("signing in a machine", (it) => {
       assert.include(keys.text, `/keys/${key.id}/revoke`)
 
       yield* TestClock.adjust("10 seconds")
-      assert.deepStrictEqual(errorOf(yield* token(device_code)), [400, "expired_token"])
+      assert.deepStrictEqual(errorOf(yield* token(device_code)), [400, "invalid_grant"])
       assert.strictEqual((yield* browser.get(`/device?user_code=${user_code}`)).status, 404)
       const told = (yield* (yield* AuditLog).list({ since: null, limit: 100 })).filter(({ subjects }) =>
         subjects["userId"] === browser.userId
@@ -157,14 +158,20 @@ layer(http())("signing in a machine", (it) => {
       yield* TestClock.adjust("8 minutes")
       const device_code = "x".repeat(43)
       const refusals = [
-        yield* oauth("device_authorization", {}),
+        yield* post("/oauth/device_authorization", { machine: "a" }),
+        yield* post("/oauth/device_authorization", { client_id: "" }),
         yield* oauth("device_authorization", { machine: "a\nb" }),
         yield* oauth("device_authorization", { machine: "x".repeat(127) }),
         yield* oauth("device_authorization", { machine: "a", scope: "webhooks" }),
+        yield* oauth("device_authorization", { machine: "a", scope: "sandboxes openid" }),
         yield* oauth("device_authorization", { machine: "a", client_id: "other" }),
+        yield* oauth("device_authorization", { machine: "a", client_secret: "s" }),
+        yield* ask("/oauth/device_authorization", { method: "POST", body: "client_id=slipway&scope=&scope=sandboxes", headers: FORM }),
+        yield* oauth("token", { grant_type: GRANT_TYPE, device_code }, { authorization: "Basic c2xpcHdheTo=" }),
         yield* post("/oauth/token", { grant_type: GRANT_TYPE, device_code }),
         yield* oauth("token", { grant_type: "password", device_code }),
         yield* oauth("token", { grant_type: GRANT_TYPE }),
+        yield* oauth("token", { grant_type: "", device_code }),
         yield* oauth("token", { grant_type: GRANT_TYPE, device_code }),
         yield* oauth("revoke", {}),
         yield* oauth("token", {}, { "content-type": "application/json" }),
@@ -174,15 +181,28 @@ layer(http())("signing in a machine", (it) => {
         [400, "invalid_request"],
         [400, "invalid_request"],
         [400, "invalid_request"],
+        [400, "invalid_request"],
+        [400, "invalid_scope"],
         [400, "invalid_scope"],
         [400, "invalid_client"],
+        [400, "invalid_client"],
+        [400, "invalid_request"],
+        [401, "invalid_client"],
         [400, "invalid_request"],
         [400, "unsupported_grant_type"],
         [400, "invalid_request"],
-        [400, "expired_token"],
+        [400, "invalid_request"],
+        [400, "invalid_grant"],
         [400, "invalid_request"],
         [415, "invalid_request"],
         [413, "invalid_request"]
+      ])
+      for (const { headers, text } of refusals) {
+        assert.deepStrictEqual([headers["cache-control"], headers["pragma"]], ["no-store", "no-cache"])
+        assert.match(JSON.parse(text).error_description, /^[ !#-[\]-~]+$/u)
+      }
+      assert.deepStrictEqual(refusals.filter(({ status }) => status === 401).map(({ headers }) => headers["www-authenticate"]), [
+        "Basic realm=\"slipway\""
       ])
       assert.strictEqual((yield* oauth("revoke", { token: "nothing" })).status, 200)
       for (const path of ["device_authorization", "token", "revoke"]) {
@@ -199,6 +219,69 @@ layer(http())("signing in a machine", (it) => {
       yield* browser.post("/device", { user_code, decision: "approve", grant: browser.place, compared: "yes" })
       yield* TestClock.adjust("10 minutes")
       assert.deepStrictEqual(errorOf(yield* token(device_code)), [400, "expired_token"])
+    }))
+
+  it.effect("signs in a standard OAuth client, which sends no name", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("32 minutes")
+      const browser = yield* ownerBrowser
+      const { host, port } = yield* address
+      const server = `http://${host}:${port}`
+      const config = new oidc.Configuration(
+        {
+          issuer: server,
+          device_authorization_endpoint: `${server}/oauth/device_authorization`,
+          token_endpoint: `${server}/oauth/token`,
+          revocation_endpoint: `${server}/oauth/revoke`
+        },
+        "slipway",
+        undefined,
+        oidc.None()
+      )
+      oidc.allowInsecureRequests(config)
+      const begun = yield* Effect.promise(() => oidc.initiateDeviceAuthorization(config, { scope: "sandboxes", resource: "" }))
+      const page = yield* browser.get(`/device?user_code=${begun.user_code}`)
+      assert.include(page.text, "<strong>a machine without a name</strong>")
+
+      const told: Array<string> = []
+      const services = yield* Effect.context<Effect.Services<ReturnType<typeof browser.post>>>()
+      // The client waits by its own clock, the server by the test's.
+      config[oidc.customFetch] = async (url, init) => {
+        await Effect.runPromiseWith(services)(TestClock.adjust(told.length === 1 ? "1 second" : "10 seconds"))
+        if (told.length === 2) {
+          const yes = { user_code: begun.user_code, decision: "approve", grant: browser.place, compared: "yes" }
+          await Effect.runPromiseWith(services)(browser.post("/device", yes))
+        }
+        const response = await fetch(url, init as RequestInit)
+        const { error } = await response.clone().json()
+        told.push(error ?? "given")
+        return response
+      }
+      const tokens = yield* Effect.promise(() => oidc.pollDeviceAuthorizationGrant(config, { ...begun, interval: -5 }))
+      assert.deepStrictEqual(told, ["authorization_pending", "slow_down", "given"])
+      assert.deepStrictEqual([tokens.token_type, tokens.scope, tokens.expires_in], ["bearer", "sandboxes", 90 * 24 * 3600])
+      assert.strictEqual((yield* ask(SANDBOXES, { key: tokens.access_token })).status, 200)
+
+      yield* TestClock.adjust("10 seconds")
+      const used = yield* Effect.promise(() =>
+        oidc.pollDeviceAuthorizationGrant(config, { ...begun, interval: -5 }).catch((error: unknown) => error)
+      )
+      assert.instanceOf(used, oidc.ResponseBodyError)
+      assert.deepInclude(used, { status: 400, error: "invalid_grant" })
+      yield* Effect.promise(() => oidc.tokenRevocation(config, tokens.access_token, { token_type_hint: "access_token" }))
+      assert.strictEqual((yield* ask(SANDBOXES, { key: tokens.access_token })).status, 401)
+    }))
+
+  it.effect("tells a command that asks after its life that the login expired, also when others began since", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("80 minutes")
+      const { device_code } = json(yield* begin())
+      yield* TestClock.adjust("10 minutes")
+      yield* begin()
+      assert.deepStrictEqual(errorOf(yield* token(device_code)), [400, "expired_token"])
+      yield* TestClock.adjust("10 minutes")
+      yield* begin()
+      assert.deepStrictEqual(errorOf(yield* token(device_code)), [400, "invalid_grant"])
     }))
 
   it.effect("is begun so often by one address, and codes are tried so often by one person", () =>

@@ -3,6 +3,7 @@ import { AccessStore } from "@slipway/domain/access/AccessStore"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
 import {
   ask,
+  DEVICE_LOGIN_KEPT,
   DEVICE_LOGIN_LIFE,
   type DeviceDecision,
   type DeviceLogin,
@@ -62,11 +63,13 @@ export const layer = Layer.effect(
         function*({ address, createdAt, machine }, { device, user }, most) {
           // Whoever begins at the same time waits for this one's commit, and counts it.
           yield* sql`LOCK TABLE device_logins IN SHARE ROW EXCLUSIVE MODE`
-          yield* sql`DELETE FROM device_logins WHERE created_at <= ${horizon(createdAt)}::timestamptz`
+          yield* sql`
+          DELETE FROM device_logins
+          WHERE created_at <= ${DateTime.formatIso(DateTime.subtractDuration(createdAt, DEVICE_LOGIN_KEPT))}::timestamptz`
           const made = yield* sql`
           INSERT INTO device_logins (device_digest, user_digest, machine, address, created_at, poll_interval)
           SELECT ${device}, ${user}, ${machine}, ${address}, ${DateTime.formatIso(createdAt)}::timestamptz, ${INTERVAL}::integer
-          WHERE (SELECT count(*) FROM device_logins) < ${most}::integer
+          WHERE (SELECT count(*) FROM device_logins WHERE created_at > ${horizon(createdAt)}::timestamptz) < ${most}::integer
           ON CONFLICT DO NOTHING RETURNING 1`
           return made.length === 1
         },
@@ -108,7 +111,7 @@ export const layer = Layer.effect(
           }).pipe(sql.withTransaction, guard, Effect.withSpan("DeviceLoginStore.ask")),
           // A refusal keeps its pace: it is told when that is committed.
           Effect.fnUntraced(function*(asked) {
-            if (asked === null) return yield* new DeviceLoginRefused({ because: "expired_token" })
+            if (asked === null) return yield* new DeviceLoginRefused({ because: "invalid_grant" })
             const { grantId, userId } = yield* Effect.fromResult(asked.answer)
             return { machine: asked.machine, userId, grantId }
           })

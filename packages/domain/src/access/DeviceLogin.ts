@@ -34,9 +34,9 @@ export interface Pace {
   readonly lastAskedAt: DateTime.Utc | null
 }
 
-/** No key, for now or for good; the reasons are the error codes of RFC 8628, section 3.5. */
+/** No key, for now or for good; the reasons are the error codes of RFC 8628, section 3.5, and of RFC 6749, section 5.2. */
 export class DeviceLoginRefused extends Data.TaggedError("DeviceLoginRefused")<{
-  readonly because: "authorization_pending" | "slow_down" | "access_denied" | "expired_token"
+  readonly because: "authorization_pending" | "slow_down" | "access_denied" | "expired_token" | "invalid_grant"
 }> {
   override get message() {
     return REASONS[this.because]
@@ -47,14 +47,21 @@ const REASONS: Record<DeviceLoginRefused["because"], string> = {
   authorization_pending: "Nobody decided yet. Ask again after the interval.",
   slow_down: "Asked too soon: the interval is five seconds longer from now on.",
   access_denied: "The request was denied.",
-  expired_token: "There is no such request: it expired, or its key was fetched. Begin again."
+  expired_token: "The request expired. Begin again.",
+  invalid_grant: "The device code is unknown, or its key was fetched. Begin again."
 }
 
 /** How long a person has to decide, and the command to fetch the key. */
 export const DEVICE_LOGIN_LIFE = Duration.minutes(10)
 
+/** How long a login is stored. A command that asks after its life is told that the login expired, not that its code is unknown. */
+export const DEVICE_LOGIN_KEPT = Duration.minutes(20)
+
 /** Seconds between two questions at first, and how many more after each that came too soon (RFC 8628, sections 3.2 and 3.5). */
 export const INTERVAL = 5
+
+/** The name of a program that sends none, as standard OAuth clients do. */
+export const UNNAMED_MACHINE = "a machine without a name"
 
 /** What the key opens. What else a person may give is given at the page of keys. */
 export const DEVICE_SCOPES: ReadonlyArray<Scope> = ["sandboxes"]
@@ -78,6 +85,10 @@ export const userCodeOf = (typed: string): string | null => {
   const code = typed.replaceAll(/[\s-]/gu, "").toUpperCase()
   return USER_CODE.test(code) ? code : null
 }
+
+/** When the store may forget it. */
+export const deviceLoginForgottenAt = ({ createdAt }: Pick<DeviceLogin, "createdAt">): DateTime.Utc =>
+  Instant.addDuration(createdAt, DEVICE_LOGIN_KEPT)
 
 export const deviceLoginExpiresAt = ({ createdAt }: Pick<DeviceLogin, "createdAt">): DateTime.Utc =>
   Instant.addDuration(createdAt, DEVICE_LOGIN_LIFE)

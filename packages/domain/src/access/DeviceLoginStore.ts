@@ -23,8 +23,8 @@ export const decided = (decision: DeviceDecision, { machine }: Pick<DeviceLogin,
 /** `DeviceLogin.ts` decides; what a person decided is in the audit log. */
 export class DeviceLoginStore extends Context.Service<DeviceLoginStore, {
   /**
-   * Remembers it, and forgets those that are over at its `createdAt`. `false`: there are `most` already, of many that begin at
-   * once too, or one has the same codes.
+   * Remembers it, and forgets those that are to be forgotten at its `createdAt` (`deviceLoginForgottenAt`). `false`: `most` are
+   * not over at its `createdAt`, of many that begin at once too, or one has the same codes.
    */
   begin(login: Pick<DeviceLogin, "machine" | "address" | "createdAt">, digests: CodeDigests, most: number): Effect.Effect<
     boolean,
@@ -34,7 +34,7 @@ export class DeviceLoginStore extends Context.Service<DeviceLoginStore, {
   find(userDigest: string, now: DateTime.Utc): Effect.Effect<DeviceLogin | null, StoreUnavailable>
   /** The login that is decided by this call; `null`: there is none that can be. Of many who decide at once, one does. */
   decide(userDigest: string, decision: DeviceDecision, at: DateTime.Utc): Effect.Effect<DeviceLogin | null, StoreUnavailable>
-  /** What `ask` says, whose pace is kept. Fails with `expired_token` where there is none. */
+  /** What `ask` says, whose pace is kept. Fails with `invalid_grant` where there is none. */
   ask(deviceDigest: string, now: DateTime.Utc): Effect.Effect<
     { readonly machine: string; readonly userId: string; readonly grantId: string },
     DeviceLoginRefused | StoreUnavailable

@@ -146,7 +146,7 @@ export class DeviceLogins extends Context.Service<DeviceLogins, {
             ids.digest(Redacted.value(key)),
             keysPerUser
           ).pipe(Effect.provideService(Acting, { _tag: "User", userId }))
-          return record === null ? yield* new DeviceLoginRefused({ because: "expired_token" }) : { record, grant, key }
+          return record === null ? yield* new DeviceLoginRefused({ because: "invalid_grant" }) : { record, grant, key }
         })
       })
     })

@@ -63,7 +63,7 @@ it.effect("a command gets a key of the person who approves it, named after the m
     assert.deepInclude(admitted?.principal, { grantId: by.grantId, userId: by.userId, test: false })
     assert.deepStrictEqual((yield* (yield* AccessStore).listKeys(by.grantId)).map(({ id }) => id), [record.id])
     yield* TestClock.adjust("5 seconds")
-    assert.deepInclude(yield* Effect.flip(logins.redeem(begun.deviceCode)), { because: "expired_token" })
+    assert.deepInclude(yield* Effect.flip(logins.redeem(begun.deviceCode)), { because: "invalid_grant" })
     assert.strictEqual((yield* Effect.flip(logins.find(begun.userCode)))._tag, "DeviceLoginNotFound")
 
     const told = yield* (yield* AuditLog).list({ since: null, limit: 100 })
@@ -81,7 +81,7 @@ it.effect("nothing is given without a yes, nor after a no", () =>
     yield* logins.deny(begun.userCode, by)
     assert.strictEqual((yield* Effect.flip(logins.approve(begun.userCode, by)))._tag, "DeviceLoginNotFound")
     assert.deepInclude(yield* Effect.flip(logins.redeem(begun.deviceCode)), { because: "access_denied" })
-    assert.deepInclude(yield* Effect.flip(logins.redeem(Redacted.make("anything"))), { because: "expired_token" })
+    assert.deepInclude(yield* Effect.flip(logins.redeem(Redacted.make("anything"))), { because: "invalid_grant" })
     assert.isEmpty(yield* (yield* AccessStore).listKeys(null))
   }).pipe(Effect.provide(layer)))
 

@@ -1,4 +1,5 @@
 /** `slipway auth`: keys that a person gets by signing in with a browser, and this machine keeps. */
+import { UNNAMED_MACHINE } from "@slipway/domain/access/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import { Console, DateTime, Effect, Option, Redacted, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -13,7 +14,7 @@ import { CommandFailed, ExitCode, find, url } from "./Server.ts"
 /** What this machine calls itself, as far as it can be shown. */
 const ownName = (): string => {
   const name = hostname().slice(0, 100)
-  return Schema.is(Machine)(name) ? name : "a machine without a name"
+  return Schema.is(Machine)(name) ? name : UNNAMED_MACHINE
 }
 
 const login = Command.make("login", {

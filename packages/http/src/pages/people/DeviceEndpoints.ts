@@ -6,7 +6,7 @@
 import { Access } from "@slipway/domain/access/Access"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
 import { Acting } from "@slipway/domain/access/AuditLog"
-import { DEVICE_SCOPES, shownUserCode } from "@slipway/domain/access/DeviceLogin"
+import { DEVICE_SCOPES, shownUserCode, UNNAMED_MACHINE } from "@slipway/domain/access/DeviceLogin"
 import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import { Clock, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
@@ -23,7 +23,7 @@ const AUTHORIZATION = "/oauth/device_authorization"
 const TOKEN = "/oauth/token"
 const REVOCATION = "/oauth/revoke"
 
-/** Every command line of ours; it has no secret that would prove it. */
+/** The one public client: our command line and every other program of a person. It has no secret. */
 const CLIENT = "slipway"
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
@@ -31,39 +31,60 @@ const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 /** Logins that one address may begin in any 60 s. */
 const BEGUN_PER_MINUTE = 10
 
-const reply = (value: object) => json(JSON.stringify(value))
+/** RFC 6749, section 5.1, wants both of the headers; `no-store` is in every reply. */
+const reply = (value: object) => json(JSON.stringify(value), { headers: { pragma: "no-cache" } })
+
+/** What `error_description` may not have (RFC 6749, section 5.2). */
+const NOT_DESCRIPTIVE = /[^ !#-[\]-~]/gu
 
 /** A refusal as OAuth has it. */
 class NotGiven extends Schema.TaggedError<NotGiven>()("NotGiven", {
   status: Schema.Int,
   code: Schema.String,
   text: Schema.String,
-  /** Seconds. */
-  retryAfter: Schema.NullOr(Schema.Int)
+  headers: Schema.Record(Schema.String, Schema.String)
 }) {
   static because(code: string, text: string): NotGiven {
-    return new NotGiven({ status: 400, code, text, retryAfter: null })
+    return new NotGiven({ status: 400, code, text, headers: {} })
+  }
+
+  /** A client that sent `Authorization` is answered with the scheme it used (RFC 6749, section 5.2). */
+  static notByHeader(): NotGiven {
+    const text = `The client ${CLIENT} has no secret: send client_id in the form, and no Authorization header.`
+    return new NotGiven({ status: 401, code: "invalid_client", text, headers: { "www-authenticate": "Basic realm=\"slipway\"" } })
   }
 
   static tooOften(seconds: number): NotGiven {
     const text = `Too many requests of this kind from this address. Try again in ${seconds} s.`
-    return new NotGiven({ status: 429, code: "temporarily_unavailable", text, retryAfter: seconds })
+    return new NotGiven({ status: 429, code: "temporarily_unavailable", text, headers: { "retry-after": String(seconds) } })
   }
 
   get reply(): HttpServerResponse.HttpServerResponse {
-    const headers = this.retryAfter === null ? {} : { "retry-after": String(this.retryAfter) }
-    return json(JSON.stringify({ error: this.code, error_description: this.text }), { status: this.status, headers })
+    return json(JSON.stringify({ error: this.code, error_description: this.text.replaceAll(NOT_DESCRIPTIVE, "'") }), {
+      status: this.status,
+      headers: { pragma: "no-cache", ...this.headers }
+    })
   }
 }
 
 const misfit = ({ headers, status, text }: Refused) => {
   const seconds = headers?.["retry-after"]
   return seconds === undefined
-    ? new NotGiven({ status, code: "invalid_request", text, retryAfter: null })
+    ? new NotGiven({ status, code: "invalid_request", text, headers: {} })
     : NotGiven.tooOften(Number(seconds))
 }
 
 const isMachine = Schema.is(Machine)
+
+/** A parameter without a value counts as left out (RFC 6749, section 3.2); one that is there twice is refused. */
+const maybe = (form: Form.Form, name: string) => Effect.map(form.maybe(name), (value) => value === "" ? null : value)
+
+const one = Effect.fnUntraced(function*(form: Form.Form, name: string) {
+  return (yield* maybe(form, name)) ?? (yield* NotGiven.because("invalid_request", `The parameter ${name} is missing.`))
+})
+
+/** What is asked for, in any order (RFC 6749, section 3.3). */
+const isOurScope = (scope: string) => scope.split(" ").every((each) => DEVICE_SCOPES.some((ours) => ours === each))
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const logins = yield* DeviceLogins
@@ -83,17 +104,19 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   })
 
   const authorize = Effect.fnUntraced(function*(form: Form.Form) {
-    const machine = yield* form.one("machine")
+    const machine = (yield* maybe(form, "machine")) ?? UNNAMED_MACHINE
     if (!isMachine(machine)) {
       return yield* NotGiven.because("invalid_request", "machine: 1 to 126 characters of one line, without hidden ones, expected")
     }
-    const scope = (yield* form.maybe("scope")) ?? DEVICE_SCOPES.join(" ")
-    if (scope !== DEVICE_SCOPES.join(" ")) return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
+    const scope = yield* maybe(form, "scope")
+    if (scope !== null && !isOurScope(scope)) {
+      return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
+    }
     yield* count(begun)
     const { deviceCode, interval, life, userCode } = yield* Effect.catchTag(
       logins.begin(machine),
       "TooManyDeviceLogins",
-      ({ message }) => new NotGiven({ status: 503, code: "temporarily_unavailable", text: message, retryAfter: 60 })
+      ({ message }) => new NotGiven({ status: 503, code: "temporarily_unavailable", text: message, headers: { "retry-after": "60" } })
     )
     const page = `${settings.publicUrl}${DEVICE_PAGE}`
     const shown = shownUserCode(userCode)
@@ -108,14 +131,14 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   })
 
   const give = Effect.fnUntraced(function*(form: Form.Form) {
-    if ((yield* form.one("grant_type")) !== GRANT_TYPE) {
+    if ((yield* one(form, "grant_type")) !== GRANT_TYPE) {
       return yield* NotGiven.because("unsupported_grant_type", `The only grant type is ${GRANT_TYPE}.`)
     }
-    const code = Redacted.make(yield* form.one("device_code"))
+    const code = Redacted.make(yield* one(form, "device_code"))
     const { grant, key, record } = yield* Effect.catchTags(logins.redeem(code), {
       DeviceLoginRefused: Effect.fnUntraced(function*({ because, message }) {
-        // Whoever guesses codes meets this answer.
-        if (because === "expired_token") yield* count(missed)
+        // The answer to a guessed code.
+        if (because === "invalid_grant") yield* count(missed)
         return yield* NotGiven.because(because, message)
       }),
       MintRefused: ({ message }) => NotGiven.because("access_denied", message)
@@ -132,7 +155,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
 
   /** A key that is none is revoked already (RFC 7009, section 2.2). */
   const revoke = Effect.fnUntraced(function*(form: Form.Form) {
-    const credential = fromHeader(`Bearer ${yield* form.one("token")}`)
+    const credential = fromHeader(`Bearer ${yield* one(form, "token")}`)
     const admission = credential._tag === "Key" ? yield* access.admit(credential.key, limits) : null
     if (admission === null) {
       yield* count(missed)
@@ -156,8 +179,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       "POST",
       path,
       Effect.gen(function*() {
-        const form = yield* read(yield* HttpServerRequest.HttpServerRequest)
-        if ((yield* form.one("client_id")) !== CLIENT) return yield* NotGiven.because("invalid_client", `The client is ${CLIENT}.`)
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const form = yield* read(request)
+        if (request.headers["authorization"] !== undefined) return yield* NotGiven.notByHeader()
+        if ((yield* one(form, "client_id")) !== CLIENT) return yield* NotGiven.because("invalid_client", `The client is ${CLIENT}.`)
+        if ((yield* maybe(form, "client_secret")) !== null) {
+          return yield* NotGiven.because("invalid_client", `The client ${CLIENT} has no secret.`)
+        }
         return yield* answer(form)
       }).pipe(
         Effect.catchTag("Refused", (refused) => Effect.fail(misfit(refused))),
