@@ -58,12 +58,12 @@ export const record = (
   sql: Sql,
   before: Sandbox,
   events: ReadonlyArray<SandboxEvent>,
-  { at, now }: When,
+  { at: decidedAt, now }: When,
   limits: Limits,
   fence: number | null = null
 ): Recorded & { readonly entries: ReadonlyArray<LogEntry> } => {
   if (events.length === 0) return { before, events, sandbox: before, entries: [] }
-  const { approvals, entries, messages, sandbox } = recordingOf(before, events, at)
+  const { approvals, at, entries, messages, sandbox } = recordingOf(before, events, decidedAt)
   const { id } = sandbox
   // Before the events: of a message that became whole without a text, the text of before counts.
   for (const message of messages) saveMessage(sql, id, message, at)

@@ -124,19 +124,19 @@ const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: Date
 }
 
 /**
- * Writes events into the log and into what follows from them, at `now` by the clock that leases go by. `fence`: of the lease under
- * which they are recorded, if one is. The entries of the log that they came to.
+ * Writes events into the log and into what follows from them. `decidedAt`: the caller's clock; `now`: the clock that leases go by.
+ * `fence`: of the lease under which they are recorded, if one is. The entries of the log that they came to.
  */
 export const record = (
   row: Row,
   events: ReadonlyArray<SandboxEvent>,
-  at: DateTime.Utc,
+  decidedAt: DateTime.Utc,
   now: DateTime.Utc,
   fence: number | null = null
 ): ReadonlyArray<LogEntry> => {
+  const { approvals, at, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, decidedAt)
   if (fence !== null) keepCheckpoints(row, events, at, fence)
   if (fence !== null && isArrival(events)) row.moved = null
-  const { approvals, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, at)
   row.sandbox = sandbox
   keepPushed(row)
   row.workSince = workOf(sandbox) === null ? null : row.workSince ?? now

@@ -33,6 +33,8 @@ export const plants: Plants = {
       ["goes on with a message of another sandbox", "WHERE sandbox_id = :sandboxId AND id = :id AND role",
         "WHERE :sandboxId <> '' AND id = :id AND role"],
       ["dates messages by the store's clock", "text, at: at.epochMilliseconds }", "text, at: 0 }"],
+      ["dates events by the writer's clock alone", "recordingOf(before, events, decidedAt)",
+        "recordingOf({ ...before, recordedAt: null }, events, decidedAt)"],
       ["loses why an approval was denied", "reason: reason ?? null", "reason: null"],
       ["keeps how an approval stood first", "SET outcome = excluded.outcome,", "SET outcome = coalesce(approvals.outcome, 'denied'),"],
       ["finds the sandboxes of other grants", "(:grantId IS NULL OR grant_id = :grantId)", "(:grantId IS NULL OR grant_id <> '')"],

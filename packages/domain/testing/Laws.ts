@@ -426,8 +426,8 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         }
         const { damaged, error } = did
         assert.deepStrictEqual(events, [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }])
-        const { lastSeq, logBytes, restores, revision } = after
-        assert.deepStrictEqual(after, { ...before, restoring: null, lastSeq, logBytes, restores, revision })
+        const { lastSeq, logBytes, recordedAt, restores, revision } = after
+        assert.deepStrictEqual(after, { ...before, restoring: null, lastSeq, logBytes, recordedAt, restores, revision })
       }
     }
   },

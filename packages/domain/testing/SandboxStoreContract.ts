@@ -17,7 +17,7 @@ import { PART_BYTES, TURN_EVENTS } from "../src/sandbox/OutputLimit.ts"
 import { Policy } from "../src/sandbox/Policy.ts"
 import { evolve, initial, type Sandbox } from "../src/sandbox/Sandbox.ts"
 import { partId } from "../src/sandbox/SandboxEvent.ts"
-import { Appended, bytesOf, type LogEntry, SandboxStore, type SandboxSummary, summaryOf } from "../src/sandbox/SandboxStore.ts"
+import { Appended, bytesOf, type LogEntry, SandboxStore, type SandboxSummary, summaryOf, type Writer } from "../src/sandbox/SandboxStore.ts"
 import { IdempotencyKey } from "../src/sandbox/schema/Idempotency.ts"
 import { fromWire } from "../src/sandbox/schema/SandboxEvent.ts"
 import { decide, type SystemCommand } from "../src/sandbox/SystemCommand.ts"
@@ -36,6 +36,7 @@ import {
   make,
   drive,
   keyOf,
+  leased,
   running,
   asking,
   command,
@@ -205,6 +206,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           metadata: { ...creation.metadata },
           revision: 1,
           lastSeq: 1,
+          recordedAt: at,
           logBytes: found.logBytes
         })
         assert.deepStrictEqual((yield* eventsOf(creation.id)).map(({ event, seq }) => [seq, event.type]), [[1, "sandbox.status"]])
@@ -585,6 +587,30 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.deepInclude(told[1]?.data, { state: "failed", reason: "output_limit", initiator: "policy" })
         assert.strictEqual(after.lastSeq, (sandbox.turn?.began?.seq ?? 0) + TURN_EVENTS + 2)
         assert.strictEqual((yield* store.find(sandbox)).logBytes, after.logBytes)
+      }))
+
+    it.effect("dates no event before the one that precedes it, whenever the writer read its clock", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const limits = yield* Policy
+        const ids = yield* Ids
+        const later = DateTime.add(at, { milliseconds: 3 })
+        const write = (id: SandboxId, by: Writer, command: SystemCommand, now: DateTime.Utc) =>
+          store.change(id, by, (state) => decide(state, command, { now, limits }), now)
+        const sandbox = yield* make({ createdAt: later })
+        const { lease } = yield* leased(sandbox.id)
+        // Under its lease, and by a rule: each of them read the clock before the newest event was recorded.
+        yield* write(sandbox.id, lease, { _tag: "StartBoot" }, at)
+        const boot = yield* write(sandbox.id, "policy", { _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }, at)
+        assert.deepStrictEqual(boot.sandbox.statusAt, later)
+        yield* write(sandbox.id, lease, { _tag: "ReportBoot", data: { stage: "clone", ms: 1 } }, DateTime.add(later, { milliseconds: 4 }))
+        yield* write(sandbox.id, lease, { _tag: "FinishBoot", turnId: turnId(ids, sandbox.id, 1) }, later)
+        yield* write(sandbox.id, lease, { _tag: "StartTurn", turnId: turnId(ids, sandbox.id, 1) }, later)
+        yield* command(keyOf(sandbox), terminate(ids), at)
+        const dated = (yield* eventsOf(sandbox.id)).map((event) => event.at.epochMilliseconds - at.epochMilliseconds)
+        assert.deepStrictEqual(dated, [3, 3, 3, 7, 7, 7, 7, 7])
+        const [prompt] = yield* store.messages(sandbox.id, 0, 10)
+        assert.deepStrictEqual(prompt?.createdAt, DateTime.add(at, { milliseconds: 7 }))
       }))
 
     it.effect("replaying the log gives the stored state", () =>

@@ -10,7 +10,7 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { fromWire, toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
@@ -78,12 +78,14 @@ interface Tried {
 /** Events that others can have written since the newest known one. */
 const LOOK_BACK = 1000
 
-/** Whether only the answer was lost. A transaction writes its events in a row. */
+/** Whether only the answer was lost. A transaction writes its events in a row, at `now` or later (`recordingOf`). */
 const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<LogEntry>): boolean =>
   events.length > 0 && log.some((_, start) =>
     events.every((event, i) => {
       const entry = log[start + i]
-      return entry?.wire === toWire(id, { seq: entry?.seq ?? 0, at: now, event })
+      if (entry?.type !== event.type) return false
+      const { at, seq } = fromWire(entry.wire)
+      return DateTime.isGreaterThanOrEqualTo(at, now) && entry.wire === toWire(id, { seq, at, event })
     })
   )
 

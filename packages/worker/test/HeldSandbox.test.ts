@@ -58,26 +58,33 @@ scenario("a write under a lost lease fails and changes nothing", () =>
     assert.strictEqual((yield* find(held.id)).status, "queued")
   }))
 
-scenario("what was written without an answer is not told twice", () =>
-  Effect.gen(function*() {
-    const store = yield* SandboxStore
-    let cut = true
-    const cutOnce = SandboxStore.of({
-      ...store,
-      change: (id, by, decide, now) =>
-        Effect.tap(store.change(id, by, decide, now), () => {
-          if (!cut) return Effect.void
-          cut = false
-          return Effect.fail(new StoreUnavailable({ cause: "cut" }))
-        })
+scenario(
+  "what was written without an answer is not told twice, also where the event before it is dated later",
+  () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      let cut = true
+      const cutOnce = SandboxStore.of({
+        ...store,
+        change: (id, by, decide, now) =>
+          Effect.tap(store.change(id, by, decide, now), () => {
+            if (!cut) return Effect.void
+            cut = false
+            return Effect.fail(new StoreUnavailable({ cause: "cut" }))
+          })
+      })
+      const held = yield* Effect.provideService(hold, SandboxStore, cutOnce)
+      const later = DateTime.add(yield* DateTime.now, { minutes: 1 })
+      const limits = yield* Policy
+      yield* store.change(held.id, held.lease, (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { limits, now: later }), later)
+      yield* held.observe(yield* find(held.id))
+      const writing = yield* Effect.forkChild(
+        held.write([{ _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
+      )
+      yield* pass("1 second")
+      assert.strictEqual((yield* Fiber.join(writing)).status, "creating")
+      assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 1)
+      yield* held.write([{ _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
+      assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 2)
     })
-    const held = yield* Effect.provideService(hold, SandboxStore, cutOnce)
-    const writing = yield* Effect.forkChild(
-      held.write([{ _tag: "StartBoot" }, { _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
-    )
-    yield* pass("1 second")
-    assert.strictEqual((yield* Fiber.join(writing)).status, "creating")
-    assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 1)
-    yield* held.write([{ _tag: "ReportBoot", data: { stage: "provision", ms: 1 } }])
-    assert.strictEqual((yield* eventsOf(held.id, "sandbox.boot")).length, 2)
-  }))
+)

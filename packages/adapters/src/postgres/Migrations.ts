@@ -41,6 +41,7 @@ import trustedRefs from "./migrations/0053_trusted_refs.ts"
 import pushedCommits from "./migrations/0054_pushed_commits.ts"
 import limits from "./migrations/0055_limits.ts"
 import unreadWebhooks from "./migrations/0056_unread_webhooks.ts"
+import recordedAt from "./migrations/0057_recorded_at.ts"
 
 const run = Migrator.make({})
 
@@ -85,7 +86,8 @@ export const migrations = {
   "0053_trusted_refs": trustedRefs,
   "0054_pushed_commits": pushedCommits,
   "0055_limits": limits,
-  "0056_unread_webhooks": unreadWebhooks
+  "0056_unread_webhooks": unreadWebhooks,
+  "0057_recorded_at": recordedAt
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

@@ -202,12 +202,12 @@ export const layer = Layer.effect(
     const write = Effect.fnUntraced(function*(
       row: KnownRow,
       events: ReadonlyArray<SandboxEvent>,
-      at: DateTime.Utc,
+      now: DateTime.Utc,
       fence: number | null = null
     ) {
       const before = row.sandbox
       if (events.length === 0) return before
-      const { approvals, entries, messages, sandbox } = recordingOf(before, events, at)
+      const { approvals, at, entries, messages, sandbox } = recordingOf(before, events, now)
       const state = encodeState(sandbox)
       const work = workOf(sandbox)
       const workSince = work === null ? sql`NULL` : sql`coalesce(work_since, now())`
@@ -223,7 +223,7 @@ export const layer = Layer.effect(
             idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
             publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, tokens = ${state.tokens}::jsonb,
             revision = ${sandbox.revision},
-            last_seq = ${sandbox.lastSeq}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
+            last_seq = ${sandbox.lastSeq}, recorded_at = ${iso(at)}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
             owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
             restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
             ${queueOf(before, sandbox)}
@@ -246,9 +246,9 @@ export const layer = Layer.effect(
     })
 
     /** The row is locked. */
-    const writeLocked = (row: KnownRow, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence?: number | null) =>
+    const writeLocked = (row: KnownRow, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc, fence?: number | null) =>
       Effect.flatMap(
-        write(row, events, at, fence),
+        write(row, events, now, fence),
         (sandbox) => sandbox === null ? Effect.die(new Error("a sandbox changed while it was locked")) : Effect.succeed(sandbox)
       )
 
@@ -330,10 +330,10 @@ export const layer = Layer.effect(
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
             tool_approval_mode, metadata, origin, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
-            log_bytes, deadline_at, work, work_since, work_seq
+            recorded_at, log_bytes, deadline_at, work, work_since, work_seq
           )
           SELECT id, "grantId", "createdBy", at, title, repos, "repoNames", prompt, model, "agentRuntime", "reasoningEffort",
-            "toolApprovalMode", metadata, origin, status, initiator, at, approvals, publications, usage, revision, "lastSeq",
+            "toolApprovalMode", metadata, origin, status, initiator, at, approvals, publications, usage, revision, "lastSeq", at,
             "logBytes", "deadlineAt", work, now(), "lastSeq"
           FROM asked WHERE key IS NULL OR id IN (SELECT sandbox_id FROM bound)
           RETURNING id

@@ -42,6 +42,7 @@ const sandbox: Sandbox = {
   restores: 4,
   revision: 5,
   lastSeq: 6,
+  recordedAt: instant("46"),
   logBytes: 7
 }
 

@@ -1,5 +1,5 @@
 /** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import { type Approval, approvalOf } from "./Approval.ts"
 import { evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent } from "./SandboxEvent.ts"
@@ -19,6 +19,8 @@ export interface WholeMessage extends Omit<Message, "createdAt" | "text"> {
 
 /** What events come to, in one transaction. */
 export interface Recording {
+  /** When they are recorded. */
+  readonly at: DateTime.Utc
   /** The sandbox with them. */
   readonly sandbox: Sandbox
   readonly entries: ReadonlyArray<RecordedEntry>
@@ -37,8 +39,12 @@ const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pic
   return speaking === undefined || speaking === after.turn?.speaking ? null : { id: speaking, seq }
 }
 
-/** What is to be written of events that happen to the sandbox at one time, in order. */
-export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Recording => {
+/**
+ * What is to be written of events that happen to the sandbox at one time, in order. A caller reads its clock before it waits for the lock
+ * of the row, and others record events meanwhile: these are dated `now` or, if that is later, as the newest event of `before`.
+ */
+export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc): Recording => {
+  const at = before.recordedAt !== null && DateTime.isGreaterThan(before.recordedAt, now) ? before.recordedAt : now
   let sandbox = before
   const entries: Array<RecordedEntry> = []
   const approvals = new Map<string, Approval>()
@@ -75,7 +81,7 @@ export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>
       messages.push({ seq, id: event.data.message_id, turnId, role: "user", text: event.data.text })
     }
   }
-  return { sandbox, entries, approvals: Array.from(approvals.values()), messages, texts }
+  return { at, sandbox, entries, approvals: Array.from(approvals.values()), messages, texts }
 }
 
 /**

@@ -51,6 +51,7 @@ export const initial = (creation: Creation): Sandbox => ({
   restores: 0,
   revision: 0,
   lastSeq: 0,
+  recordedAt: null,
   logBytes: 0
 })
 
@@ -293,6 +294,7 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
     ...next,
     revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
     lastSeq: sandbox.lastSeq + 1,
+    recordedAt: at,
     logBytes: saturatingAdd(sandbox.logBytes, sizeOf(event))
   }
 }

@@ -228,7 +228,13 @@ describe("what the service does", () => {
     const usage = { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 0 }
     for (const scene of ["working", "terminated"] as const) {
       const { after, before } = reach(scene).system({ _tag: "ReportUsage", usage })
-      assert.deepStrictEqual(after, { ...before, usage, lastSeq: before.lastSeq + 1, logBytes: after.logBytes })
+      assert.deepStrictEqual(after, {
+        ...before,
+        usage,
+        lastSeq: before.lastSeq + 1,
+        recordedAt: after.recordedAt,
+        logBytes: after.logBytes
+      })
     }
   })
 
@@ -304,6 +310,7 @@ describe("a history", () => {
       restores: 0,
       revision: 0,
       lastSeq: 0,
+      recordedAt: null,
       logBytes: 0
     })
   })
@@ -340,7 +347,7 @@ describe("a history", () => {
       for (const event of events) {
         assert.deepStrictEqual(
           evolve(sandbox, event, sandbox.statusAt),
-          { ...counted, logBytes: sandbox.logBytes + sizeOf(event) },
+          { ...counted, recordedAt: sandbox.statusAt, logBytes: sandbox.logBytes + sizeOf(event) },
           event.type
         )
       }

@@ -574,6 +574,8 @@ export class Witness {
         at.epochMilliseconds <= this.#timeline.now && at.epochMilliseconds >= this.#timeline.now - LATE,
         `${id} #${seq} ${event.type}: ${at.epochMilliseconds - this.#timeline.now} ms`
       )
+      const before = seen.replayed.recordedAt?.epochMilliseconds ?? 0
+      this.#rule("no event is dated before the one that precedes it", at.epochMilliseconds >= before, `${id} #${seq} ${event.type}`)
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
       this.trees.record(seen.state, event, seen.fence)

@@ -1,4 +1,5 @@
 /** A sandbox as stores keep it beside its log: what `evolve` in `../Sandbox.ts` makes. */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AgentRuntimeName } from "../../models/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/ReasoningEffort.ts"
@@ -122,6 +123,8 @@ export const Sandbox = Schema.Struct({
   revision: Counter,
   /** `seq` of the newest event: the cursor a snapshot hands out. */
   lastSeq: Counter,
+  /** When the newest event was recorded: none is recorded before it. `null`: there is none, or an earlier version wrote it. */
+  recordedAt: Schema.NullOr(Timestamp).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   /** What the events so far take in the log, as `sizeOf` counts. */
   logBytes: Counter
 })
