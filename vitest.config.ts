@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config"
 import type { Reporter, Vitest } from "vitest/node"
 
 /** A bound for tests that hang, not a rule about speed: real processes take their time on a busy machine. */
-const PATIENCE_MILLIS = 120_000
+const PATIENCE_MILLIS = 300_000
 
 /**
  * Prints one line for each skipped test. A test may be skipped only because this machine lacks something, and says so: by `(needs …)` in

@@ -135,8 +135,7 @@ layer(
         yield* Fiber.join(reading)
         const log = yield* Effect.flatMap(SandboxStore, (store) => store.log(id, 0, 1000))
         assert.deepStrictEqual(seen.flatMap((event) => "id" in event ? event.id : []), log.map(({ seq }) => String(seq)))
-      }),
-    20_000
+      })
   )
 
   it.effect("ends the stream of a finished sandbox as soon as the service says that nothing is left", () =>

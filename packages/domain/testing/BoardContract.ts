@@ -226,7 +226,7 @@ export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Sto
         assert.lengthOf(recent, RECENT)
         const ends = [recent[0], recent.at(-1)].map((asked) => asked?.createdAt)
         assert.deepStrictEqual(ends, [DateTime.add(at, { seconds: RECENT + 1 }), DateTime.add(at, { seconds: 2 })])
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
       Effect.gen(function*() {

@@ -316,7 +316,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* drive(sandbox, [{ _tag: "RecordRestore", data: { checkpoint: 2, cause: "command" } }], lease)
         yield* prune()
         yield* isUnseen(sandbox.id, 2)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("of a settled one the last is kept until its time is over", () =>
       Effect.gen(function*() {
@@ -371,7 +371,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* take(fork.sandbox, fork.lease, [1])
         yield* prune()
         assert.deepStrictEqual(yield* numbers(sandbox.id), now)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("forgets for as many sandboxes at a time as it is told, until nothing is left", () =>
       Effect.gen(function*() {
@@ -394,7 +394,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 2)
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 1)
         assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("forgets what puts left of one that is recorded, and of a sandbox that is over", () =>
       Effect.gen(function*() {
@@ -466,7 +466,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           else assert.strictEqual(sum.failure._tag, "CheckpointNotFound")
         }
         yield* isUnseen(sandbox.id, 1)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("reading what is forgotten meanwhile fails or gets all of it, never less", () =>
       Effect.gen(function*() {
@@ -484,7 +484,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           assert.strictEqual(outcome.failure._tag, "CheckpointNotFound")
         } else assert.strictEqual(size, 128 * 2 ** 16)
         yield* isUnseen(sandbox.id, 1)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
       Effect.gen(function*() {
@@ -506,7 +506,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
         const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
         assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
   })
 
 /**
@@ -553,5 +553,5 @@ export const streaming = (name: string, layer: Layer.Layer<Stores | Checkpoints,
           }))
         assert.strictEqual(size, STREAMED_BYTES)
         assert.isBelow(most, HELD_BYTES, "as it is read")
-      }), { timeout: 60_000 })
+      }), { timeout: 300_000 })
   })

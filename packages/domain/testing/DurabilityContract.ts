@@ -374,7 +374,7 @@ export const suite = (name: string, layer: Layer.Layer<Storage, unknown>, limits
             assert.deepStrictEqual(yield* life(() => scene.then), again, which)
           }
         }),
-      { timeout: 60_000 }
+      { timeout: 300_000 }
     )
 
     it.effect("limits come due in the next process in their order", () =>
@@ -466,5 +466,5 @@ export const suite = (name: string, layer: Layer.Layer<Storage, unknown>, limits
           if (isDone) return
           assert.isBelow(n, 200, "the call comes to an end")
         }
-      }), { timeout: 120_000 })
+      }), { timeout: 300_000 })
   })

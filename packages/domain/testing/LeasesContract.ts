@@ -267,7 +267,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
           const taken = (yield* leases.take(by("mine"), room)).map(({ sandbox }) => sandbox.id)
           assert.sameMembers(taken, [...leaseOrder(known, { machine: named.mine, now: at, lost }, room)])
         }),
-      { arbitrary: { runs: 80 }, timeout: 120_000 }
+      { arbitrary: { runs: 80 }, timeout: 300_000 }
     )
 
     it.effect("a sandbox at rest is nobody's: no worker is given it, and what gave it back stays its machine", () =>

@@ -534,7 +534,7 @@ export const suite = (name: string, layer: Layer.Layer<PartnerStore | SandboxSto
             ))
         })
         assert.isNull(fault)
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("writers of several feeds never wait for each other in a circle", () =>
       Effect.gen(function*() {

@@ -102,7 +102,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           assert.deepStrictEqual(yield* told(), before, `seed ${seed}`)
           assert.strictEqual((yield* save()).sha, sha, `seed ${seed}`)
         }
-      }), { timeout: 120_000 })
+      }), { timeout: 300_000 })
 
     it.effect("says how many lines and files differ from where the tree started, whatever was published since", () =>
       Effect.gen(function*() {
@@ -334,7 +334,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const pieces = Stream.fromIterable(Array.from(bytes, (byte) => Uint8Array.of(byte)))
         yield* trees.restore(key.sandboxId, pieces, sources)
         assert.strictEqual(yield* read("v"), "saved")
-      }), { timeout: 60_000 })
+      }), { timeout: 300_000 })
 
     it.effect("there are no trees while they are restored, and what breaks off leaves those that were there", () =>
       Effect.gen(function*() {
@@ -541,5 +541,5 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(yield* diff, "Success")
         yield* restored
         assert.strictEqual(yield* diff, "Failure")
-      }), { timeout: 60_000 })
+      }), { timeout: 300_000 })
   })

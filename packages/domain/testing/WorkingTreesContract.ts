@@ -370,7 +370,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.deepStrictEqual(tree.partialWarnings, ["entries_truncated"])
         assert.strictEqual(tree.entries.length, 5_000)
         assert.deepStrictEqual([tree.entries[0]?.name, tree.entries[1]?.name, tree.entries.at(-1)?.name], ["z", name(0), name(4_998)])
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("a repository in the tree is a submodule, whether it has commits or not, unless its place was ours", () =>
       Effect.gen(function*() {
@@ -460,7 +460,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         const { files, partialWarnings } = yield* changes()
         assert.deepStrictEqual([files.length, files[0]?.path, files.at(-1)?.path], [1_000, name(0), name(999)])
         assert.deepStrictEqual(partialWarnings, ["entries_truncated"])
-      }), { timeout: 30_000 })
+      }), { timeout: 300_000 })
 
     it.effect("a tree that is not here has no changes to tell", () =>
       Effect.gen(function*() {

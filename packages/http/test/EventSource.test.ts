@@ -67,5 +67,5 @@ layer(http(), { excludeTestServices: true })("the eventsource package", (it) => 
       }
       const log = yield* store.log(id, started, 100)
       assert.deepStrictEqual(durable(), log.map(({ seq }) => String(seq)))
-    }), 60_000)
+    }))
 })

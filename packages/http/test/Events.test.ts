@@ -361,7 +361,7 @@ layer(http(), { excludeTestServices: true })("a resumed stream", (it) => {
       yield* Fiber.join(writer)
       assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
       assert.ok(cuts > 10)
-    }), 30_000)
+    }))
 })
 
 layer(http(), { excludeTestServices: true })("many readers of one sandbox", (it) => {
@@ -563,7 +563,7 @@ layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), 
         const resumed = yield* (yield* openStream(`${streamOf(id)}?since=${seen.at(-1) ?? 0}`, { key })).rest
         seen.push(...resumed.flatMap(seqOf))
         assert.deepStrictEqual(seen, (yield* logOf(id)).map(({ seq }) => seq))
-      }), 60_000)
+      }))
   }
 )
 
@@ -589,5 +589,5 @@ layer(http(), { excludeTestServices: true })("a reader whose socket is full for 
       yield* finish(id)
       const log = (yield* logOf(id)).map(({ seq }) => seq)
       assert.deepStrictEqual((yield* slow.rest).flatMap(seqOf), log.slice(before))
-    }), 30_000)
+    }))
 })

@@ -100,5 +100,5 @@ layer(http(), { excludeTestServices: true })("a slow request", (it) => {
       const text = yield* Fiber.join(slow)
       assert.match(text, /^HTTP\/1.1 408 Request Timeout\r\n/u)
       assert.match(text, /\{"error":\{"code":"request_timeout"/u)
-    }), 20_000)
+    }))
 })

@@ -84,6 +84,6 @@ describe("the OpenAPI document in the hands of a code generator", () => {
         } finally {
           await rm(folder, { recursive: true, force: true })
         }
-      }), 120_000)
+      }))
   }
 })

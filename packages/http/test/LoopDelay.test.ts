@@ -123,7 +123,7 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
           yield* check(name, path, { method, key, body }).pipe(Effect.catchDefect((defect) => Effect.sync(() => slow.push(String(defect)))))
         }
         assert.deepStrictEqual(slow, [])
-      }), 60_000)
+      }))
   }
 
   it.effect("by its address, its headers or its form", () =>
@@ -175,5 +175,5 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
         yield* check(name, path, asked).pipe(Effect.catchDefect((defect) => Effect.sync(() => slow.push(String(defect)))))
       }
       assert.deepStrictEqual(slow, [])
-    }), 60_000)
+    }))
 })

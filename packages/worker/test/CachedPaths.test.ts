@@ -80,9 +80,9 @@ const folders = (box: Box, ...paths: ReadonlyArray<string>): CachedPaths.Folders
 const packed = (from: CachedPaths.Folders) => Effect.map(Stream.runCollect(CachedPaths.pack(from)), (chunks) => Stream.fromIterable(chunks))
 
 for (const [name, host] of Object.entries(hosts)) {
-  it.layer(host, { excludeTestServices: true, timeout: "1 minute" })(`cached folders ${name}`, (it) => {
+  it.layer(host, { excludeTestServices: true })(`cached folders ${name}`, (it) => {
     const rule = (states: string, test: Effect.Effect<void, unknown, SandboxHost | Scope.Scope>) =>
-      it.effect(states, () => Effect.scoped(test), 60_000)
+      it.effect(states, () => Effect.scoped(test))
 
     rule(
       "come back as they were: of tree and home, with links, programs, times and hidden files, for the user of the box",

@@ -240,4 +240,4 @@ it.live("the provider's key is in no environment, command line, file, log, event
       yield* until(({ status }) => status === "terminated")
       assert.deepStrictEqual(processesOf(join(folder, "boxes")), [])
     }).pipe(Effect.provide(live))
-  }).pipe(Effect.scoped), 60_000)
+  }).pipe(Effect.scoped))

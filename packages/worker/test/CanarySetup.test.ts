@@ -250,6 +250,5 @@ it.live(
         assert.match(lacking?.error ?? "", /has no secret OTHER_TOKEN/u)
         assert.isTrue(everywhere.feed.some((event) => event.includes("task.started")))
       }).pipe(Effect.provide(live))
-    }).pipe(Effect.scoped),
-  120_000
+    }).pipe(Effect.scoped)
 )

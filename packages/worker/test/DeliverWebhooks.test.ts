@@ -107,7 +107,7 @@ const failures: ReadonlyArray<readonly [name: string, answer: WebhookReceiver.An
   ["never answers", WebhookReceiver.hang, { _tag: "Failed", trouble: "timeout" }]
 ]
 
-layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks", (it) => {
+layer(postgres, { excludeTestServices: true })("webhooks", (it) => {
   for (const [name, answer, outcome] of failures) {
     it.effect(`a receiver that ${name} is tried ten times, then disabled, and goes on where it was once it is enabled`, () =>
       Effect.gen(function*() {
@@ -221,8 +221,7 @@ layer(postgres, { excludeTestServices: true, timeout: "60 seconds" })("webhooks"
             assert.strictEqual(body.toString(), event === undefined ? "" : bodyOf(event))
           }
         }
-      }),
-    60_000
+      })
   )
 
   it.effect("what a worker sent and did not record before it died is sent again under the same id, by another one", () =>

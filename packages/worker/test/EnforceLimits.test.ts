@@ -94,6 +94,5 @@ it.live(
         enforceLimits(),
         Effect.map(statuses, (all) => assert.deepStrictEqual([...new Set(all)], ["failed"]))
       ))
-    }).pipe(Effect.provide(database)),
-  120_000
+    }).pipe(Effect.provide(database))
 )

@@ -138,4 +138,4 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     yield* sandboxes.terminate(by, id)
     yield* until(({ status }) => status === "terminated")
     assert.isFalse(yield* trees.has(id))
-  }).pipe(Effect.provide(Live)), 30_000)
+  }).pipe(Effect.provide(Live)))

@@ -66,7 +66,7 @@ const newSandbox = (id: string, runs: Array<string>) =>
 
 const [one, two, three] = ["c_bbbbbbbbbbbb", "c_cccccccccccc", "c_dddddddddddd"]
 const rule = (states: string, test: Effect.Effect<void, unknown, SandboxHost | SetupCaches | Scope.Scope>) =>
-  it.live(states, () => Effect.provide(Effect.scoped(test), Layer.merge(host, SetupCachesMemory.layer())), 60_000)
+  it.live(states, () => Effect.provide(Effect.scoped(test), Layer.merge(host, SetupCachesMemory.layer())))
 
 rule(
   "setup runs once: the next sandbox has what it filled",

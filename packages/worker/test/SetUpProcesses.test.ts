@@ -94,7 +94,7 @@ it.live("runs in the folder, as the commit says and not the tree, and says which
     assert.strictEqual((yield* record)?.output.split("\n").slice(0, 3).join("\n"), `$ pwd; echo $CI >&2\n${tree}\nyes`)
     assert.match(told ?? "", /of this sandbox: `\.slipway\/environment\.json`, `tracked\.txt`\.\n$/u)
     assert.strictEqual(readFileSync(join(tree, "tracked.txt"), "utf8"), "two\n")
-  }).pipe(Effect.scoped, Effect.provide(Live)), 30_000)
+  }).pipe(Effect.scoped, Effect.provide(Live)))
 
 it.live("ends what a command leaves running, though it holds the output, and goes on", () =>
   Effect.gen(function*() {
@@ -109,7 +109,7 @@ it.live("ends what a command leaves running, though it holds the output, and goe
     yield* Effect.sleep("300 millis")
     assert.strictEqual(readFileSync(join(tree, "ticks"), "utf8"), ticks)
     assert.strictEqual(readFileSync(join(tree, "seen"), "utf8"), ticks)
-  }).pipe(Effect.scoped, Effect.provide(Live)), 30_000)
+  }).pipe(Effect.scoped, Effect.provide(Live)))
 
 it.live(
   "takes output without end up to the last MiB, and says how a command failed that a signal or a missing program ended",
@@ -126,8 +126,7 @@ it.live(
       yield* other.setUp
       assert.deepInclude(yield* other.record, { state: "failed", exitCode: 127 })
       assert.include((yield* other.record)?.output, "no-such-program")
-    }).pipe(Effect.scoped, Effect.provide(Live)),
-  60_000
+    }).pipe(Effect.scoped, Effect.provide(Live))
 )
 
 it.live(
@@ -155,6 +154,5 @@ it.live(
       const shown = JSON.stringify([env, told, yield* log, yield* record])
       assert.notInclude(shown, CANARY)
       assert.notInclude(shown, Buffer.from(CANARY).toString("base64").slice(0, 30))
-    }).pipe(Effect.scoped, Effect.provide(Live)),
-  30_000
+    }).pipe(Effect.scoped, Effect.provide(Live))
 )

@@ -24,7 +24,7 @@ let made: string
 beforeAll(async () => {
   made = await mkdtemp(path.join(os.tmpdir(), "slipway-embedded-"))
   await Effect.runPromise(Effect.provide(Effect.void, EmbeddedPostgres.layer({ dataDir: made })))
-}, 30_000)
+})
 afterAll(() => rm(made, { recursive: true, force: true }))
 
 /** A data folder of an earlier run, for tests in which making one is not the point: it takes a second. */
@@ -101,7 +101,7 @@ const confined = ({ file, otherDatabase, program, role, roles, superuser }: Effe
   for (const exit of [file, program, superuser, otherDatabase]) assert.isTrue(Exit.isFailure(exit))
 }
 
-describe("the service's role", { timeout: 60_000 }, () => {
+describe("the service's role", () => {
   it.live("owns its schema and can do nothing else; nobody is let in as the superuser", () =>
     Effect.gen(function*() {
       const { connection } = yield* serve(yield* usedFolder)
@@ -148,7 +148,7 @@ describe("the service's role", { timeout: 60_000 }, () => {
     }))
 })
 
-describe("a server of the data folder", { timeout: 60_000 }, () => {
+describe("a server of the data folder", () => {
   it.live("keeps what was committed, durable and in UTF-8, reachable by its socket alone", () =>
     Effect.gen(function*() {
       const dataDir = yield* folder
@@ -283,8 +283,7 @@ describe("a server of the data folder", { timeout: 60_000 }, () => {
         assert.lengthOf(yield* query(connection, "SELECT 1"), 1)
         yield* stop
         assert.deepStrictEqual(yield* making, [path.basename(others[0] ?? "")])
-      }).pipe(Effect.scoped),
-    120_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("is started again when it ends by itself", () =>
@@ -337,7 +336,7 @@ describe("a server of the data folder", { timeout: 60_000 }, () => {
     }))
 })
 
-describe("a command", { timeout: 60_000 }, () => {
+describe("a command", () => {
   it.live("uses the server of a running service and leaves it running", () =>
     Effect.gen(function*() {
       const dataDir = yield* usedFolder
@@ -382,7 +381,7 @@ describe("a command", { timeout: 60_000 }, () => {
     }))
 })
 
-describe.runIf(isRoot)("for root", { timeout: 60_000 }, () => {
+describe.runIf(isRoot)("for root", () => {
   it.live("the server runs as another account, beneath folders that stay closed to it", () =>
     Effect.gen(function*() {
       const home = yield* folder

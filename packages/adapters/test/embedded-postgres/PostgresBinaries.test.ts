@@ -22,7 +22,7 @@ const installed = Effect.gen(function*() {
   return { root: copy, build }
 })
 
-describe("the binaries", { timeout: 60_000 }, () => {
+describe("the binaries", () => {
   it.live("run where they are installed, even if the install script was blocked", () =>
     Effect.gen(function*() {
       const native = yield* installed

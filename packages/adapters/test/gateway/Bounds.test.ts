@@ -129,7 +129,7 @@ describe("the gateway's memory", () => {
       // The pieces themselves are one buffer. What the kernel holds of them is not ours.
       assert.isAtMost((after.arrayBuffers - before.arrayBuffers) / MEGABYTE, 150)
       assert.strictEqual((yield* Provider.ask(other.access, "/v1/chat/completions", small)).status, 200)
-    }).pipe(Effect.scoped, Effect.provide(layer())), 30_000)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live("all sessions together hold so much, and each of them its share", () =>
     Effect.gen(function*() {
@@ -174,7 +174,7 @@ describe("the gateway's memory", () => {
       const asked = yield* provider.next
       yield* asked.aborted
       assert.isBelow(written / MEGABYTE, 100)
-    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { idleMillis: 1000 } }))), 30_000)
+    }).pipe(Effect.scoped, Effect.provide(layer({ limits: { idleMillis: 1000 } }))))
 
   it.live("a request of millions of values is refused, and holds up nobody", () =>
     Effect.gen(function*() {
@@ -198,7 +198,7 @@ describe("the gateway's memory", () => {
       assert.isBelow(longest, 2000)
       const long = JSON.stringify({ messages: [{ role: "user", content: "\"\n".repeat(4 * MEGABYTE) }] })
       assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", long)).status, 200)
-    }).pipe(Effect.scoped, Effect.provide(layer())), 30_000)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
 
   it.live(
     "a session whose requests were refused for too much is told to come back later, before anything is read",
@@ -215,8 +215,7 @@ describe("the gateway's memory", () => {
         assert.deepStrictEqual([status, headers["x-should-retry"]], [429, "true"])
         assert.match(String(headers["retry-after"]), /^[1-9]\d*$/u)
         assert.strictEqual((yield* Provider.ask(other.access, path, small)).status, 200)
-      }).pipe(Effect.scoped, Effect.provide(layer())),
-    30_000
+      }).pipe(Effect.scoped, Effect.provide(layer()))
   )
 
   it.live("one bad request costs a session nothing else", () =>

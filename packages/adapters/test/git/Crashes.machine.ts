@@ -107,7 +107,7 @@ describe("a worker that is killed", () => {
       const signal = yield* killWhen(directory, origin.path, () => seen(directory, origin.path))
       if (mayBeLate !== true) assert.strictEqual(signal, "SIGKILL", "it was done before it could be killed")
       yield* carryOn
-    }), 30_000)
+    }))
 })
 
 describe("a worker that is killed while it restores", () => {
@@ -150,7 +150,7 @@ describe("a worker that is killed while it restores", () => {
         yield* trees.remove(sandboxId)
         assert.deepStrictEqual(yield* trees.sandboxes, [])
       }).pipe(Effect.provide(Trees.layer({ directory })))
-    }), 60_000)
+    }))
 })
 
 describe("what a power failure leaves", () => {

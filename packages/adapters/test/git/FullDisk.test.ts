@@ -45,7 +45,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
         assert.notInclude(refused.message, disk.path)
         disk.mend()
         yield* trees.prepare(next, options)
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
 
     it.live(`that is ${trouble}: nothing is half restored, and what was there stays`, () =>
       Effect.gen(function*() {
@@ -74,7 +74,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
           yield* restore(sandboxId)
           assert.strictEqual((yield* trees.compare({ sandboxId, repo: app }, "a.txt", 3_000_000)).working?.size, 2_000_000)
         }
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
 
     it.live(`that is ${trouble}: files are read or said to be unavailable, and nothing breaks`, () =>
       Effect.gen(function*() {
@@ -98,7 +98,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
         const { entries } = yield* trees.list(here, "")
         assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["a.txt", "modified"]])
         yield* trees.snapshot(here, { message: "m", author })
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   }
 
   it.live("that is read-only: what is to be removed is said to be there still", () =>
@@ -111,7 +111,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
       disk.mend()
       yield* trees.remove(here.sandboxId)
       assert.isFalse(yield* trees.has(here.sandboxId))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   for (const trouble of ["full", "out of inodes"] as const) {
     it.live(
@@ -132,8 +132,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
           assert.isTrue(existsSync(dirname(workspacesIn(directory)(here.sandboxId))))
           disk.mend()
           assert.strictEqual((yield* trees.compare(here, "a.txt", 100)).base?.content, "one\n")
-        }).pipe(Effect.scoped),
-      60_000
+        }).pipe(Effect.scoped)
     )
   }
 })

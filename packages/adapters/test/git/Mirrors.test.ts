@@ -104,7 +104,7 @@ describe("a mirror of many packs", () => {
       assert.isBelow(indexes(packs).length, 10)
       assert.deepStrictEqual(allObjects(gitDir), before)
       gitIn(mirror, "fsck")
-    }), 60_000)
+    }))
 
   it.live.each([
     { when: "the new pack is begun", is: (name: string) => /^\.?tmp/u.test(name) },
@@ -130,7 +130,7 @@ describe("a mirror of many packs", () => {
       assert.deepStrictEqual(allObjects(mirror), before)
       assert.isBelow(indexes(packs).length, PACKS)
       assert.isTrue(readdirSync(packs).every((name) => /^pack-\w+\.(?:idx|pack|rev)$/u.test(name)), readdirSync(packs).join(" "))
-    }), 30_000)
+    }))
 
   it.live("is brought together after a boot that made it grow, and boots are served meanwhile", () =>
     Effect.gen(function*() {
@@ -152,7 +152,7 @@ describe("a mirror of many packs", () => {
       for (const id of ["c_aaaaaaaaaaaa", "c_bbbbbbbbbbbb", "c_cccccccccccc"]) {
         gitIn(join(folder, "sandboxes", id, "workspace", "app"), "fsck", "--connectivity-only")
       }
-    }), 30_000)
+    }))
 
   it.live("works shallow as well", () =>
     Effect.gen(function*() {
@@ -167,7 +167,7 @@ describe("a mirror of many packs", () => {
       assert.deepStrictEqual(allObjects(mirror), before)
       yield* origin.commit("main", { v: "4" })
       assert.isTrue((yield* Effect.scoped(fetch)).isNew)
-    }), 30_000)
+    }))
 })
 
 it.live("what killed processes left in a mirror is removed, and nothing else", () =>

@@ -154,5 +154,5 @@ describe("names of refs", () => {
     assert.deepStrictEqual(differing.filter(isRefName), [])
     // A leading dash could be taken for an option, `@` alone stands for HEAD.
     assert.isTrue(differing.every((name) => name.startsWith("-") || name === "@"), JSON.stringify(differing))
-  }, 120_000)
+  })
 })

@@ -197,7 +197,7 @@ describe("commits of checkpoints that a tree is compared with", () => {
       assert.strictEqual(readdirSync(folder).length, 8)
       yield* Trees.make({ directory })
       assert.deepStrictEqual(readdirSync(folder), [])
-    }), 60_000)
+    }))
 })
 
 describe("a hostile tree", () => {
@@ -302,7 +302,7 @@ describe("a hostile tree", () => {
   ])("of which is said $what is refused for good", ({ said }) =>
     Effect.gen(function*() {
       assert.deepInclude(yield* saidBy(said), { _tag: "CannotSave", retryable: false })
-    }), 60_000)
+    }))
 })
 
 describe("the agent's own commits", () => {
@@ -567,7 +567,7 @@ describe("an archive that somebody made up", () => {
       assert.strictEqual((yield* restoring(plain, { change: { baseSha: none } })).said, "CloneFailed")
       const other = { repo: RepoName.make("acme/other") }
       assert.strictEqual((yield* restoring(plain, { change: other })).said, "CheckpointDamaged")
-    }), 60_000)
+    }))
 
   it.live("has the limits of a checkout: billions of files out of a few trees, and files of a size", () =>
     Effect.gen(function*() {
@@ -584,5 +584,5 @@ describe("an archive that somebody made up", () => {
         options: { maximumCheckoutBytes: 500_000 }
       })
       assert.strictEqual(large.said, "CheckpointDamaged")
-    }), 60_000)
+    }))
 })

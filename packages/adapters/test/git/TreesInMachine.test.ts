@@ -88,7 +88,7 @@ describe("trees in a machine", () => {
         assert.strictEqual(gitIn(tree, "rev-list", "--count", "HEAD"), "4")
         assert.strictEqual((yield* saved).sha, sha)
       }
-    }), 60_000)
+    }))
 
   it.live("have an index that knows of each file what the file system says, so that git need not read it", () =>
     Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("trees in a machine", () => {
       }
       yield* machines.start(key.sandboxId)
       assert.deepStrictEqual(yield* names, PLAIN)
-    }), 60_000)
+    }))
 
   it.live("are torn where their kernel is another than when they were made, until they are saved as they are", () =>
     Effect.gen(function*() {
@@ -227,7 +227,7 @@ describe("what git in the box made", () => {
         )
       writeFileSync(join(tree, "large"), Buffer.from(Array.from({ length: 300_000 }, () => Math.floor(Math.random() * 256))))
       yield* saved
-      assert.isAbove(Math.max(...sizes()), 250_000)
+      assert.isAbove(Math.max(...sizes()))
       const before = sizes().length
       writeFileSync(join(tree, "small"), "1\n")
       yield* saved
@@ -254,7 +254,7 @@ describe("what git in the box made", () => {
       writeFileSync(join(tree, "new"), "1\n")
       assert.notStrictEqual((yield* saved).sha, sha)
       assert.include(yield* names, "new (untracked)")
-    }), 60_000)
+    }))
 })
 
 describe("a machine whose agent wrote over the repository of git in the box", () => {

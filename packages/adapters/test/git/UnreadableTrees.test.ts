@@ -53,7 +53,7 @@ describe("trees that cannot be read for a moment", () => {
           assert.isTrue(yield* trees.has(key.sandboxId), which)
         }))
       assert.isAtLeast(count, 3)
-    }), 60_000)
+    }))
 
   it.live("are kept by the next process, whether it starts or not", () =>
     Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("trees that cannot be read for a moment", () => {
         }).pipe(Effect.scoped))
       assert.isAtLeast(count, 8)
       assert.isTrue(existsSync(origin.path))
-    }), 120_000)
+    }))
 
   it.live("remember what was pushed: a checkpoint that is taken meanwhile has all of it", () =>
     Effect.gen(function*() {
@@ -109,7 +109,7 @@ describe("trees that cannot be read for a moment", () => {
           for (const now of told.splice(0)) assert.deepStrictEqual(now, before, which)
         }))
       assert.isAtLeast(count, 3)
-    }), 60_000)
+    }))
 })
 
 describe("trees in a machine, where what the worker has of them cannot be read for a moment", () => {
@@ -139,7 +139,7 @@ describe("trees in a machine, where what the worker has of them cannot be read f
           assert.isTrue(yield* trees.has(key.sandboxId), which)
         }))
       assert.isAtLeast(count, 5)
-    }), 60_000)
+    }))
 
   it.live("are torn if they were: that nobody can tell for a moment is not noted as the opposite", () =>
     Effect.gen(function*() {
@@ -155,5 +155,5 @@ describe("trees in a machine, where what the worker has of them cannot be read f
         Effect.gen(function*() {
           assert.isFalse(yield* trees.isWhole(key.sandboxId), which)
         }))
-    }), 60_000)
+    }))
 })

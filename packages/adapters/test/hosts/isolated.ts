@@ -88,7 +88,7 @@ export const suite = (
             yield* host.stop(second)
             yield* host.stop(first)
           }).pipe(Effect.provide(Layer.provide(hostIn(join(disk.path, "boxes")), noEgress)))
-        }), 60_000)
+        }))
     }
 
     it.live("leaves nothing running when its worker is killed, and gives the rest back when asked", () =>

@@ -73,7 +73,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       // What was ready is asked for again: it is the same.
       assert.deepStrictEqual(yield* machines.ensure(order), address)
       assert.deepStrictEqual(yield* machines.list, [order.sandboxId])
-    }), 60_000)
+    }))
 
   it.live(
     "has the half of the pool's keys that lets nobody in, and no process of its sandbox reads it or the sandbox's",
@@ -97,8 +97,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
         const template = JSON.stringify(made.server.all("sandboxtemplates"))
         assert.notInclude(template, "PRIVATE KEY")
         assert.notInclude(JSON.stringify(made.server.all("sandboxclaims")), "PRIVATE KEY")
-      }),
-    60_000
+      })
   )
 
   it.live("is made when its sandbox boots where none waits", () =>
@@ -115,7 +114,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
         assert.strictEqual((yield* say(address, order, `echo ${i}`)).text, `${i}\n`)
       }
       assert.notStrictEqual(podOf(made, one).metadata.uid, podOf(made, two).metadata.uid)
-    }), 60_000)
+    }))
 
   it.live("is told whose it is again where the worker died between its claim and that", () =>
     Effect.gen(function*() {
@@ -131,7 +130,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       const again = yield* pooled(made)
       assert.strictEqual((yield* say(yield* again.ensure(order), order, "echo here")).text, "here\n")
       assert.strictEqual(claimOf(made, order).metadata.uid, uid)
-    }), 60_000)
+    }))
 
   it.live(
     "is marked as a sandbox's where it is the one that was found, and not another that has its name by then",
@@ -156,8 +155,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
         assert.notStrictEqual(next, uid)
         assert.deepStrictEqual(marked, [uid, next])
         assert.strictEqual((yield* say(address, order, "echo here")).text, "here\n")
-      }),
-    60_000
+      })
   )
 
   it.live("goes on with its sandbox's keys and files when its container starts again", () =>
@@ -176,7 +174,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       assert.strictEqual((yield* say(address, order, "cat file")).text, "kept\n")
       const refused = yield* Effect.exit(say(address, { ...order, fence: 6 }, "echo never"))
       assert.isTrue(Exit.isFailure(refused) && String(refused.cause).includes("fence"), String(refused))
-    }), 60_000)
+    }))
 
   it.live("is adopted once, by who has the pool's key, and for the pod that is meant", () =>
     Effect.gen(function*() {
@@ -194,7 +192,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       assert.strictEqual(podOf(made, order).metadata.uid, warm.metadata.uid)
       assert.strictEqual(yield* Adopting.adopt({ address, pool: poolKeys(made), adoption }), "another")
       assert.strictEqual((yield* say(place, order, "echo still")).text, "still\n")
-    }), 60_000)
+    }))
 
   it.live("that somebody else was told of is given up, and another one claimed", () =>
     Effect.gen(function*() {
@@ -207,7 +205,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       assert.strictEqual((yield* say(yield* machines.ensure(order), order, "echo mine")).text, "mine\n")
       assert.notStrictEqual(podOf(made, order).metadata.uid, warm.metadata.uid)
       assert.isUndefined(made.server.get("pods", warm.metadata.name))
-    }), 60_000)
+    }))
 
   it.live(
     "is not the one that was made for another certificate: that is gone before; an older lease has no say",
@@ -241,8 +239,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
         assert.deepStrictEqual(yield* other.ensure(later), address)
         assert.strictEqual(claimOf(made, order).metadata.labels?.[Labels.FENCE], "6")
         assert.strictEqual(podOf(made, order).metadata.labels?.[Labels.FENCE], "6")
-      }),
-    60_000
+      })
   )
 
   it.live("is gone once it was removed, with all that it was claimed by, and nobody is told of its loss", () =>
@@ -265,7 +262,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       const address = yield* machines.ensure(lost)
       assert.notStrictEqual(podOf(made, lost).metadata.uid, uid)
       assert.strictEqual((yield* say(address, lost, "echo anew")).text, "anew\n")
-    }), 60_000)
+    }))
 
   it.live("whose pod somebody deleted has another one, which is told whose it is as the first was", () =>
     Effect.gen(function*() {
@@ -283,7 +280,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       )
       assert.strictEqual((yield* say(yield* machines.ensure(order), order, "echo anew")).text, "anew\n")
       assert.strictEqual(podOf(made, order).metadata.labels?.[Labels.SANDBOX], order.sandboxId)
-    }), 60_000)
+    }))
 
   it.live("whose worker's machine never came back is removed once nobody needs its sandbox", () =>
     Effect.gen(function*() {
@@ -304,7 +301,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       )
       assert.deepStrictEqual(asked, [[sandbox("a")]])
       yield* Effect.promise(() => made.server.until(() => made.server.get("pods", name) === undefined ? true : undefined))
-    }), 60_000)
+    }))
 })
 
 /** Whose pods need not run. */

@@ -45,7 +45,7 @@ const answersTheTruth = Effect.fnUntraced(function*(folder: string, ask: () => u
 })
 
 const live = (states: string, test: (folder: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
-  it.live(states, () => Effect.scoped(Effect.flatMap(temporary, test)), 60_000)
+  it.live(states, () => Effect.scoped(Effect.flatMap(temporary, test)))
 
 describe("where the system refuses to read", () => {
   live("a checkpoint that is there is never said to be gone", (folder) =>
@@ -182,7 +182,7 @@ onLinux("where the system refuses to tell of processes", () => {
           told.splice(0)
         }))
       assert.isAtLeast(count, 4)
-    }), 60_000)
+    }))
 
   it.live("those that a runner left stay noted until they are ended", () =>
     Effect.gen(function*() {
@@ -197,5 +197,5 @@ onLinux("where the system refuses to tell of processes", () => {
         reads.refuse(null, "")
         assert.deepStrictEqual(readdirSync(path.join(state, "processes")), [`${child.pid}`])
       }
-    }), 60_000)
+    }))
 })

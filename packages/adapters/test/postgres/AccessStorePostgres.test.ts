@@ -113,7 +113,6 @@ it.layer(layer)("admission by several processes", (it) => {
           assert.strictEqual(admission?.rate.remaining, limits.credential - 5 * 30 - 1)
         }
         assert.strictEqual(yield* deadlocks, before)
-      }),
-    60_000
+      })
   )
 })

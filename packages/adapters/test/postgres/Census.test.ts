@@ -38,7 +38,7 @@ it.live("the census looks at none of those at rest, also when they changed since
     assert.strictEqual(result.resting, COPIES + 1)
     assert.deepStrictEqual(result.live, { queued: 1, creating: 0, running: COPIES + 1, terminating: 0 })
     assert.isBelow(rows, 10)
-  }).pipe(Effect.provide(layer)), 60_000)
+  }).pipe(Effect.provide(layer)))
 
 it.live("those at rest are known whoever writes them: a process of an earlier version too, and many at once", () =>
   Effect.gen(function*() {
@@ -66,4 +66,4 @@ it.live("those at rest are known whoever writes them: a process of an earlier ve
       assert.strictEqual(yield* resting, expected[i])
       assert.strictEqual(yield* wrong, 0)
     }
-  }).pipe(Effect.provide(layer)), 60_000)
+  }).pipe(Effect.provide(layer)))

@@ -80,7 +80,7 @@ const LETTERS: Readonly<Record<string, string>> = { encrypted: "e", plain: "p", 
 const complaintOf = (url: string) =>
   Database.reach(Redacted.make(url), Duration.hours(1)).pipe(Effect.flip, Effect.map(({ message }) => message), Effect.orDie)
 
-layer(Servers.layer, { timeout: 60_000, excludeTestServices: true })("the encryption of connections to Postgres", (it) => {
+layer(Servers.layer, { excludeTestServices: true })("the encryption of connections to Postgres", (it) => {
   it.effect("has libpq's meaning for every sslmode and sslrootcert", () =>
     Effect.gen(function*() {
       const { folder, ports } = yield* Servers
@@ -96,7 +96,7 @@ layer(Servers.layer, { timeout: 60_000, excludeTestServices: true })("the encryp
       assert.deepStrictEqual(yield* rows(ours), expected)
       if ((yield* libpqs("", folder)) === "no psql") yield* Console.log("psql is not installed: libpq itself was not asked")
       else assert.deepStrictEqual(yield* rows((url) => libpqs(url, folder)), expected)
-    }), 120_000)
+    }))
 
   it.effect("is preferred unless the URL says something else, and is not there through a socket file", () =>
     Effect.gen(function*() {

@@ -91,5 +91,5 @@ describe("a lost hint", () => {
       yield* work
       yield* work
       assert.isUndefined(idle.pollUnsafe())
-    }).pipe(Effect.provide(layer)), 20_000)
+    }).pipe(Effect.provide(layer)))
 })

@@ -48,7 +48,7 @@ const transactionsOf = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     return Effect.map(Effect.withTracer(self, tracer), () => names.filter((name) => name === "sql.transaction").length)
   })
 
-layer(stores(CheckpointsPostgres.layer), { timeout: 120_000 })("a sandbox that this process wrote last", (it) => {
+layer(stores(CheckpointsPostgres.layer))("a sandbox that this process wrote last", (it) => {
   it.effect("is changed by one statement, and is what it would have been by several", () =>
     Effect.gen(function*() {
       const { here, sandbox, say } = yield* twoProcesses

@@ -39,4 +39,4 @@ it.live("leases are renewed while everything else a worker does waits for a conn
     })
     yield* Deferred.succeed(release, undefined)
     assert.deepStrictEqual(renewed, [])
-  }).pipe(Effect.provide(layer), Effect.scoped), 120_000)
+  }).pipe(Effect.provide(layer), Effect.scoped))

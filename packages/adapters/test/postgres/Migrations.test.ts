@@ -64,4 +64,4 @@ it.live("0020: a message that was sent before receipts kept turns is answered wi
   }).pipe(
     Effect.scoped,
     Effect.provide(HintsPostgres.layer.pipe(Layer.provideMerge(earlier("0019")), Layer.merge(IdsNode.layer)))
-  ), 120_000)
+  ))

@@ -43,7 +43,7 @@ it.live("pruning looks at what it forgets, however much there is", () =>
   Effect.gen(function*() {
     const checkpoints = yield* Checkpoints
     const { lease, sandbox } = yield* CheckpointsContract.worked()
-    assert.isAbove(yield* multiply(sandbox.id, 2000), 20_000)
+    assert.isAbove(yield* multiply(sandbox.id, 2000))
     const look = rowsRead(checkpoints.prune(longAgo, 20))
     const idle = yield* look
     assert.strictEqual(idle.result, 0)
@@ -57,7 +57,7 @@ it.live("pruning looks at what it forgets, however much there is", () =>
     assert.isBelow(busy.rows, 500)
     assert.deepStrictEqual(yield* CheckpointsContract.numbers(sandbox.id), many.slice(2))
     assert.deepInclude(yield* look, { result: 0 })
-  }).pipe(Effect.provide(layer)), 60_000)
+  }).pipe(Effect.provide(layer)))
 
 it.live("several processes that prune at once share what there is to do, and leave alone what another is at", () =>
   Effect.gen(function*() {
@@ -88,4 +88,4 @@ it.live("several processes that prune at once share what there is to do, and lea
     yield* Fiber.join(other)
     assert.strictEqual(yield* all(100), 1)
     assert.deepStrictEqual(yield* kept, sandboxes.map(({ id }) => [id, 3]))
-  }).pipe(Effect.provide(layer)), 60_000)
+  }).pipe(Effect.provide(layer)))

@@ -110,7 +110,7 @@ const workIn = Effect.fnUntraced(function*(id: string) {
   return { work: row?.work ?? null, since: row?.since?.getTime() ?? null }
 })
 
-it.layer(layer, { timeout: 120_000 })("beside an earlier version", (it) => {
+it.layer(layer)("beside an earlier version", (it) => {
   it.effect("the database says what the domain does of every state", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -66,8 +66,7 @@ it.live(
       assert.deepStrictEqual(yield* again, sent)
       yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${sandbox.id}`
       assert.deepStrictEqual(yield* again, sent)
-    }).pipe(Effect.provide(layer)),
-  120_000
+    }).pipe(Effect.provide(layer))
 )
 
 it.live("gives what was given back at once, though the database's clock went back by an hour since", () =>
@@ -87,7 +86,7 @@ it.live("gives what was given back at once, though the database's clock went bac
     yield* leases.release(first.lease)
     yield* backwards
     assert.lengthOf(yield* given, 1)
-  }).pipe(Effect.provide(layer)), 120_000)
+  }).pipe(Effect.provide(layer)))
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
   Effect.gen(function*() {
@@ -101,9 +100,9 @@ it.live("judges what is due by the database's clock, whatever that of the proces
           Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) })
         )
       )
-      for (const told of [due, now]) assert.isBelow(Math.abs(told.epochMilliseconds - Date.now()), 60_000)
+      for (const told of [due, now]) assert.isBelow(Math.abs(told.epochMilliseconds - Date.now()))
     }
-  }).pipe(Effect.provide(layer)), 120_000)
+  }).pipe(Effect.provide(layer)))
 
 it.live(
   "pruning waits for a fork that is being recorded, and leaves what it starts with",

@@ -45,7 +45,7 @@ describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to
           assert.strictEqual(yield* told, sentence)
           assert.isNull(yield* asked)
         }).pipe(Effect.provide(StoreTroublePostgres.layer.pipe(Layer.provideMerge(PgClient.layer(connection)))))
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   }
 })
 

@@ -347,8 +347,7 @@ describe("the fence of a lease", () => {
         assert.isFalse(isAlive(pid))
         assert.strictEqual(yield* textOf((yield* two.spawn(shell("echo in"))).stdout), "in\n")
         assert.deepStrictEqual(rejections, [])
-      }),
-    60_000
+      })
   )
 
   it.live("a worker that says goodbye lets nobody in beside processes that survive", () =>
@@ -366,7 +365,7 @@ describe("the fence of a lease", () => {
       yield* dial(place, { fence: 1 })
       assert.isFalse(isAlive(pid))
       assert.deepStrictEqual(rejections, [])
-    }), 60_000)
+    }))
 
   const marks = process.getuid?.() === 0 && SETPRIV ? "" : " (skipped: it needs root, and setpriv of util-linux)"
   it.live.skipIf(marks !== "")(
@@ -393,8 +392,7 @@ describe("the fence of a lease", () => {
         yield* dial(place, { fence: 2 })
         assert.isFalse(isAlive(pid))
         assert.deepStrictEqual(rejections, [])
-      }),
-    90_000
+      })
   )
 
   it.live("is told at once that no runner listens, while it waits for one that says nothing", () =>
@@ -405,7 +403,7 @@ describe("the fence of a lease", () => {
       child.kill("SIGKILL")
       const ended = yield* Effect.flip(Effect.timeout(connection.ended, "20 seconds"))
       assert.deepInclude(ended, { _tag: "RunnerUnreachable", isRefused: true })
-    }), 60_000)
+    }))
 
   it.live("closing a connection returns when its processes have ended", () =>
     Effect.gen(function*() {

@@ -211,7 +211,7 @@ describe("a runner that waits for its sandbox", () => {
       line.resume()
       yield* Effect.promise(() => closed)
       assert.strictEqual(yield* adopt(place), "adopted")
-    }).pipe(Effect.scoped), 40_000)
+    }).pipe(Effect.scoped))
 
   it.live("does not begin where what it kept is damaged: another sandbox's it must not become", () =>
     Effect.gen(function*() {

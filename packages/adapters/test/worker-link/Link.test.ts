@@ -366,7 +366,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         // What lies in the two processes and between them, most of it in the kernel.
         assert.isBelow(ahead, 16 * MiB)
       }))
-    }), 30_000)
+    }))
 
   it.effect("a reader that goes away closes the file", () =>
     Effect.gen(function*() {
@@ -412,8 +412,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         )
         assert.strictEqual(yield* breaksOff(() => Effect.never, true), "FileNotFound")
         assert.strictEqual(yield* breaksOff(() => Effect.never, false, { idleMillis: 50 }), "FileNotFound")
-      }),
-    20_000
+      })
   )
 
   it.effect("a worker that does not answer in time is not reached", () =>

@@ -107,6 +107,5 @@ it.live(
           await page.getByRole("row").filter({ hasText: "Add a" }).waitFor()
         }, { options: { javaScriptEnabled: false } })
       }).pipe(Effect.provide(Browser.layer(settings)))
-    }).pipe(Effect.scoped),
-  240_000
+    }).pipe(Effect.scoped)
 )

@@ -56,6 +56,5 @@ it.live(
       assert.strictEqual(large.status, "failed")
       assert.include(JSON.stringify(large), "The commit has more than 3 files. This limit is raised with SLIPWAY_CHECKOUT_FILES.")
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
-    }).pipe(Effect.scoped),
-  90_000
+    }).pipe(Effect.scoped)
 )

@@ -58,7 +58,7 @@ describe("SLIPWAY_CREDITS=enforced", () => {
       assert.match(balance, /^3 credits\n/u)
       assert.match(balance, new RegExp(`-1\\.234 +sandbox ${id}`, "u"))
       assert.match(balance, new RegExp(`\\+5 +claim ${claimId}`, "u"))
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 
   it.live("is refused with a price that is none", () =>
     Effect.gen(function*() {

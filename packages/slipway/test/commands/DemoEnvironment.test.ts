@@ -33,8 +33,7 @@ describe("slipway demo --environment", () => {
         assert.strictEqual(said.filter((line) => line === "$ npm ci").length, 1)
         assert.deepStrictEqual(yield* processesOf(place), [])
         assert.deepStrictEqual(readdirSync(place), [])
-      }).pipe(Effect.scoped),
-    240_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("its registry gives archives that tar reads to those who trust its certificate alone", () =>

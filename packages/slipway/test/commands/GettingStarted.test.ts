@@ -123,7 +123,6 @@ describe("the first pages", () => {
         assert.include(published, "sample/shop #2 is merged into main, with the files in ")
         assert.strictEqual(readFileSync(path.join(at, ".slipway/sample/shop/HELLO.md"), "utf8").trim(), "Hello")
         assert.include(yield* said(end), "\"outcome\":\"applied\"")
-      }).pipe(Effect.scoped),
-    240_000
+      }).pipe(Effect.scoped)
   )
 })

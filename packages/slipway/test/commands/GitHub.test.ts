@@ -101,8 +101,7 @@ it.live(
       }
       assert.isNotEmpty(github.app.issued)
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
-    }).pipe(Effect.scoped),
-  120_000
+    }).pipe(Effect.scoped)
 )
 
 it.live("ends with one line when the key of the App cannot be read, or is none", () =>
@@ -118,4 +117,4 @@ it.live("ends with one line when the key of the App cannot be read, or is none",
       assert.strictEqual(ended.code, 1)
       assert.match(ended.stderr.trim().split("\n").at(-1) ?? "", said)
     }
-  }).pipe(Effect.scoped), 60_000)
+  }).pipe(Effect.scoped))

@@ -46,5 +46,5 @@ describe("npm start", () => {
       // Whatever is not gone now, nobody ends any more: give it what a clean end may take.
       yield* until(processesOf(data), (left) => left.length === 0).pipe(Effect.timeoutOption("20 seconds"))
       assert.deepStrictEqual(yield* processesOf(data), [])
-    }).pipe(Effect.scoped), 90_000)
+    }).pipe(Effect.scoped))
 })

@@ -67,5 +67,5 @@ describe("slipway partners", () => {
       for (const [args, told] of refused) assert.deepStrictEqual(yield* partners(...args), { code: 1, stdout: "", stderr: told })
       const misspelt = yield* partners(...offer, "0")
       assert.deepStrictEqual([misspelt.code, misspelt.stderr.includes("credits")], [1, true], misspelt.stderr)
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 })

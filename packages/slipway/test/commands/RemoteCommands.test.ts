@@ -81,7 +81,7 @@ describe("a second Ctrl-C", () => {
       } finally {
         child.kill("SIGKILL")
       }
-    }), 60_000)
+    }))
 })
 
 describe("a repository on the command line", () => {

@@ -147,8 +147,7 @@ describe("slipway secrets", () => {
           (yield* run(data, ["secrets", "trust", "slipway/c_bbbbbbbbbbbb", ...where])).stderr,
           /^slipway: ref: .*sandboxes push to/u
         )
-      }).pipe(Effect.scoped),
-    240_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("asks at a terminal, and shows nothing of what is typed", (test) =>
@@ -174,7 +173,7 @@ describe("slipway secrets", () => {
       assert.notInclude(shown, "7Qm2")
       assert.notInclude(shown, "canary")
       assert.include((yield* run(data, ["secrets", "list", "--grant", "acme"])).stdout, "NPM_TOKEN")
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 
   it.live(
     "replaces the key of the data folder: what was stored is encrypted anew when the service starts with both",
@@ -206,7 +205,6 @@ describe("slipway secrets", () => {
         assert.strictEqual((yield* set("NPM_TOKEN")).code, 0)
         yield* keys(old)
         assert.match((yield* set("NPM_TOKEN")).stderr, /encrypted with another key/u)
-      }).pipe(Effect.scoped),
-    240_000
+      }).pipe(Effect.scoped)
   )
 })

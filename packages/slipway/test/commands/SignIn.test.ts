@@ -62,8 +62,7 @@ it.live(
       for (const secret of [users.clientSecret, ...users.issued]) assert.notInclude(shown, secret)
       assert.isNotEmpty(users.issued)
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
-    }).pipe(Effect.scoped),
-  120_000
+    }).pipe(Effect.scoped)
 )
 
 it.live("does not start with a client secret that cannot be read", () =>
@@ -78,4 +77,4 @@ it.live("does not start with a client secret that cannot be read", () =>
       ended.stderr.trim().split("\n").at(-1) ?? "",
       /SLIPWAY_GITHUB_CLIENT_SECRET_FILE must be a file that this process can read/u
     )
-  }).pipe(Effect.scoped), 60_000)
+  }).pipe(Effect.scoped))

@@ -55,7 +55,6 @@ describe("toolchains", () => {
         const log = yield* call("GET", `/sandboxes/${id}/events`)
         assert.include(log, "greetings to agent")
         assert.include(log, "greetings to setup")
-      }).pipe(Effect.scoped),
-    90_000
+      }).pipe(Effect.scoped)
   )
 })

@@ -81,7 +81,6 @@ describe("slipway webhooks", () => {
         // Private addresses are the operator's to allow.
         const plain = yield* run(data, ["webhooks", "add", "https://127.0.0.1/", "--grant", "acme"])
         assert.deepStrictEqual(plain, { code: 1, stdout: "", stderr: "slipway: url: a public address expected\n" })
-      }).pipe(Effect.scoped),
-    240_000
+      }).pipe(Effect.scoped)
   )
 })

@@ -32,7 +32,7 @@ const conforms = (verdicts: ReadonlyArray<Verdict>) => {
   assert.deepStrictEqual(of("skipped").map(({ id }) => id), SKIPPED)
 }
 
-layer(RealServer.layer, { excludeTestServices: true, timeout: "60 seconds" })("the suite", (it) => {
+layer(RealServer.layer, { excludeTestServices: true })("the suite", (it) => {
   it.effect("finds nothing missing in the service", () =>
     Effect.gen(function*() {
       conforms(yield* run(rules, new World(yield* RealServer)))

@@ -19,7 +19,7 @@ describe.skipIf(!SmallDisk.isPossible)("on a disk of its own (needs root, to mou
       yield* until(ready, (said) => said === "503 The disk of the database is full.")
       disk.mend()
       yield* until(ready, (said) => said === "200 ")
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("read-only: it does not start, and says why in one line, whether anything was there before", () =>
     Effect.gen(function*() {
@@ -46,5 +46,5 @@ describe.skipIf(!SmallDisk.isPossible)("on a disk of its own (needs root, to mou
       yield* (yield* serve(disk.path, settings)).stop("SIGTERM")
       disk.spoil("read-only")
       yield* refused(disk.path)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

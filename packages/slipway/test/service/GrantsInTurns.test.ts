@@ -69,4 +69,4 @@ it.live("a grant whose 500 sandboxes are queued delays the first turn of another
       assert.isAtMost(behind.before, alone.before + 1)
       assert.isTrue(behind.hasStarted)
     }).pipe(Effect.provide(PgClient.layer({ url: Redacted.make(url), startupParameters: { TimeZone: "UTC" } })))
-  }).pipe(Effect.scoped), 120_000)
+  }).pipe(Effect.scoped))

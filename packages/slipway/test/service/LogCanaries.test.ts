@@ -298,4 +298,4 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     ) assert.deepStrictEqual(foundIn(encode(before + password + after), credentials), ["password"])
     assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     linesOf(server.logs())
-  }).pipe(Effect.scoped), 120_000)
+  }).pipe(Effect.scoped))

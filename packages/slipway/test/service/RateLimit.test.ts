@@ -36,7 +36,7 @@ it.live("of 200 requests at once to two processes with one key, exactly as many 
     )
     assert.strictEqual(refused.length, REQUESTS - LIMIT)
     for (const { wait } of refused) assert.include(Array.from({ length: 60 }, (_, i) => String(i + 1)), wait)
-  }).pipe(Effect.scoped), 60_000)
+  }).pipe(Effect.scoped))
 
 it.live(
   "with many keys of a grant no more pass than the grant's limit allows, and with keys of all its grants than the user's",
@@ -70,6 +70,5 @@ it.live(
         )
       assert.deepStrictEqual(yield* passed(ofOne), [53, REQUESTS - 53])
       assert.deepStrictEqual(yield* passed(ofTwo), [71 - 53, REQUESTS - (71 - 53)])
-    }).pipe(Effect.scoped),
-  60_000
+    }).pipe(Effect.scoped)
 )

@@ -126,8 +126,7 @@ it.live(
       assert.notMatch(bodies, /canary/u)
       assert.notInclude(bodies, key)
       assert.notMatch(server.output(), /collectorcanary/u)
-    }).pipe(Effect.scoped),
-  90_000
+    }).pipe(Effect.scoped)
 )
 
 it.live(
@@ -172,6 +171,5 @@ it.live(
       yield* turns(2)
       assert.strictEqual((yield* counted).sent, 0)
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
-    }).pipe(Effect.scoped),
-  90_000
+    }).pipe(Effect.scoped)
 )

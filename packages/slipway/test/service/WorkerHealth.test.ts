@@ -61,6 +61,5 @@ it.live(
       })
       yield* until(booted, (count) => count > 0)
       assert.deepStrictEqual([yield* worker, yield* http], [ok, ok])
-    }).pipe(Effect.scoped),
-  120_000
+    }).pipe(Effect.scoped)
 )

@@ -39,7 +39,7 @@ it.live("a machine that refuses connections is started again, under the fence th
     const { stdout } = yield* connection.spawn(Fixture.shell("echo there"))
     assert.strictEqual(yield* Fixture.textOf(stdout), "there\n")
     assert.deepStrictEqual(starts, [1])
-  }), 60_000)
+  }))
 
 it.live("a machine of a sandbox that is at rest, or is to end, is not started again", () =>
   Effect.gen(function*() {
@@ -47,4 +47,4 @@ it.live("a machine of a sandbox that is at rest, or is to end, is not started ag
     const error = yield* Effect.flip(connections.borrow("spawn", sandboxId))
     assert.deepInclude(error, { _tag: "HostError", retryable: true })
     assert.deepStrictEqual(starts, [])
-  }), 60_000)
+  }))

@@ -110,8 +110,7 @@ describe("a partner's consumer", () => {
         assert.deepStrictEqual([yield* last.ended, last.output()], [0, ""])
         const total = yield* check
         process.stdout.write(`${total} events, ${pages} pages, ${within} of ${KILLS} kills while the last page had events\n`)
-      }).pipe(Effect.scoped, Random.withSeed(seed)),
-    300_000
+      }).pipe(Effect.scoped, Random.withSeed(seed))
   )
 
   it.live("survives a 429, a 503, connections reset within a page, and pages that come again", () =>
