@@ -4,22 +4,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { AccessStore } from "../src/access/AccessStore.ts"
 import { AuditLog } from "../src/access/AuditLog.ts"
-import {
-  ask,
-  type DeviceLogin,
-  deviceLoginExpiresAt,
-  deviceLoginForgottenAt,
-  DeviceLoginRefused,
-  INTERVAL,
-  isOpen
-} from "../src/access/DeviceLogin.ts"
+import { ask, type DeviceLogin, deviceLoginForgottenAt, DeviceLoginRefused, INTERVAL, isOpen } from "../src/access/DeviceLogin.ts"
 import { decided, DeviceLoginStore } from "../src/access/DeviceLoginStore.ts"
+import { networkOf } from "../src/access/Network.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
 
 interface Stored {
   readonly user: string
   login: DeviceLogin
 }
+type Entry = readonly [digest: string, stored: Stored]
 
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
@@ -32,6 +26,16 @@ export const layer = Layer.effect(
     const openWith = (userDigest: string, now: DateTime.Utc) =>
       Array.from(logins.values()).find(({ login, user }) => user === userDigest && isOpen(login, now))
 
+    const forgetOldest = (from: ReadonlyArray<Entry>, count: number) => {
+      const oldestFirst = from.toSorted(([, a], [, b]) => DateTime.Order(a.login.createdAt, b.login.createdAt))
+      for (const [digest] of oldestFirst.slice(0, Math.max(0, count))) logins.delete(digest)
+    }
+    const ofFullest = (open: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
+      const byNetwork = Map.groupBy(open, ([, { login }]) => networkOf(login.address))
+      const most = Math.max(...Array.from(byNetwork, ([network, entries]) => network === "" ? 1 : entries.length))
+      return open.filter(([, { login }]) => (login.address === "" ? 1 : byNetwork.get(networkOf(login.address))?.length) === most)
+    }
+
     return DeviceLoginStore.of({
       begin: (login, { device, user }, most) =>
         Effect.sync(() => {
@@ -39,10 +43,13 @@ export const layer = Layer.effect(
             if (DateTime.isLessThanOrEqualTo(deviceLoginForgottenAt(other.login), login.createdAt)) logins.delete(digest)
           }
           const isTaken = logins.has(device) || Array.from(logins.values()).some((other) => other.user === user)
-          const waiting = Array.from(logins.values()).filter((other) =>
-            DateTime.isGreaterThan(deviceLoginExpiresAt(other.login), login.createdAt)
-          )
-          if (isTaken || waiting.length >= most) return false
+          if (isTaken) return false
+          const open = () => Array.from(logins).filter(([, other]) => isOpen(other.login, login.createdAt))
+          const network = networkOf(login.address)
+          const ofNetwork = open().filter(([, other]) => network !== "" && networkOf(other.login.address) === network)
+          forgetOldest(ofNetwork, ofNetwork.length + 1 - most.ofNetwork)
+          const ofAll = open()
+          forgetOldest(ofFullest(ofAll), ofAll.length + 1 - most.ofAll)
           logins.set(device, { user, login: { ...login, decision: null, pace: { interval: INTERVAL, lastAskedAt: null } } })
           return true
         }),

@@ -1,7 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
 const isForgotten = "DateTime.isLessThanOrEqualTo(deviceLoginForgottenAt(other.login), login.createdAt)"
-const waits = "DateTime.isGreaterThan(deviceLoginExpiresAt(other.login), login.createdAt)"
 const open = "user === userDigest && isOpen(login, now)"
 
 export const plants: Plants = {
@@ -11,8 +10,14 @@ export const plants: Plants = {
     ["keeps a login for a moment longer than it is to be kept", isForgotten, isForgotten.replace("OrEqualTo", "")],
     ["forgets a login when it is over", isForgotten, isForgotten.replace("deviceLoginForgottenAt", "deviceLoginExpiresAt")],
     ["forgets the logins of others when one begins", `if (${isForgotten}) `, ""],
-    ["remembers one more than it may", "waiting.length >= most", "waiting.length > most"],
-    ["counts a login for a moment when it is over", waits, waits.replace("isGreaterThan", "isGreaterThanOrEqualTo")],
+    ["lets one more of a network wait than may", "ofNetwork.length + 1 - most.ofNetwork", "ofNetwork.length - most.ofNetwork"],
+    ["lets one more of all wait than may", "ofAll.length + 1 - most.ofAll", "ofAll.length - most.ofAll"],
+    ["counts each address of a network by itself", "networkOf(other.login.address) === network", "other.login.address === login.address"],
+    ["counts those without an address together", "network !== \"\" && ", ""],
+    ["lets the newest give way", "DateTime.Order(a.login.createdAt, b.login.createdAt)",
+      "DateTime.Order(b.login.createdAt, a.login.createdAt)"],
+    ["lets the oldest of all give way, whatever its network has", "forgetOldest(ofFullest(ofAll),", "forgetOldest(ofAll,"],
+    ["lets a decided login give way", ".filter(([, other]) => isOpen(other.login, login.createdAt))", ""],
     ["takes a user code that another login has", " || Array.from(logins.values()).some((other) => other.user === user)", ""],
     ["puts a login in the place of one with its device code", "logins.has(device) || ", ""],
     ["finds a login that is over", open, "user === userDigest && login.decision === null"],

@@ -8,7 +8,7 @@ import type * as Layer from "effect/Layer"
 import { AccessStore, type KeyRecord } from "../src/access/AccessStore.ts"
 import type { AuditLog } from "../src/access/AuditLog.ts"
 import { INTERVAL } from "../src/access/DeviceLogin.ts"
-import { DeviceLoginStore } from "../src/access/DeviceLoginStore.ts"
+import { DeviceLoginStore, type MostOpen } from "../src/access/DeviceLoginStore.ts"
 import { MemberStore } from "../src/access/MemberStore.ts"
 import { Ids } from "../src/Ids.ts"
 import { assert } from "./Assert.ts"
@@ -16,6 +16,7 @@ import { appended } from "./AuditLogContract.ts"
 import { define } from "./Suite.ts"
 
 const PLENTY = 1_000_000
+const ANY: MostOpen = { ofNetwork: PLENTY, ofAll: PLENTY }
 
 /** Later than what other tests on the database began, so that they are not in the way. */
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
@@ -35,9 +36,14 @@ const somebody = Effect.gen(function*() {
   return { userId, grantId }
 })
 
-const begin = Effect.fnUntraced(function*({ createdAt = at, most = PLENTY }: { createdAt?: DateTime.Utc; most?: number } = {}) {
+interface Beginning {
+  readonly address?: string
+  readonly createdAt?: DateTime.Utc
+  readonly most?: Partial<MostOpen>
+}
+const begin = Effect.fnUntraced(function*({ address = "192.0.2.7", createdAt = at, most }: Beginning = {}) {
   const digests = { device: yield* newDigest, user: yield* newDigest }
-  const begun = yield* (yield* DeviceLoginStore).begin({ machine: "ada's laptop", address: "192.0.2.7", createdAt }, digests, most)
+  const begun = yield* (yield* DeviceLoginStore).begin({ machine: "ada's laptop", address, createdAt }, digests, { ...ANY, ...most })
   return { begun, ...digests }
 })
 
@@ -170,15 +176,57 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
         assert.isNotNull(yield* store.redeem(device, yield* keyOf(by), yield* newDigest, 1))
       }))
 
-    it.effect("remembers so many at most, of many that begin at once too, and makes room when they are over", () =>
+    // Everything that other tests began is over on these days.
+    const day = (days: number) => (seconds: number) => DateTime.add(at, { days, seconds })
+    const areOpen = (logins: ReadonlyArray<{ readonly user: string }>, now: DateTime.Utc) =>
+      Effect.flatMap(
+        DeviceLoginStore,
+        (store) => Effect.forEach(logins, ({ user }) => Effect.map(store.find(user, now), (login) => login !== null))
+      )
+
+    it.effect("the oldest open login of a network gives way to one more of it, and those of others stay", () =>
       Effect.gen(function*() {
-        // Everything that other tests began is over by then.
-        const createdAt = DateTime.add(at, { days: 1 })
-        const begins = Array.from({ length: 5 }, () => begin({ createdAt, most: 3 }))
-        const begun = yield* Effect.all(begins, { concurrency: "unbounded" })
-        assert.lengthOf(begun.filter(({ begun }) => begun), 3)
-        assert.isFalse((yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 599 }), most: 3 })).begun)
-        assert.isTrue((yield* begin({ createdAt: DateTime.add(createdAt, { seconds: 600 }), most: 3 })).begun)
+        const on = day(1)
+        const most = { ofNetwork: 2 }
+        const other = yield* begin({ createdAt: on(0), address: "192.0.2.8", most })
+        const nowhere = yield* Effect.forEach([1, 2, 3], (n) => begin({ createdAt: on(n), address: "", most }))
+        const addresses = ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:3:4:5:6"]
+        const own = yield* Effect.forEach(addresses, (address, i) => begin({ createdAt: on(10 + i), address, most }))
+        assert.isTrue(own.every(({ begun }) => begun))
+        assert.deepStrictEqual(yield* areOpen([other, ...nowhere, ...own], on(20)), [true, true, true, true, false, true, true])
+      }))
+
+    it.effect("keeps to the bound of a network when many begin at once", () =>
+      Effect.gen(function*() {
+        const on = day(2)
+        const many = Array.from({ length: 8 }, () => begin({ createdAt: on(0), most: { ofNetwork: 3 } }))
+        const begun = yield* Effect.all(many, { concurrency: "unbounded" })
+        assert.lengthOf((yield* areOpen(begun, on(1))).filter(Boolean), 3)
+      }))
+
+    it.effect("one more than may be open of all takes the place of the oldest one of the network that has most", () =>
+      Effect.gen(function*() {
+        const on = day(4)
+        const most = { ofAll: 4 }
+        const old = yield* begin({ createdAt: on(0), address: "192.0.2.1", most })
+        const crowd = yield* Effect.forEach([1, 2, 3, 4], (n) => begin({ createdAt: on(n), address: "192.0.2.2", most }))
+        const late = yield* begin({ createdAt: on(5), address: "192.0.2.3", most })
+        assert.deepStrictEqual(yield* areOpen([old, ...crowd, late], on(6)), [true, false, false, true, true, true])
+      }))
+
+    it.effect("a login that is decided or over counts for no bound, and gives way to none", () =>
+      Effect.gen(function*() {
+        const store = yield* DeviceLoginStore
+        const by = yield* somebody
+        const on = day(5)
+        const most = { ofNetwork: 1, ofAll: 1 }
+        const approved = yield* begin({ createdAt: on(0), most })
+        yield* store.decide(approved.user, { _tag: "Approved", ...by }, on(1))
+        const over = yield* begin({ createdAt: on(2), most })
+        const next = yield* begin({ createdAt: on(602), most })
+        assert.deepStrictEqual(yield* areOpen([next], on(603)), [true])
+        assert.strictEqual(yield* ask(over.device, on(603)), "expired_token")
+        assert.deepStrictEqual(yield* ask(approved.device, on(599)), { machine: "ada's laptop", ...by })
       }))
 
     it.effect("says that a login expired as long again as it lived, whoever begins meanwhile", () =>
@@ -194,11 +242,11 @@ export const suite = (name: string, layer: Layer.Layer<DeviceLoginStore | Access
     it.effect("refuses codes that another login has", () =>
       Effect.gen(function*() {
         const store = yield* DeviceLoginStore
-        const createdAt = DateTime.add(at, { days: 2 })
+        const createdAt = DateTime.add(at, { days: 6 })
         const { device, user } = yield* begin({ createdAt })
         const login = { machine: "eve's", address: "", createdAt }
-        assert.isFalse(yield* store.begin(login, { device: yield* newDigest, user }, PLENTY))
-        assert.isFalse(yield* store.begin(login, { device, user: yield* newDigest }, PLENTY))
+        assert.isFalse(yield* store.begin(login, { device: yield* newDigest, user }, ANY))
+        assert.isFalse(yield* store.begin(login, { device, user: yield* newDigest }, ANY))
         assert.strictEqual((yield* store.find(user, createdAt))?.machine, "ada's laptop")
       }))
   })

@@ -1,6 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { clientOf, limitKey, nobody, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
+import { networkOf } from "@slipway/domain/access/Network"
+import { clientOf, nobody, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
 import { Effect } from "effect"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
@@ -73,13 +74,13 @@ describe("the client's address", () => {
   })
 
   it("counts for limits with the others of its network, where one has 2^64 of them", () => {
-    assert.strictEqual(limitKey("198.51.100.1"), "198.51.100.1")
+    assert.strictEqual(networkOf("198.51.100.1"), "198.51.100.1")
     for (const text of ["2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:2:3:4:5:6"]) {
-      assert.strictEqual(limitKey(normalized(text) ?? ""), "2001:db8:1:2::/64", text)
+      assert.strictEqual(networkOf(normalized(text) ?? ""), "2001:db8:1:2::/64", text)
     }
-    assert.notStrictEqual(limitKey("2001:db8:1:3::1"), limitKey("2001:db8:1:2::1"))
-    assert.strictEqual(limitKey("::1"), "0:0:0:0::/64")
-    assert.strictEqual(limitKey(""), "")
+    assert.notStrictEqual(networkOf("2001:db8:1:3::1"), networkOf("2001:db8:1:2::1"))
+    assert.strictEqual(networkOf("::1"), "0:0:0:0::/64")
+    assert.strictEqual(networkOf(""), "")
   })
 })
 

@@ -11,6 +11,7 @@ import {
   INTERVAL
 } from "@slipway/domain/access/DeviceLogin"
 import { decided, DeviceLoginStore } from "@slipway/domain/access/DeviceLoginStore"
+import { networkOf } from "@slipway/domain/access/Network"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AccessStorePostgres from "./AccessStorePostgres.ts"
@@ -61,15 +62,29 @@ export const layer = Layer.effect(
     return DeviceLoginStore.of({
       begin: Effect.fn("DeviceLoginStore.begin")(
         function*({ address, createdAt, machine }, { device, user }, most) {
-          // Whoever begins at the same time waits for this one's commit, and counts it.
-          yield* sql`LOCK TABLE device_logins IN SHARE ROW EXCLUSIVE MODE`
+          // Those who begin wait for each other's commit. People who decide, and commands that ask, do not.
+          yield* sql`SELECT pg_advisory_xact_lock(hashtextextended('device_logins', 0))`
           yield* sql`
           DELETE FROM device_logins
           WHERE created_at <= ${DateTime.formatIso(DateTime.subtractDuration(createdAt, DEVICE_LOGIN_KEPT))}::timestamptz`
+          const network = networkOf(address)
+          const begunAt = DateTime.formatIso(createdAt)
+          // Without an address each is a network of its own.
+          const open = sql`
+            SELECT device_digest, created_at, coalesce(nullif(coalesce(network, address), ''), device_digest) AS network
+            FROM device_logins WHERE decided_by IS NULL AND created_at > ${horizon(createdAt)}::timestamptz`
+          yield* sql`
+          DELETE FROM device_logins WHERE decided_by IS NULL AND device_digest IN (
+            SELECT device_digest FROM (${open}) open WHERE network = ${network} ORDER BY created_at DESC OFFSET ${most.ofNetwork - 1}
+          )`
+          yield* sql`
+          DELETE FROM device_logins WHERE decided_by IS NULL AND device_digest IN (
+            SELECT device_digest FROM (SELECT *, count(*) OVER (PARTITION BY network) AS others FROM (${open}) open) open
+            ORDER BY others, created_at DESC OFFSET ${most.ofAll - 1}
+          )`
           const made = yield* sql`
-          INSERT INTO device_logins (device_digest, user_digest, machine, address, created_at, poll_interval)
-          SELECT ${device}, ${user}, ${machine}, ${address}, ${DateTime.formatIso(createdAt)}::timestamptz, ${INTERVAL}::integer
-          WHERE (SELECT count(*) FROM device_logins WHERE created_at > ${horizon(createdAt)}::timestamptz) < ${most}::integer
+          INSERT INTO device_logins (device_digest, user_digest, machine, address, network, created_at, poll_interval)
+          VALUES (${device}, ${user}, ${machine}, ${address}, ${network}, ${begunAt}::timestamptz, ${INTERVAL}::integer)
           ON CONFLICT DO NOTHING RETURNING 1`
           return made.length === 1
         },

@@ -42,6 +42,7 @@ import pushedCommits from "./migrations/0054_pushed_commits.ts"
 import limits from "./migrations/0055_limits.ts"
 import unreadWebhooks from "./migrations/0056_unread_webhooks.ts"
 import recordedAt from "./migrations/0057_recorded_at.ts"
+import deviceLoginNetworks from "./migrations/0058_device_login_networks.ts"
 
 const run = Migrator.make({})
 
@@ -87,7 +88,8 @@ export const migrations = {
   "0054_pushed_commits": pushedCommits,
   "0055_limits": limits,
   "0056_unread_webhooks": unreadWebhooks,
-  "0057_recorded_at": recordedAt
+  "0057_recorded_at": recordedAt,
+  "0058_device_login_networks": deviceLoginNetworks
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

@@ -1,15 +1,48 @@
+import { assert, layer } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/DeviceLoginStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { DeviceLoginStore } from "@slipway/domain/access/DeviceLoginStore"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Ids } from "@slipway/domain/Ids"
 import { suite } from "@slipway/domain/testing/DeviceLoginStoreContract"
 import { register } from "@slipway/domain/testing/runners/Vitest"
-import { Layer } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 
-register(suite(
-  "postgres",
-  DeviceLoginStorePostgres.layer.pipe(
-    Layer.provideMerge(IdsNode.layer),
-    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
-  )
-))
+const stores = DeviceLoginStorePostgres.layer.pipe(
+  Layer.provideMerge(IdsNode.layer),
+  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+)
+
+register(suite("postgres", stores))
+
+layer(stores, { excludeTestServices: true })("a login that begins", (it) => {
+  it.effect("keeps nobody from deciding about another one, and no command from asking", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* DeviceLoginStore
+      const ids = yield* Ids
+      const digest = Effect.map(ids.uuid7, ids.digest)
+      const { userId } = yield* (yield* MemberStore).owner
+      const createdAt = yield* DateTime.now
+      const begin = Effect.gen(function*() {
+        const digests = { device: yield* digest, user: yield* digest }
+        yield* store.begin({ machine: "laptop", address: "192.0.2.7", createdAt }, digests, { ofNetwork: 20, ofAll: 20 })
+        return digests
+      })
+      const { device, user } = yield* begin
+      const begun = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      const beginning = yield* Effect.forkChild(
+        sql.withTransaction(begin.pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Deferred.await(done))))
+      )
+      yield* Deferred.await(begun)
+      const refused = yield* Effect.flip(store.ask(device, createdAt))
+      assert.deepInclude(refused, { because: "authorization_pending" })
+      assert.isNotNull(yield* store.decide(user, { _tag: "Denied", userId }, createdAt))
+      yield* Deferred.succeed(done, undefined)
+      yield* Fiber.join(beginning)
+    }))
+})

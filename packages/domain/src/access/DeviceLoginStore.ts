@@ -14,6 +14,12 @@ export interface CodeDigests {
   readonly user: string
 }
 
+/** How many logins may be open at once: at least 1 each. */
+export interface MostOpen {
+  readonly ofNetwork: number
+  readonly ofAll: number
+}
+
 /** The entry of a decision. */
 export const decided = (decision: DeviceDecision, { machine }: Pick<DeviceLogin, "machine">, at: DateTime.Utc): SecurityEvent =>
   decision._tag === "Approved"
@@ -23,10 +29,12 @@ export const decided = (decision: DeviceDecision, { machine }: Pick<DeviceLogin,
 /** `DeviceLogin.ts` decides; what a person decided is in the audit log. */
 export class DeviceLoginStore extends Context.Service<DeviceLoginStore, {
   /**
-   * Remembers it, and forgets those that are to be forgotten at its `createdAt` (`deviceLoginForgottenAt`). `false`: `most` are
-   * not over at its `createdAt`, of many that begin at once too, or one has the same codes.
+   * Remembers it, and forgets those that are over at its `createdAt` as `deviceLoginForgottenAt` says. `false`: another one has one
+   * of its codes. At most so many are open at once, of many that begin at once too: one more takes the place of the oldest one of its
+   * network or, of all, of the oldest one of the network that has most. An address that is empty is of no network. What was decided
+   * gives way to nothing.
    */
-  begin(login: Pick<DeviceLogin, "machine" | "address" | "createdAt">, digests: CodeDigests, most: number): Effect.Effect<
+  begin(login: Pick<DeviceLogin, "machine" | "address" | "createdAt">, digests: CodeDigests, most: MostOpen): Effect.Effect<
     boolean,
     StoreUnavailable
   >

@@ -22,7 +22,7 @@ import {
   USER_CODE_ALPHABET,
   USER_CODE_LENGTH
 } from "./DeviceLogin.ts"
-import { DeviceLoginStore } from "./DeviceLoginStore.ts"
+import { DeviceLoginStore, type MostOpen } from "./DeviceLoginStore.ts"
 import { MemberStore } from "./MemberStore.ts"
 import { decide, KeysPerUser, type MintRefused } from "./Minting.ts"
 import { draw } from "./Secret.ts"
@@ -34,15 +34,11 @@ export class DeviceLoginNotFound extends Schema.TaggedError<DeviceLoginNotFound>
   }
 }
 
-/** As many wait as may. Trying again in some minutes helps. */
-export class TooManyDeviceLogins extends Schema.TaggedError<TooManyDeviceLogins>()("TooManyDeviceLogins", {}) {
-  override get message() {
-    return "Too many machines wait to be signed in."
-  }
-}
+/** What strangers can make us store: a login beyond these takes the place of an older one. */
+export const MOST_OPEN: MostOpen = { ofNetwork: 20, ofAll: 10_000 }
 
-/** Of all machines together that may wait at once: what strangers can make us store. */
-export const MAX_DEVICE_LOGINS = 10_000
+/** Two logins have one user code once in 2 million draws while as many as may be are open. */
+const DRAWS = 3
 
 /** A request that began, with the one chance to read its codes. */
 export interface DeviceLoginBegun {
@@ -58,7 +54,7 @@ export interface DeviceLoginBegun {
 /** From a command's wish for a key to the key: begun by anybody, decided by a person, fetched once. */
 export class DeviceLogins extends Context.Service<DeviceLogins, {
   /** `machine`: what `Machine` takes. */
-  begin(machine: string): Effect.Effect<DeviceLoginBegun, TooManyDeviceLogins | StoreUnavailable>
+  begin(machine: string): Effect.Effect<DeviceLoginBegun, StoreUnavailable>
   /** What waits with this code, from `userCodeOf`. */
   find(userCode: string): Effect.Effect<DeviceLogin, DeviceLoginNotFound | StoreUnavailable>
   /** The key will be this person's, of this grant, if the person may mint it now and when the command fetches it. */
@@ -107,16 +103,18 @@ export class DeviceLogins extends Context.Service<DeviceLogins, {
 
       return DeviceLogins.of({
         begin: Effect.fn("DeviceLogins.begin")(function*(machine) {
-          const deviceCode = yield* draw(ids)
-          const userCode = yield* ids.random(USER_CODE_ALPHABET, USER_CODE_LENGTH)
           const address = (yield* ActingFrom)?.address ?? ""
-          const begun = yield* store.begin(
-            { machine, address, createdAt: yield* DateTime.now },
-            { device: ids.digest(deviceCode), user: ids.digest(userCode) },
-            MAX_DEVICE_LOGINS
-          )
-          if (!begun) return yield* new TooManyDeviceLogins({})
-          return { deviceCode: Redacted.make(deviceCode), userCode, life: DEVICE_LOGIN_LIFE, interval: INTERVAL }
+          for (let i = 0; i < DRAWS; i++) {
+            const deviceCode = yield* draw(ids)
+            const userCode = yield* ids.random(USER_CODE_ALPHABET, USER_CODE_LENGTH)
+            const begun = yield* store.begin(
+              { machine, address, createdAt: yield* DateTime.now },
+              { device: ids.digest(deviceCode), user: ids.digest(userCode) },
+              MOST_OPEN
+            )
+            if (begun) return { deviceCode: Redacted.make(deviceCode), userCode, life: DEVICE_LOGIN_LIFE, interval: INTERVAL }
+          }
+          return yield* Effect.die(new Error("every code that was drawn for a device login is taken"))
         }),
         find: Effect.fn("DeviceLogins.find")(function*(userCode) {
           return yield* orNotFound(yield* store.find(ids.digest(userCode), yield* DateTime.now))

@@ -3,6 +3,7 @@ import { Access, REVOCATIONS } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"
 import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
+import { networkOf } from "@slipway/domain/access/Network"
 import { actorOf, type Principal, type Scope } from "@slipway/domain/access/Principal"
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/Session"
 import { Sessions } from "@slipway/domain/access/Sessions"
@@ -12,7 +13,6 @@ import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Clock, DateTime, Effect, Redacted, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "../api/Errors.ts"
-import { limitKey } from "./ClientAddress.ts"
 import * as RememberedRefusals from "./RememberedRefusals.ts"
 import * as SessionCookie from "./SessionCookie.ts"
 import { basePathOf, rateLimitsOf, Settings } from "./Settings.ts"
@@ -44,7 +44,7 @@ export const failures = (limit: number) => {
   const byAddress = new Map<string, Ring>()
   /** Seconds until one more failure is answered as one; 0: at once. */
   return (from: string, now: number): number => {
-    const address = limitKey(from)
+    const address = networkOf(from)
     const ring = byAddress.get(address) ?? { at: new Float64Array(limit).fill(-Infinity), next: 0 }
     const oldest = ring.at[ring.next] ?? -Infinity
     if (oldest > now - WINDOW_MILLIS) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))

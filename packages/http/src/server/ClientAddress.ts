@@ -60,13 +60,3 @@ export const clientOf = (peer: string | undefined, forwardedFor: string | undefi
   }
   return client
 }
-
-/** What limits count by. Who has one IPv6 address has 2^64 of them (RFC 6177), so these count together. */
-export const limitKey = (address: string): string => {
-  if (isIP(address) !== 6) return address
-  const [head = "", tail] = address.split("::", 2)
-  const front = head === "" ? [] : head.split(":")
-  const back = tail === undefined || tail === "" ? [] : tail.split(":")
-  const zeros = tail === undefined ? [] : Array.from({ length: Math.max(0, 8 - front.length - back.length) }, () => "0")
-  return `${[...front, ...zeros, ...back].slice(0, 4).join(":")}::/64`
-}

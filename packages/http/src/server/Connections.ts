@@ -2,11 +2,12 @@
  * The connections of the server: how many one address may have, how many requests of one address may be under way, and
  * the deadline of every reply: who takes nothing of what was sent for too long is cut.
  */
+import { networkOf } from "@slipway/domain/access/Network"
 import { Context, Duration, Effect, Layer } from "effect"
 import type { Headers } from "effect/http"
 import type { Server } from "node:http"
 import type { Socket } from "node:net"
-import { clientOf, limitKey, nobody, type Trust } from "./ClientAddress.ts"
+import { clientOf, nobody, type Trust } from "./ClientAddress.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { Settings } from "./Settings.ts"
 import { type Reader, SocketReader, type Wire } from "./Wire.ts"
@@ -80,7 +81,7 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
 
   const accept = (socket: Socket) => {
     const peer = clientOf(socket.remoteAddress, undefined, nobody)
-    const from = limitKey(peer)
+    const from = networkOf(peer)
     // A proxy has the connections of all its clients. Theirs are counted by their requests.
     const counted = !isProxy(peer)
     if (counted && connections.of(from) >= perAddress) return socket.destroy()
@@ -117,7 +118,7 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
       clientOf: (headers, { peer }) => clientOf(peer ?? undefined, headers["x-forwarded-for"], isProxy),
       enter: (address, wire) => {
         // Who is not told apart from others is not counted: one could use up what all have.
-        const from = wire.peer === null ? null : limitKey(address)
+        const from = wire.peer === null ? null : networkOf(address)
         if (from !== null && underWay.of(from) >= perAddress) return false
         if (from !== null) underWay.add(from, 1)
         const unwatch = guarding ? null : watch(wire.reader)

@@ -113,11 +113,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
     }
     yield* count(begun)
-    const { deviceCode, interval, life, userCode } = yield* Effect.catchTag(
-      logins.begin(machine),
-      "TooManyDeviceLogins",
-      ({ message }) => new NotGiven({ status: 503, code: "temporarily_unavailable", text: message, headers: { "retry-after": "60" } })
-    )
+    const { deviceCode, interval, life, userCode } = yield* logins.begin(machine)
     const page = `${settings.publicUrl}${DEVICE_PAGE}`
     const shown = shownUserCode(userCode)
     return reply({
