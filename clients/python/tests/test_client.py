@@ -121,6 +121,21 @@ class Streams(Served):
             list(client.stream("c_1"))
         self.assertEqual(len(self.asked), 11)
 
+    def test_one_that_ends_in_order_and_brings_no_event_ends_with_an_error(self) -> None:
+        def empty(request: BaseHTTPRequestHandler) -> None:
+            request.send_response(200)
+            request.send_header("Content-Length", "6")
+            request.end_headers()
+            request.wfile.write(b": hb\n\n")
+
+        client = self.serve(*[empty] * 20)
+        slipway_client._client.MAX_RECONNECT, kept = 0.001, slipway_client._client.MAX_RECONNECT
+        self.addCleanup(setattr, slipway_client._client, "MAX_RECONNECT", kept)
+        lost: list[str] = []
+        with self.assertRaises(slipway_client.EmptyStream):
+            list(client.stream("c_1", on_lost=lambda error, wait: lost.append(error.code)))
+        self.assertEqual((len(self.asked), lost), (11, ["empty_stream"] * 10))
+
     def test_what_cannot_get_better_ends_it_at_once(self) -> None:
         client = self.serve(refused(404, "not_found"))
         with self.assertRaises(slipway_client.NotFound):

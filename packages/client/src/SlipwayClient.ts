@@ -50,8 +50,13 @@ export interface WriteOptions extends CallOptions {
 export interface StreamOptions extends CallOptions {
   /** Everything after this event, and no snapshot; 0 is the beginning. */
   readonly since?: number | string | undefined
-  /** Called when the connection failed, before it is made again after so long. */
+  /** Called when the connection failed or ended without an event, before it is made again after so long. */
   readonly onLost?: ((error: SlipwayError, waitMillis: number) => void) | undefined
+  /**
+   * How long connections may bring no event before the stream fails, counted from the end of the last one that did; `Infinity`:
+   * it never fails for that. Left out: ten connections in a row, which takes about 4 minutes.
+   */
+  readonly giveUpMillis?: number | undefined
 }
 
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
@@ -61,6 +66,27 @@ const RECONNECT_MILLIS = 2_000
 const MAX_RECONNECT_MILLIS = 30_000
 /** Connections in a row that bring nothing, before a stream gives up: about 4 minutes. */
 const MAX_FRUITLESS = 10
+
+/** When a stream stops trying: the time of its first connection without an event, and how many there were in a row. */
+class Fruitless {
+  readonly #giveUpMillis: number | undefined
+  #since = performance.now()
+  count = 0
+
+  constructor(giveUpMillis: number | undefined) {
+    this.#giveUpMillis = giveUpMillis
+  }
+
+  /** Milliseconds that are left for the next one. */
+  get leftMillis(): number {
+    if (this.#giveUpMillis === undefined) return this.count > MAX_FRUITLESS ? 0 : Infinity
+    return Math.max(0, this.#giveUpMillis - (this.count === 0 ? 0 : performance.now() - this.#since))
+  }
+
+  add(): void {
+    if (this.count++ === 0) this.#since = performance.now()
+  }
+}
 
 const sandboxPath = (id: string): string => `/sandboxes/${segment(id)}`
 
@@ -178,27 +204,29 @@ export class SlipwayClient {
    * everything after that event. A connection that is lost is made again where it was lost: every durable event comes once,
    * in order. `break` and the signal end it, without an error.
    */
-  async *stream(id: string, { onLost, signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
+  async *stream(id: string, { giveUpMillis, onLost, signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
     const path = `${sandboxPath(id)}/events/stream`
     let lastEventId = since === undefined ? undefined : String(since)
     let reconnectMillis = this.#reconnectMillis ?? RECONNECT_MILLIS
-    let fruitless = 0
+    const fruitless = new Fruitless(giveUpMillis)
     let status: SandboxStatus | undefined
     const isStopped = () => signal?.aborted === true
     while (!isStopped()) {
       let wait: number
       try {
-        const { attempt, response } = await this.#transport.openOnce({ path, lastEventId, signal })
+        const { attempt, response } = await this.#transport.openOnce({ path, lastEventId, signal }, fruitless.leftMillis)
         if (response.status === 204 || response.body === null) {
           // The sandbox is finished, and everything was read.
           attempt.close()
           return
         }
         let isNews = false
+        let isEmpty = true
         for await (const block of serverSentEvents(attempt.chunks(response.body, this.#transport.idleTimeoutMillis))) {
           if (block.retry !== undefined) reconnectMillis = this.#reconnectMillis ?? block.retry
           if (block.data === undefined) continue
-          fruitless = 0
+          isEmpty = false
+          fruitless.count = 0
           const event = eventOf(block.data)
           isNews ||= block.id !== undefined || event.type === "snapshot"
           // Whoever has a snapshot needs no second one.
@@ -207,13 +235,17 @@ export class SlipwayClient {
           yield event
           if (isStopped()) return
         }
+        if (isEmpty) throw new SlipwayError("The stream ended without an event.", { status: response.status, code: "empty_stream" })
         // Streams end for other reasons too. Of a finished sandbox it is asked at once: 204 says that nothing is left.
         const isOver = isNews && status !== undefined && FINISHED.has(status)
         wait = isOver ? 0 : backoff(reconnectMillis, 0, MAX_RECONNECT_MILLIS)
       } catch (error) {
         if (isStopped()) return
-        if (!(error instanceof SlipwayError) || !error.isTemporary || ++fruitless > MAX_FRUITLESS) throw error
-        wait = Math.max(backoff(reconnectMillis, fruitless, MAX_RECONNECT_MILLIS), (error.retryAfter ?? 0) * 1000)
+        if (!(error instanceof SlipwayError) || !error.isTemporary) throw error
+        fruitless.add()
+        if (fruitless.leftMillis === 0) throw error
+        wait = Math.max(backoff(reconnectMillis, fruitless.count, MAX_RECONNECT_MILLIS), (error.retryAfter ?? 0) * 1000)
+        wait = Math.min(wait, fruitless.leftMillis)
         onLost?.(error, wait)
       }
       await pause(wait, signal).catch(() => {})

@@ -5,7 +5,7 @@ export class SlipwayError extends Error {
   readonly status: number
   /**
    * For programs: the service's own, such as `turn_active` (docs/decisions.md 1); or of this client `unreachable`,
-   * `timeout`, `redirected` and `invalid_reply`.
+   * `timeout`, `empty_stream`, `redirected` and `invalid_reply`.
    */
   readonly code: string
   /** Names the reply in the service's logs. */
@@ -32,6 +32,6 @@ export class SlipwayError extends Error {
 
   /** Whether the same call may succeed later. */
   get isTemporary(): boolean {
-    return this.code === "unreachable" || this.code === "timeout" || this.status === 429 || this.status >= 500
+    return ["unreachable", "timeout", "empty_stream"].includes(this.code) || this.status === 429 || this.status >= 500
   }
 }

@@ -11,7 +11,7 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch | undefined
   /** How long one attempt at a request may take until its whole reply is there; 30,000 when left out. Not of streams. */
   readonly timeoutMillis?: number | undefined
-  /** How long a stream or download may bring nothing; 45,000 when left out. Idle streams have a heartbeat each 15 s. */
+  /** How long a stream or download may bring no byte; 45,000 when left out. Idle streams have a heartbeat each 15 s. */
   readonly idleTimeoutMillis?: number | undefined
   /** How often a request is sent again; 3 when left out. */
   readonly retries?: number | undefined
@@ -49,6 +49,8 @@ interface Opened {
 type Send = (signal: AbortSignal) => Promise<Response>
 
 const MAX_BACKOFF_MILLIS = 8_000
+/** A server that answers has a chance to, however short the time is that a stream may do without. */
+const LEAST_ATTEMPT_MILLIS = 1_000
 /** Rate limits open within a minute (docs/decisions.md 10). Who is told to wait longer decides for themselves. */
 const MAX_RETRY_AFTER_SECONDS = 60
 
@@ -96,6 +98,14 @@ const retryAfterOf = (headers: Headers): number | undefined => {
   if (/^\d+$/u.test(value)) return Number(value)
   const seconds = Math.ceil((Date.parse(value) - Date.now()) / 1000)
   return Number.isNaN(seconds) ? undefined : Math.max(seconds, 0)
+}
+
+const UNREADABLE = "The service could not be reached, or does not allow pages of this origin (SLIPWAY_ALLOWED_ORIGINS)."
+
+/** Whether this runs in a page of another origin. Browsers do not say why such a request failed. */
+const isOfAnotherOrigin = (url: string): boolean => {
+  const { location } = globalThis as { readonly location?: { readonly origin?: string } }
+  return location?.origin !== undefined && location.origin !== new URL(url).origin
 }
 
 const requestIdOf = (response: Response): string | undefined => response.headers.get("x-request-id") ?? undefined
@@ -160,14 +170,14 @@ export class Transport {
     return this.#persist(ask, (attempt, send) => this.#head(attempt, send))
   }
 
-  /** The same, of one attempt. */
-  async openOnce(ask: Ask): Promise<Opened> {
-    return this.#head(new Attempt(ask.signal), this.#prepare(ask))
+  /** The same, of one attempt, which may take at most `millis`. */
+  async openOnce(ask: Ask, millis: number): Promise<Opened> {
+    return this.#head(new Attempt(ask.signal), this.#prepare(ask), Math.max(millis, LEAST_ATTEMPT_MILLIS))
   }
 
-  async #head(attempt: Attempt, send: Send): Promise<Opened> {
+  async #head(attempt: Attempt, send: Send, millis = Infinity): Promise<Opened> {
     try {
-      return { attempt, response: await attempt.within(this.#timeoutMillis, () => send(attempt.signal)) }
+      return { attempt, response: await attempt.within(Math.min(this.#timeoutMillis, millis), () => send(attempt.signal)) }
     } catch (error) {
       attempt.close()
       throw error
@@ -184,7 +194,10 @@ export class Transport {
     const url = this.#root + path + search(query)
     const init = { method, headers, redirect: "manual" as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
     return async (signal) => {
-      const response = await fetch(url, { ...init, signal })
+      const response = await fetch(url, { ...init, signal }).catch((cause: unknown) => {
+        if (signal.aborted || !isOfAnotherOrigin(url)) throw cause
+        throw new SlipwayError(UNREADABLE, { status: 0, code: "unreachable", cause })
+      })
       if (!response.ok) throw await refusal(response)
       return response
     }

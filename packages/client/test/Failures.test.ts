@@ -10,6 +10,7 @@ const KEY = "sbx_live_thisIsTheSecretPartOfTheKey"
 const servers: Array<() => Promise<void>> = []
 afterEach(async () => {
   vi.useRealTimers()
+  vi.unstubAllGlobals()
   await Promise.all(servers.splice(0).map((close) => close()))
 })
 
@@ -360,6 +361,55 @@ describe("streams", () => {
       for await (const event of clientOf(url).stream(ID)) read.push(event)
     })())
     assert.deepStrictEqual([idsOf(read), error.status, asked.length], [["1"], 410, 2])
+  })
+
+  it("fail when connections end in order, one after the other, and bring no event", async () => {
+    const { asked, url } = await serve(frames(frame(1)), frames(""), frames(": hb\n\nretry: 1\n\n"), frames(frame(2)), frames(""))
+    const lost: Array<string> = []
+    const read: Array<StreamEvent> = []
+    const error = await failure((async () => {
+      for await (const event of clientOf(url).stream(ID, { since: 0, onLost: ({ code }) => void lost.push(code) })) read.push(event)
+    })())
+    assert.deepStrictEqual([idsOf(read), error.code, error.isTemporary, asked.length], [["1", "2"], "empty_stream", true, 15])
+    assert.deepStrictEqual(lost, Array.from({ length: 12 }, () => "empty_stream"))
+  })
+
+  it("fail when connections bring no event for as long as they may, and never if they may forever", async () => {
+    vi.useFakeTimers()
+    let asked = 0
+    const client = clientOf("http://slipway.example", {
+      reconnectMillis: undefined,
+      fetch: (_: string, { signal }: RequestInit) => {
+        asked++
+        // Odd ones are refused, even ones hang until they are given up.
+        return new Promise((_, reject) => asked % 2 === 1 ? reject(new TypeError("gone")) : signal?.addEventListener("abort", reject))
+      }
+    })
+    const begun = performance.now()
+    const failed = failure(client.stream(ID, { giveUpMillis: 100_000 }).next())
+    await vi.runAllTimersAsync()
+    assert.include(["unreachable", "timeout"], (await failed).code)
+    assert.closeTo(performance.now() - begun, 100_000, 1_000)
+
+    asked = 0
+    assert.strictEqual((await failure(client.stream(ID, { giveUpMillis: 0 }).next())).code, "unreachable")
+    const abort = new AbortController()
+    const next = client.stream(ID, { giveUpMillis: Infinity, signal: abort.signal }).next()
+    await vi.advanceTimersByTimeAsync(24 * 3_600_000)
+    assert.isAbove(asked, 100)
+    abort.abort()
+    assert.isTrue((await next).done)
+  })
+
+  it("say why a page of another origin may not have been answered", async () => {
+    vi.stubGlobal("location", { origin: "https://app.example" })
+    const fetch = () => Promise.reject(new TypeError("Failed to fetch"))
+    const told = async (baseUrl: string) => {
+      const { code, message } = await failure(clientOf(baseUrl, { fetch, retries: 0 }).get(ID))
+      return [code, message.includes("SLIPWAY_ALLOWED_ORIGINS")]
+    }
+    assert.deepStrictEqual(await told("https://slipway.example"), ["unreachable", true])
+    assert.deepStrictEqual(await told("https://app.example/below"), ["unreachable", false])
   })
 
   it("fail when nobody answers for long", async () => {

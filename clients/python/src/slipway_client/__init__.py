@@ -4,6 +4,7 @@ from . import types
 from ._client import SlipwayClient
 from ._errors import (
     Conflict,
+    EmptyStream,
     Forbidden,
     InvalidReply,
     InvalidRequest,
@@ -22,6 +23,7 @@ from ._transport import Download
 __all__ = [
     "Conflict",
     "Download",
+    "EmptyStream",
     "Forbidden",
     "InvalidReply",
     "InvalidRequest",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import types
-from ._errors import InvalidReply, SlipwayError
+from ._errors import EmptyStream, InvalidReply, SlipwayError
 from ._operations import Operations
 from ._server_sent_events import blocks
 from ._transport import backoff, failure, segment
@@ -63,8 +63,9 @@ class SlipwayClient(Operations):
         Events as they happen, until the sandbox is finished and its last event was told: first a
         snapshot, or with `since` everything after that event; 0 is the beginning. A connection that is
         lost is made again where it was lost: every event with an id comes once, in order. `on_lost` is
-        told of each connection that failed, and how many seconds it waits. Closing the iterator, or
-        leaving a loop over it, ends the stream.
+        told of each connection that failed or ended without an event, and how many seconds it waits.
+        After ten of them in a row the stream fails. Closing the iterator, or leaving a loop over it,
+        ends the stream.
         """
         path = f"/sandboxes/{segment(sandbox_id)}/events/stream"
         last = None if since is None else str(since)
@@ -76,14 +77,14 @@ class SlipwayClient(Operations):
                 with self._once("GET", path, last_event_id=last, timeout=self._idle_timeout) as response:
                     if response.status == 204:
                         return
-                    news = False
+                    news, empty = False, True
                     for block in blocks(_chunks(response)):
                         if block.retry is not None and self._reconnect is None:
                             reconnect = block.retry
                         if block.data is None:
                             continue
                         event = _event(block.data)
-                        fruitless = 0
+                        fruitless, empty = 0, False
                         type = event["type"]
                         news = news or block.id is not None or type == "snapshot"
                         if type in ("snapshot", "stream.resync"):
@@ -94,6 +95,8 @@ class SlipwayClient(Operations):
                         if type == "sandbox.status":
                             status = event["data"]["status"]
                         yield event
+                    if empty:
+                        raise EmptyStream("The stream ended without an event.", status=response.status, code="empty_stream")
                 # Streams end for other reasons too. Of a finished sandbox it is asked at once: 204 says that nothing is left.
                 wait = 0.0 if news and status in FINISHED else backoff(reconnect, 0, MAX_RECONNECT)
             except SlipwayError as error:

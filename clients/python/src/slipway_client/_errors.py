@@ -27,7 +27,7 @@ class SlipwayError(Exception):
     @property
     def is_temporary(self) -> bool:
         """Whether the same call may succeed later."""
-        return isinstance(self, (Unreachable, TimedOut)) or self.status == 429 or self.status >= 500
+        return isinstance(self, (Unreachable, TimedOut, EmptyStream)) or self.status == 429 or self.status >= 500
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code})"
@@ -39,6 +39,10 @@ class Unreachable(SlipwayError):
 
 class TimedOut(SlipwayError):
     """The service said nothing for too long."""
+
+
+class EmptyStream(SlipwayError):
+    """A stream ended in order, and brought no event."""
 
 
 class InvalidReply(SlipwayError):

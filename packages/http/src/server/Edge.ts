@@ -28,6 +28,7 @@ import { CurrentPrincipal } from "../api/Middleware.ts"
 import * as Authenticate from "./Authenticate.ts"
 import * as BasePath from "./BasePath.ts"
 import { Connections } from "./Connections.ts"
+import * as Cors from "./Cors.ts"
 import { refusalOf } from "./DecodeFailure.ts"
 import * as InTurn from "./InTurn.ts"
 import { LiveResponses } from "./LiveResponses.ts"
@@ -162,8 +163,10 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   readonly requestsPerMinute: number
   readonly closing: boolean
   readonly base: string
+  readonly cors: Readonly<Record<string, string>>
 }) => {
   const headers: Record<string, string> = {
+    ...about.cors,
     "cache-control": response.headers["cache-control"] ?? "no-store",
     "x-content-type-options": "nosniff",
     "x-request-id": about.requestId
@@ -197,7 +200,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const notFoundPage = yield* NotFoundPage
     const routes = yield* Routes
     const settings = yield* Settings
-    const { publicUrl, requestsPerMinute } = settings
+    const { allowedOrigins, publicUrl, requestsPerMinute } = settings
+    const cors = Cors.make(allowedOrigins)
     const base = basePathOf(publicUrl)
     const prefix = settings.prefix ?? base
     const authenticate = yield* Authenticate.make
@@ -226,14 +230,17 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
             status: response.status,
             seconds: Number(clock.currentTimeNanosUnsafe() - begunAt) / 1e9
           })
-          return finish(response, { requestId, rate, requestsPerMinute, closing: wire.version !== null && live.isShuttingDown(), base })
+          const closing = wire.version !== null && live.isShuttingDown()
+          const forPages = cors.headers(request, path, response.headers)
+          return finish(response, { requestId, rate, requestsPerMinute, closing, base, cors: forPages })
         }
         const traced = spanOf(request, place?.pattern ?? null)
         // Nothing is asked for it, so nothing needs to know by which request. Floods of these must cost little.
-        const refused = (refusal: Refusal) => {
-          const response = finished(respond(refusal), null)
+        const atOnce = (answer: HttpServerResponse.HttpServerResponse) => {
+          const response = finished(answer, null)
           return isCollected ? traced(Effect.succeed(response)) : Effect.succeed(response)
         }
+        const refused = (refusal: Refusal) => atOnce(respond(refusal))
 
         const fault = malformed(request, wire)
         if (fault !== null) {
@@ -242,6 +249,9 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           return refused(fault)
         }
         if (!connections.enter(address, wire)) return refused(tooManyUnderWay)
+        // A browser asks without the key whether a page may send one.
+        const preflight = cors.preflight(request, path, place)
+        if (preflight !== null) return atOnce(preflight)
         // Beneath `/api/` an address that cannot be read is guarded like all that are not there.
         const scope = place === null ? routes.scopeAt(path ?? request.url) : place.scope
         const asked = scope === null ? null : authenticate(request, wire, address, scope)

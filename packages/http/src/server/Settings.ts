@@ -13,6 +13,8 @@ interface Necessary {
 interface Adjustable {
   /** What the paths of requests begin with, without a slash at its end; `null`: the path of `publicUrl`. They may come without it too. */
   readonly prefix: string | null
+  /** Origins whose pages may read the API with an API key, as browsers send them: `https://app.example`. */
+  readonly allowedOrigins: ReadonlyArray<string>
   /** Proxies of which `X-Forwarded-For` is believed. */
   readonly trustedProxies: Trust
   /** Requests a key or a session may make in any 60 s. */
@@ -47,6 +49,7 @@ interface Adjustable {
 
 const defaults: Adjustable = {
   prefix: null,
+  allowedOrigins: [],
   trustedProxies: nobody,
   requestsPerMinute: 120,
   requestsPerUser: null,

@@ -5,7 +5,7 @@ import { Effect, Queue } from "effect"
 import * as Answer from "./Answer.ts"
 import * as EventText from "./EventText.ts"
 import { jsonLine, shellWord } from "./Output.ts"
-import type { Server } from "./Server.ts"
+import * as Server from "./Server.ts"
 import * as Terminal from "./Terminal.ts"
 
 type Input =
@@ -27,30 +27,35 @@ const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "te
 const AHEAD = 100
 
 export interface Options {
-  readonly server: Server
+  readonly server: Server.Server
   readonly id: string
   /** From the beginning of the log up to the end of the first turn, or from now up to the end of the turn that is active. */
   readonly from: "start" | "now"
   readonly json: boolean
+  /** How long the server may be away, or bring no event at a connection. */
+  readonly giveUpMillis: number
   /** Whether standard input was the prompt. */
   readonly takesPrompt: boolean
 }
 
 /** Shows the turn until it ends. The cursor after the last event comes with the outcome, for who reads on. */
-export const follow = Effect.fnUntraced(function*({ from, id, json, server, takesPrompt }: Options) {
+export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json, server, takesPrompt }: Options) {
   const { client } = server
   const inputs = yield* Queue.bounded<Input>(AHEAD)
   const reading = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
   const onLost = (_: SlipwayError, wait: number) => void Queue.offerUnsafe(inputs, { _tag: "Lost", seconds: Math.ceil(wait / 1000) })
-  const events = client.stream(id, { since: from === "start" ? 0 : undefined, signal: reading.signal, onLost })
-  const produce = Effect.gen(function*() {
-    for (;;) {
-      const next = yield* server.next(events)
-      yield* Queue.offer(inputs, next.done === true ? { _tag: "Over" } : { _tag: "Event", event: next.value })
-      if (next.done === true) return yield* Effect.never
-    }
-  })
+  const events = client.stream(id, { since: from === "start" ? 0 : undefined, signal: reading.signal, onLost, giveUpMillis })
+  const produce = Server.resumable(
+    `slipway attach ${id}`,
+    Effect.gen(function*() {
+      for (;;) {
+        const next = yield* server.next(events)
+        yield* Queue.offer(inputs, next.done === true ? { _tag: "Over" } : { _tag: "Event", event: next.value })
+        if (next.done === true) return yield* Effect.never
+      }
+    })
+  )
   const canAsk = json ? false : yield* Terminal.listen((line) => void Queue.offerUnsafe(inputs, { _tag: "Line", line }), takesPrompt)
   return yield* Effect.raceFirst(produce, consume({ server, id, json, canAsk, inputs }))
 }, Effect.scoped)

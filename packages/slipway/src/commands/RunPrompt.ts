@@ -93,15 +93,16 @@ const pageOf = (server: Server.Server, id: string) => `${server.url}/sandboxes/$
 
 const followTo = Effect.fnUntraced(function*(
   server: Server.Server,
-  { from, json, publish, sandbox: { id, repos }, takesPrompt }: {
+  { from, giveUp, json, publish, sandbox: { id, repos }, takesPrompt }: {
     readonly from: "start" | "now"
+    readonly giveUp: Option.Option<number>
     readonly json: boolean
     readonly publish: boolean
     readonly sandbox: Sandbox
     readonly takesPrompt: boolean
   }
 ) {
-  const followed = yield* follow({ server, id, from, json, takesPrompt })
+  const followed = yield* follow({ server, id, from, json, takesPrompt, giveUpMillis: Server.giveUpMillis(giveUp) })
   yield* conclude(server, id, followed, json)
   if (!publish) return json ? undefined : yield* next(id)
   const published = yield* Effect.result(publishAll(server, id, repos))
@@ -168,9 +169,10 @@ export const run = Command.make(
       Flag.withDefault(false)
     ),
     json: jsonFlag,
+    giveUp: Server.giveUp,
     url: Server.url
   },
-  ({ approvals, detach, effort, json, model, prompt: given, publish, repo, repos, title, url }) =>
+  ({ approvals, detach, effort, giveUp, json, model, prompt: given, publish, repo, repos, title, url }) =>
     Server.interruptible(Effect.gen(function*() {
       if (publish && detach) {
         return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
@@ -195,7 +197,7 @@ export const run = Command.make(
         return json ? undefined : yield* Terminal.say(`It goes on by itself. Follow it with: slipway attach ${id}`)
       }
       if (!json) yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n`)
-      yield* detachable(id, followTo(server, { from: "start", json, publish, sandbox, takesPrompt }))
+      yield* detachable(id, followTo(server, { from: "start", giveUp, json, publish, sandbox, takesPrompt }))
     }))
 ).pipe(
   Command.withDescription(
@@ -215,8 +217,8 @@ export const run = Command.make(
 
 export const attach = Command.make(
   "attach",
-  { id: Server.id, json: jsonFlag, url: Server.url },
-  ({ id: given, json, url }) =>
+  { id: Server.id, json: jsonFlag, giveUp: Server.giveUp, url: Server.url },
+  ({ giveUp, id: given, json, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
@@ -226,7 +228,7 @@ export const attach = Command.make(
         const state = `· ${EventText.line(sandbox.title)}: ${EventText.states[sandbox.status] ?? sandbox.status}`
         yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
       }
-      yield* detachable(id, followTo(server, { from: "now", json, publish: false, sandbox, takesPrompt: false }))
+      yield* detachable(id, followTo(server, { from: "now", giveUp, json, publish: false, sandbox, takesPrompt: false }))
     })
 ).pipe(
   Command.withDescription(

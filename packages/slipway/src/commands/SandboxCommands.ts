@@ -110,8 +110,9 @@ export const logs = Command.make("logs", {
     Flag.withDefault(false)
   ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print events, one line of JSON each"), Flag.withDefault(false)),
+  giveUp: Server.giveUp,
   url: Server.url
-}, ({ follow, id: given, json, url }) =>
+}, ({ follow, giveUp, id: given, json, url }) =>
   Server.interruptible(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
@@ -119,10 +120,14 @@ export const logs = Command.make("logs", {
       yield* server.call((signal) => server.client.get(id, { signal }))
       const reading = new AbortController()
       yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
-      const events = server.client.stream(id, { since: 0, signal: reading.signal })
+      const events = server.client.stream(id, {
+        since: 0,
+        signal: reading.signal,
+        ...(follow || Option.isSome(giveUp) ? { giveUpMillis: Server.giveUpMillis(giveUp) } : {})
+      })
       const textOf = EventText.make(Terminal.paint)
       for (;;) {
-        const next = yield* server.next(events)
+        const next = yield* Server.resumable(`slipway logs ${id}${follow ? " --follow" : ""}`, server.next(events))
         if (next.done === true) break
         const event = next.value
         // The service says so once everything is told that is in the log.

@@ -57,6 +57,28 @@ export const url = Flag.String("url").pipe(
   Flag.optional
 )
 
+/** Of commands that follow a sandbox. */
+export const giveUp = Flag.Int("give-up").pipe(
+  Flag.withDescription(
+    "Seconds without the server, or without an event of it at a connection, before the command stops to follow. " +
+      "Unless given: 300 where standard output is no terminal; at a terminal it tries until Ctrl-C"
+  ),
+  Flag.filter((seconds) => seconds >= 0 && seconds <= 86_400, () => "--give-up is 0 to 86400 seconds"),
+  Flag.optional
+)
+
+const GIVE_UP_SECONDS = 300
+
+export const giveUpMillis = (given: Option.Option<number>): number =>
+  1000 * Option.getOrElse(given, () => process.stdout.isTTY ? Infinity : GIVE_UP_SECONDS)
+
+/** What to do when following was given up: the sandbox does not need whoever follows it. */
+export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandFailed, R>) =>
+  Effect.mapError(work, (failed) =>
+    failed.exitCode === ExitCode.unreachable
+      ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox goes on; come back with: ${command}` })
+      : failed)
+
 const DEFAULT_URL = `http://localhost:${listening.port.default}`
 
 /** The one service that this user runs, or else where one would listen. */

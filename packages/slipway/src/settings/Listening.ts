@@ -1,5 +1,6 @@
 /** Where the service answers, and for whom. */
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
+import * as Cors from "@slipway/http/server/Cors"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
@@ -51,6 +52,13 @@ export const edge = {
     about: "How long a connection may wait for its next request; longer than a proxy in front of the service keeps its own.",
     role: "http"
   }),
+  allowedOrigins: Setting.optional({
+    name: "SLIPWAY_ALLOWED_ORIGINS",
+    type: Type.parsed("origins between commas, such as https://app.example,http://localhost:3000", (value) => Cors.parse(value) !== null),
+    about: "Origins whose pages may read the API from a browser, between commas, such as https://app.example,http://localhost:3000. " +
+      "They need an API key: a session of a person counts on our own pages alone. Without it, no page of another origin may.",
+    role: "http"
+  }),
   trustedProxies: Setting.optional({
     name: "SLIPWAY_TRUSTED_PROXIES",
     type: Type.parsed(
@@ -66,5 +74,9 @@ export const edge = {
 
 export const loadEdge = Effect.map(
   Setting.values(edge),
-  ({ trustedProxies, ...loaded }) => ({ ...loaded, trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.nobody })
+  ({ allowedOrigins, trustedProxies, ...loaded }) => ({
+    ...loaded,
+    allowedOrigins: allowedOrigins === null ? [] : Cors.parse(allowedOrigins) ?? [],
+    trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.nobody
+  })
 )

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
+import * as Server from "../../src/commands/Server.ts"
 import { folder, runIn } from "./SlipwayProcess.ts"
 
 const ID = "c_abcdefgh2345"
@@ -46,13 +47,21 @@ const snapshot = (more: object) =>
 
 /** What the command says at its end of a server that streams these frames. */
 const said = (args: ReadonlyArray<string>, frames: ReadonlyArray<string>) =>
+  Effect.map(ended(args, frames), ({ code, stderr, stdout }) => {
+    assert.strictEqual(code, 0, stderr)
+    return stdout
+  })
+
+/** The same, with how it ended. `ends`: each stream ends behind its frames. */
+const ended = (args: ReadonlyArray<string>, given: ReadonlyArray<string>, { ends = false } = {}) =>
   Effect.gen(function*() {
+    const frames = [...given]
     const server = yield* Effect.acquireRelease(
       Effect.callback<ReturnType<typeof createServer>>((resume) => {
         const made = createServer((request, response) => {
           if (request.url?.includes("/events/stream") === true) {
             response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" })
-            return response.write(frames.join(""))
+            return ends ? response.end(frames.splice(0).join("")) : response.write(frames.join(""))
           }
           response.writeHead(request.method === "POST" ? 201 : 200, { "content-type": "application/json; charset=utf-8" })
           return response.end(JSON.stringify(sandbox))
@@ -67,14 +76,38 @@ const said = (args: ReadonlyArray<string>, frames: ReadonlyArray<string>) =>
     )
     const { port } = server.address() as AddressInfo
     const settings = { SLIPWAY_URL: `http://127.0.0.1:${port}`, SLIPWAY_API_KEY: "sbx_live_key" }
-    const { code, stderr, stdout } = yield* runIn(yield* folder, args, settings)
-    assert.strictEqual(code, 0, stderr)
-    return stdout
+    return yield* runIn(yield* folder, args, settings)
   }).pipe(Effect.scoped)
 
 const tokens = { input: 12_345, cachedInput: 9000, output: 678 }
 const TOLD = "· cost so far: $0.12, 3 requests to models · tokens: 12,345 in, 9,000 of them cached, 678 out\n"
 const run = ["run", "acme/shop", "Do it"]
+
+describe("following a server that brings nothing more", () => {
+  it.live("is given up after as long as it was told, with what to do", () =>
+    Effect.gen(function*() {
+      for (const [args, back] of [[run, "attach"], [["attach", ID], "attach"], [["logs", ID, "--follow"], "logs"]] as const) {
+        const { code, stderr } = yield* ended([...args, "--give-up", "1"], [used()], { ends: true })
+        assert.strictEqual(code, 7, stderr)
+        assert.include(stderr, "The stream ended without an event. (empty_stream)")
+        assert.include(stderr, `The sandbox goes on; come back with: slipway ${back} ${ID}`)
+      }
+    }), 120_000)
+
+  it.effect("is given up after five minutes where standard output is no terminal", () =>
+    Effect.sync(() => {
+      const { isTTY } = process.stdout
+      try {
+        const limits = [false, true].map((is) => {
+          process.stdout.isTTY = is
+          return [Server.giveUpMillis(Option.none()), Server.giveUpMillis(Option.some(7))]
+        })
+        assert.deepStrictEqual(limits, [[300_000, 7_000], [Infinity, 7_000]])
+      } finally {
+        process.stdout.isTTY = isTTY
+      }
+    }))
+})
 
 describe("the end of a turn that is followed", () => {
   it.live("tells the newest tokens of the log with the cost, also where the last event had none", () =>
