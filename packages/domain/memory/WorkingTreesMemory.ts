@@ -361,7 +361,10 @@ export const layer = Layer.effect(
         }
         for (const { known, sha, tree } of learned) known.saved.set(sha, contentOf(tree))
       }),
-      has: (sandboxId) => Effect.sync(() => sandboxes.has(sandboxId) && !restoring.has(sandboxId)),
+      has: (sandboxId, repos = []) =>
+        Effect.sync(() =>
+          sandboxes.has(sandboxId) && !restoring.has(sandboxId) && repos.every((repo) => known({ sandboxId, repo }) !== undefined)
+        ),
       isWhole: () => Effect.succeed(true),
       remove: (sandboxId) =>
         Effect.sync(() => {

@@ -186,7 +186,9 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         assert.strictEqual(new Set(folders).size, 3)
         assert.strictEqual(trees.folder(app, [RepoName.make("Acme/App"), RepoName.make("acme/web")]), "app")
         const sandboxId = freshId()
-        for (const repo of repos) {
+        for (const [made, repo] of repos.entries()) {
+          assert.strictEqual(yield* trees.has(sandboxId, repos.slice(0, made)), made > 0)
+          assert.isFalse(yield* trees.has(sandboxId, repos.slice(0, made + 1)))
           const source = yield* fixture.source({ [`of-${repo.replace("/", "-")}`]: "" })
           yield* trees.prepare({ sandboxId, repo }, { ...options(source), repos })
         }
@@ -194,6 +196,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           const { entries } = yield* trees.list({ sandboxId, repo: RepoName.make(repo.toUpperCase()) }, "")
           assert.deepStrictEqual(entries.map((entry) => entry.name), [`of-${repo.replace("/", "-")}`])
         }
+        assert.isTrue(yield* trees.has(sandboxId, repos))
         yield* trees.remove(sandboxId)
       }))
 

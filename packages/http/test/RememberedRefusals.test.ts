@@ -22,7 +22,7 @@ const admission = (accepted: boolean, resetSeconds: number): Admission => ({
 describe("a remembered refusal", () => {
   it("is good for less than a second, and counts its seconds down", () => {
     const refusals = RememberedRefusals.make()
-    refusals.remember("digest", admission(false, 40))
+    refusals.remember("digest", admission(false, 40), 10_000)
     const after = (millis: number) => refusals.find("digest", 10_000 + millis)?.rate.resetSeconds ?? null
     assert.deepStrictEqual([after(0), after(1), after(999)], [40, 40, 40])
     assert.isNull(after(1_000))

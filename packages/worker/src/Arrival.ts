@@ -49,14 +49,14 @@ const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restorin
 })
 
 /**
- * Whether its trees are here, and whole. What neither a checkpoint nor its source has is gone on with as it is: it is worth more than
- * what a loss of power took.
+ * Whether its trees are here, all and whole: whoever made them last may have been cut off between two. What neither a checkpoint nor its
+ * source has is gone on with as it is: it is worth more than what a loss of power took.
  */
 export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
   const trees = yield* WorkingTrees
-  if (!(yield* trees.has(held.id))) return false
   const { sandbox } = yield* held.view
-  return isUnsaved(sandbox) || (yield* trees.isWhole(held.id))
+  if (isUnsaved(sandbox)) return yield* trees.has(held.id)
+  return (yield* trees.has(held.id, sandbox.repos.map((repo) => repo.fullName))) && (yield* trees.isWhole(held.id))
 })
 
 /**

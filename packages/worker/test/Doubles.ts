@@ -482,7 +482,7 @@ const Trees = (world: World, machine: Machine) => {
         yield* failing(world.restoreAnswers)
         return sources.map(({ repo }) => ({ repo, sha: "1".repeat(40), bytes: text.length, baseSha: "0".repeat(40), baseRef: "main" }))
       }),
-    has: (id) => Effect.sync(() => trees.has(id)),
+    has: (id, repos = []) => Effect.sync(() => trees.has(id) && repos.every((repo) => world.clones.includes(repo))),
     isWhole: (id) => Effect.sync(() => !world.torn.has(id)),
     remove: (id) =>
       Effect.sync(() => {

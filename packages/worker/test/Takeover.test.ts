@@ -1,8 +1,11 @@
 import { assert } from "@effect/vitest"
+import { Ids } from "@slipway/domain/Ids"
 import { Leases } from "@slipway/domain/sandbox/Leases"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { turnId } from "@slipway/domain/sandbox/Turn"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Deferred, Effect, Fiber, Queue } from "effect"
+import * as HeldSandbox from "../src/HeldSandbox.ts"
 import {
   ask,
   create,
@@ -13,6 +16,7 @@ import {
   pass,
   principal,
   publishRequested,
+  REPO,
   running,
   say,
   scenario,
@@ -410,3 +414,22 @@ scenario("a boot that a loss of power broke off has its repositories checked out
     yield* until(id, ({ turn }) => turn?.state === "running")
     assert.deepStrictEqual([world.torn.size, world.clones.length], [0, 2])
   }))
+
+scenario(
+  "an agent begins with all its repositories, whoever was cut off between making two of them anew",
+  (world) =>
+    Effect.gen(function*() {
+      const id = yield* create({ repos: [{ fullName: REPO }, { fullName: "acme/web" }] })
+      const [leased = assert.fail("nothing to lease")] = yield* Leases.use((leases) =>
+        leases.take({ worker: "gone", machine: "machine" }, { slots: 1, boots: 1, errands: 1 })
+      )
+      const held = yield* HeldSandbox.make(leased)
+      yield* held.write([{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(yield* Ids, id, 1) }])
+      world.trees.add(id)
+      world.clones.push(REPO)
+      yield* Leases.use((leases) => leases.release(leased.lease))
+      yield* startWorker(world)
+      yield* until(id, ({ turn }) => turn?.state === "running")
+      assert.deepStrictEqual(world.clones, [REPO, REPO, "acme/web"])
+    })
+)

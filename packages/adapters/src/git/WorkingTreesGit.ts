@@ -496,9 +496,10 @@ export const make = Effect.fnUntraced(function*<R>(
   })
 
   const has = Effect.fn("WorkingTrees.has")(
-    function*(sandboxId: SandboxId) {
+    function*(sandboxId: SandboxId, repos: ReadonlyArray<RepoName> = []) {
       const directory = sandboxDirectory(sandboxId)
       if (!(yield* Effect.promise(() => isThere(directory))) || (yield* isRestoring(sandboxId))) return false
+      for (const repo of repos) if (Option.isNone(yield* opened({ sandboxId, repo }))) return false
       const repositories = TreesLayout.repositoriesIn(directory)
       const names = yield* Effect.promise(() => namesIn(repositories))
       return yield* place.isThere(sandboxId, names.map((name) => join(repositories, name)))

@@ -432,8 +432,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     CheckpointDamaged | FileNotFound | TreesUnavailable | E,
     R
   >
-  /** Whether the sandbox has trees on this machine. */
-  has(sandboxId: SandboxId): Effect.Effect<boolean>
+  /** Whether the sandbox has trees on this machine, and among them all of `repos`. */
+  has(sandboxId: SandboxId, repos?: ReadonlyArray<RepoName>): Effect.Effect<boolean>
   /**
    * `false`: the machine lost its power or its kernel since they were written, and what was not on its disk by then is missing in
    * them, until they are saved as they are, restored or removed.

@@ -290,7 +290,7 @@ export const treesOf = (
           { error: unsaved, isOwn: true }
         )
       ),
-    has: (id) => call(`has ${id}`, trees.has(id), { quiet: true }),
+    has: (id, repos) => call(`has ${id}`, trees.has(id, repos), { quiet: true }),
     isWhole: (id) => call(`isWhole ${id}`, trees.isWhole(id), { quiet: true }),
     remove: (id) => call(`remove ${id}`, trees.remove(id), { repeatable: true }),
     sandboxes: call("sandboxes", trees.sandboxes, { quiet: true }),

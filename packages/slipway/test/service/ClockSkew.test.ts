@@ -40,11 +40,11 @@ for (const hours of [-25, 25]) {
         )
         assert.strictEqual(server.logs().split("enforces no time limits").length, 2)
         const made = yield* get("/api/public/v1/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "Hello" })
-        assert.isBelow(Math.abs(Date.parse(made.said.createdAt) - Date.now()))
+        assert.isBelow(Math.abs(Date.parse(made.said.createdAt) - Date.now()), 60_000)
         const ended = yield* until(get(`/api/public/v1/sandboxes/${made.said.id}/events`), ({ said }) =>
           said.data.some(({ type }: { type: string }) => type === "turn.completed"))
         for (const { ts } of ended.said.data) {
-          assert.isBelow(Math.abs(Date.parse(ts) - Date.now()))
+          assert.isBelow(Math.abs(Date.parse(ts) - Date.now()), 60_000)
         }
         // Time for two rounds of its limits.
         yield* Effect.sleep("2500 millis")
