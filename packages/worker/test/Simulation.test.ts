@@ -33,7 +33,9 @@ import { plants as sown } from "../simulation/Plants.ts"
 import { simulated, workerWith } from "../simulation/SimulatedWorker.ts"
 import { Totals } from "../simulation/Totals.ts"
 
-const SEEDS = 120
+/** Whether this is the run of some minutes, in which even what is rarest has to happen: `npm run test:simulation`. */
+const isLong = process.env["SIMULATION"] === "long"
+const SEEDS = isLong ? 120 : 30
 /** Any change of domain or worker makes other runs of the seeds, so what is rarest needs room. */
 const WITHIN = 1000
 /** Seconds of work, minutes on a busy machine. */
@@ -115,17 +117,19 @@ const through: ReadonlyArray<string> = [
 describe("the simulation", () => {
   const totals = new Totals()
 
-  it(`every rule holds in ${SEEDS} seeds, and in those it takes to go through everything once`, { timeout: PATIENCE_MILLIS }, () => {
-    for (let seed = 1; seed <= SEEDS || seed <= WITHIN && through.some((what) => totals.of(what) === 0); seed++) {
+  it(`every rule holds in ${SEEDS} seeds, and long in those it takes to go through everything once`, { timeout: PATIENCE_MILLIS }, () => {
+    for (let seed = 1; seed <= SEEDS || isLong && seed <= WITHIN && through.some((what) => totals.of(what) === 0); seed++) {
       const result = simulate({ ...simulated, seed })
       totals.add(result)
       if (result.broken !== null) assert.fail(failureOf(result))
     }
   })
 
-  it.each(through)("what they went through: %s", (what) => {
-    assert.isAbove(totals.of(what), 0)
-  })
+  if (isLong) {
+    it.each(through)("what they went through: %s", (what) => {
+      assert.isAbove(totals.of(what), 0)
+    })
+  }
 
   it("a seed is one run: the same steps, the same trace, to the last character", () => {
     for (const seed of [1, 2, 3]) {
@@ -462,10 +466,13 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }]
 ]
 
+/** They take hundreds of seeds to be found. */
+const rare: ReadonlySet<string> = new Set(["a host that restores no conversation"])
+
 describe("finds", () => {
   const run = (seed: number, plant: Plant): Result => simulate({ ...simulated, seed, ...plant })
 
-  it.each(plants)("%s: %s", { timeout: PATIENCE_MILLIS }, async (name, rule, plant) => {
+  it.each(plants.filter(([name]) => isLong || !rare.has(name)))("%s: %s", { timeout: PATIENCE_MILLIS }, async (name, rule, plant) => {
     let seed = 1
     let found = run(seed, plant)
     // What else it breaks comes first in some seeds.
@@ -481,7 +488,7 @@ describe("finds, with one line of the sources changed, that", () => {
   const main = fileURLToPath(new URL("../simulation/main.ts", import.meta.url))
 
   // A process each, for seconds: `npm run simulate -- --plants` has all of them.
-  it.each(sown.filter((_, i) => i % 4 === 0))("$mistake ($name)", { timeout: PATIENCE_MILLIS }, async ({ name, rule }) => {
+  it.each(sown.filter((_, i) => i % (isLong ? 4 : 16) === 0))("$mistake ($name)", { timeout: PATIENCE_MILLIS }, async ({ name, rule }) => {
     const found = await promisify(execFile)(process.execPath, [main, "--plant", name, "--seeds", String(WITHIN)])
     assert.include(found.stdout, `"${rule}" does not hold`)
     assert.match(found.stdout, new RegExp(`again: npm run simulate -- --seed \\d+ --plant ${name} --trace`, "u"))
