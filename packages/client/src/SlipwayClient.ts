@@ -278,9 +278,9 @@ export class SlipwayClient {
     return this.#get(() => `${sandboxPath(id)}/files/content`, { path, ...query }, options)
   }
 
-  /** What differs between two versions of a tree, as a patch of at most 10 MiB; empty: nothing. */
-  async diff(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<string> {
-    return (await this.#read(`${sandboxPath(id)}/files/diff`, query, options)).text()
+  /** What differs between two versions of a tree, as a patch of at most 10 MiB: bytes of files, which need not be UTF-8. Empty: nothing. */
+  async diff(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    return new Uint8Array(await (await this.#read(`${sandboxPath(id)}/files/diff`, query, options)).arrayBuffer())
   }
 
   /** The bytes of one file, at most 100 MiB, as a response whose body is read as you take it. */

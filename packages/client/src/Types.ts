@@ -297,6 +297,8 @@ export type SandboxEvent =
     readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
     readonly ms: number
     readonly repo?: string
+    /** With `clone`: folders of submodules, which are left empty. */
+    readonly submodules?: ReadonlyArray<string>
     /** With `setup`: whether what it fills was there already. */
     readonly cache?: "hit" | "miss" | "none"
     /** With `setup`: keys of the repository's file that do not count. */
@@ -421,6 +423,8 @@ export type SandboxEvent =
       /** `null`: the commit the sandbox started from. */
       readonly ancestor: string | null
     }>
+    /** Folders of submodules in which there are files: these are not published. */
+    readonly submodules?: ReadonlyArray<string>
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
   }>
   | Durable<"usage.updated", {

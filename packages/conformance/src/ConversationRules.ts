@@ -164,7 +164,8 @@ export const rules = [
             merged: flag,
             head_ref: filled,
             head_sha: filled,
-            merges: listOf(object({ onto: filled, ancestor: nullOr(filled) }))
+            merges: listOf(object({ onto: filled, ancestor: nullOr(filled) })),
+            submodules: listOf(filled)
           },
           open: true
         }),

@@ -63,6 +63,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
   "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, {
     optional: {
       repo: text,
+      submodules: listOf(text),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),
       egress_refused: listOf(text),

@@ -68,7 +68,51 @@ const idOf = (side: Side | undefined): string => {
   return side === undefined ? "0".repeat(40) : sha1(utf8.encode(`blob ${bytes.length}\0${side.content}`))
 }
 
-const patchOf = (path: string, before: Side | undefined, after: Side | undefined): string => {
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+const LENGTHS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+/** In the format of zlib (RFC 1950), uncompressed. */
+const stored = (bytes: Uint8Array): Uint8Array => {
+  const blocks: Array<number> = [0x78, 0x01]
+  for (let at = 0; at === 0 || at < bytes.length; at += 65_535) {
+    const block = bytes.subarray(at, at + 65_535)
+    const [low, high] = [block.length & 0xff, block.length >> 8]
+    blocks.push(at + 65_535 >= bytes.length ? 1 : 0, low, high, ~low & 0xff, ~high & 0xff, ...block)
+  }
+  let [a, b] = [1, 0]
+  for (const byte of bytes) {
+    a = (a + byte) % 65_521
+    b = (b + a) % 65_521
+  }
+  return new Uint8Array([...blocks, b >> 8, b & 0xff, a >> 8, a & 0xff])
+}
+
+/** A whole content as git writes it in a binary patch. */
+const literal = (content: string): string => {
+  const bytes = utf8.encode(content)
+  const packed = stored(bytes)
+  let text = `literal ${bytes.length}\n`
+  for (let at = 0; at < packed.length; at += 52) {
+    const line = packed.subarray(at, at + 52)
+    text += LENGTHS[line.length - 1] ?? ""
+    for (let i = 0; i < line.length; i += 4) {
+      let number = [0, 1, 2, 3].reduce((sum, j) => sum * 256 + (line[i + j] ?? 0), 0)
+      let digits = ""
+      for (let j = 0; j < 5; j++) {
+        digits = (ALPHABET[number % 85] ?? "") + digits
+        number = Math.floor(number / 85)
+      }
+      text += digits
+    }
+    text += "\n"
+  }
+  return `${text}\n`
+}
+
+const patchOf = (path: string, before: Side | undefined, after: Side | undefined, isWhole: boolean): string => {
+  if (isProtected(path)) {
+    return `# Protected file ${before === undefined ? "added" : after === undefined ? "deleted" : "modified"}: ${path}\n`
+  }
   const [a, b] = [before === undefined ? "/dev/null" : `a/${path}`, after === undefined ? "/dev/null" : `b/${path}`]
   const modes = before === undefined
     ? `new file mode ${after?.mode}\n`
@@ -78,21 +122,22 @@ const patchOf = (path: string, before: Side | undefined, after: Side | undefined
     ? ""
     : `old mode ${before.mode}\nnew mode ${after.mode}\n`
   const head = `diff --git a/${path} b/${path}\n${modes}`
-  if (isProtected(path)) return `${head}Protected files ${a} and ${b} differ\n`
   const [old, now] = [before?.content ?? "", after?.content ?? ""]
   if (before?.content === after?.content) return head
   const index = `${head}index ${idOf(before)}..${idOf(after)}${before?.mode === after?.mode ? ` ${after?.mode}` : ""}\n`
-  if ([old, now].some((text) => isBinary(utf8.encode(text)))) return `${index}Binary files ${a} and ${b} differ\n`
+  if ([old, now].some((text) => isBinary(utf8.encode(text)))) {
+    return index + (isWhole ? `GIT binary patch\n${literal(now)}${literal(old)}` : `Binary files ${a} and ${b} differ\n`)
+  }
   const changed = hunks(compared(linesOf(old), linesOf(now)))
   return changed === "" ? index : `${index}--- ${a}\n+++ ${b}\n${changed}`
 }
 
 /** `path`: of this file, or of those below it. Protected files come last. */
-export const patch = (before: Content, after: Content, path = ""): string => {
+export const patch = (before: Content, after: Content, path = "", isWhole = false): string => {
   const paths = [...new Set([...before.files.keys(), ...after.files.keys()])].sort().filter((name) => {
     const [a, b] = [sideOf(before, name), sideOf(after, name)]
     return (path === "" || name === path || name.startsWith(`${path}/`)) && (a?.content !== b?.content || a?.mode !== b?.mode)
   })
   const ordered = [...paths.filter((name) => !isProtected(name)), ...paths.filter(isProtected)]
-  return ordered.map((name) => patchOf(name, sideOf(before, name), sideOf(after, name))).join("")
+  return ordered.map((name) => patchOf(name, sideOf(before, name), sideOf(after, name), isWhole)).join("")
 }

@@ -177,7 +177,7 @@ export const layer = Layer.effect(
           on: refs.find((ref) => tipsFor(repository, ref).some((tip) => repository.history(tip).includes(baseSha))) ?? null
         }
       }),
-      diff: Effect.fn("WorkingTrees.diff")(function*(key, { from, maximumBytes, path, to }) {
+      diff: Effect.fn("WorkingTrees.diff")(function*(key, { from, isWhole, maximumBytes, path, to }) {
         const tree = yield* find(key)
         const contentAt = (version: string) => {
           if (version === "base" || version === tree.baseSha) return tree.base
@@ -188,7 +188,7 @@ export const layer = Layer.effect(
         if (before === undefined || after === undefined) {
           return yield* new UnknownCommit({ commits: [...new Set([from, to])].filter((version) => contentAt(version) === undefined) })
         }
-        const bytes = utf8.encode(MemoryPatch.patch(before, after, path))
+        const bytes = utf8.encode(MemoryPatch.patch(before, after, path, isWhole))
         return bytes.length > maximumBytes ? yield* new FileTooLarge({ maximumBytes }) : bytes
       }),
       branches: Effect.fn("WorkingTrees.branches")(function*(key, { author, branches, headRef, pushed, remote }) {

@@ -411,6 +411,9 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
           "diff --git a/tool b/tool\nold mode 100644\nnew mode 100755\n"
         ].join("")
         assert.strictEqual(yield* patchOf(trees, key, sha, "working"), later)
+        const whole = yield* trees.diff(key, { from: sha, to: "working", maximumBytes: 1e6, isWhole: true })
+        // Both ways: forwards and back.
+        assert.match(new TextDecoder().decode(whole), /\nGIT binary patch\nliteral 3\n[A-Za-z]\S+\n\nliteral \d+\n[A-Za-z]\S+\n\n/u)
       }))
 
     it.effect("tells of a path the file, or what is below the folder, and nothing whose name begins so", () =>
@@ -439,9 +442,9 @@ export const suite = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
         yield* agent.write(at("v"), "1\n")
         const expected = [
           "diff --git a/v b/v\n--- a/v\n+++ b/v\n@@ -1 +1 @@\n-0\n+1\n",
-          "diff --git a/.env b/.env\ndeleted file mode 100644\nProtected files a/.env and /dev/null differ\n",
-          "diff --git a/dir/.env.local b/dir/.env.local\nnew file mode 100644\nProtected files /dev/null and b/dir/.env.local differ\n",
-          "diff --git a/dir/.npmrc b/dir/.npmrc\nProtected files a/dir/.npmrc and b/dir/.npmrc differ\n"
+          "# Protected file deleted: .env\n",
+          "# Protected file added: dir/.env.local\n",
+          "# Protected file modified: dir/.npmrc\n"
         ]
         assert.strictEqual(yield* patchOf(trees, key, "base", "working"), expected.join(""))
         const { sha } = yield* save()

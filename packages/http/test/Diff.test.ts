@@ -8,7 +8,7 @@ import { checkpointed, shaOf } from "../testing/Checkpointed.ts"
 import { ask, create, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 const PATCH = "diff --git a/src/main.ts b/src/main.ts\n--- a/src/main.ts\n+++ b/src/main.ts\n@@ -1 +1 @@\n-a\n+\u00e9\n" +
-  "Protected files a/.env and b/.env differ\n"
+  "# Protected file modified: .env\n"
 
 const asked: Array<{ readonly repo: string; readonly for: string; readonly query: DiffQuery }> = []
 /** What the trees know of where they have not been. */
@@ -43,10 +43,14 @@ layer(http({ trees, restored }), { excludeTestServices: true })("what differs", 
       const reply = yield* diff(key, id)
       assert.deepStrictEqual([reply.status, reply.headers["content-type"], reply.text], [200, "text/x-diff; charset=utf-8", PATCH])
       const maximumBytes = 10 * 2 ** 20
-      assert.deepStrictEqual(asked, [{ repo: "acme/shop", for: grant.id, query: { from: "base", to: "working", maximumBytes } }])
+      assert.deepStrictEqual(asked, [{
+        repo: "acme/shop",
+        for: grant.id,
+        query: { from: "base", to: "working", maximumBytes, isWhole: true }
+      }])
       const same = yield* diff(key, id, "?path=./src/../same&repo=ACME/Shop")
       assert.deepStrictEqual([same.status, same.headers["content-type"], same.text], [200, "text/x-diff; charset=utf-8", ""])
-      assert.deepStrictEqual(asked[1]?.query, { from: "base", to: "working", path: "same", maximumBytes })
+      assert.deepStrictEqual(asked[1]?.query, { from: "base", to: "working", path: "same", maximumBytes, isWhole: true })
     }))
 
   it.effect("is told of checkpoints by the commits that they have", () =>

@@ -78,6 +78,7 @@ const isOfMachine = (trouble: Trouble): boolean => {
 }
 
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
+type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "repo" | "submodules">
 
 /** What the stages are called in traces. */
 const STAGES: Readonly<Record<Stage, string>> = {
@@ -112,7 +113,7 @@ export const clone = Effect.fn("BootSandbox.clone")(function*(held: HeldSandbox,
   const source = yield* SourceHost
   const { sandbox } = yield* held.view
   const [{ defaultBranch }, remote] = yield* Effect.all([source.repository(fullName), source.remote(fullName, "read")], { concurrency: 2 })
-  yield* trees.prepare({ sandboxId: held.id, repo: fullName }, {
+  return yield* trees.prepare({ sandboxId: held.id, repo: fullName }, {
     remote,
     ref,
     defaultBranch,
@@ -170,10 +171,10 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
   const trees = yield* WorkingTrees
   const ids = yield* Ids
 
-  const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, repo?: string) =>
+  const stage = <A, E extends Trouble | StaleLease, R>(name: Stage, self: Effect.Effect<A, E, R>, about?: (result: A) => About) =>
     Effect.flatMap(
       Effect.timed(patiently(whole(name, self)).pipe(Effect.withSpan(STAGES[name]))),
-      ([took, result]) => Effect.as(note(report(name, took, repo)), result)
+      ([took, result]) => Effect.as(note(report(name, took, about?.(result))), result)
     )
 
   const steps = Effect.gen(function*() {
@@ -183,10 +184,15 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
     // Begun before its machine lost its power.
     if (!owesCheckpoint && !(yield* trees.isWhole(held.id))) yield* removeHere(held.id)
     const provision = stage("provision", host.provision(held.lease))
-    const clones = Effect.forEach(repos, (repo) => stage("clone", withRoom(clone(held, repo)), repo.fullName), {
-      concurrency: "unbounded",
-      discard: true
-    })
+    const clones = Effect.forEach(
+      repos,
+      (repo) =>
+        stage("clone", withRoom(clone(held, repo)), ({ submodules }) => ({
+          repo: repo.fullName,
+          ...(submodules === undefined ? {} : { submodules })
+        })),
+      { concurrency: "unbounded", discard: true }
+    )
     if (origin !== null) yield* Fiber.join(starting)
     if (origin !== null && !(owesCheckpoint && (yield* trees.has(held.id)))) {
       // Before the box: trees that are restored are given to a box when it is made.
@@ -243,7 +249,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSand
   )
 })
 
-const report = (stage: Stage, took: Duration.Duration, repo?: string): SystemCommand => ({
+const report = (stage: Stage, took: Duration.Duration, about: About = {}): SystemCommand => ({
   _tag: "ReportBoot",
-  data: { stage, ms: Math.round(Duration.toMillis(took)), ...(repo === undefined ? {} : { repo }) }
+  data: { stage, ms: Math.round(Duration.toMillis(took)), ...about }
 })

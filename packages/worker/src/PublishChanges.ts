@@ -113,13 +113,12 @@ const planOf = Effect.fnUntraced(function*(publication: Publication) {
 
 const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, repo, sandbox }: Publication, { head, round }: Plan) {
   const trees = yield* WorkingTrees
-  const { sha } = yield* trees.snapshot(key, {
+  return yield* trees.snapshot(key, {
     message: commitMessage(yield* CommitMessage, sandbox, repo),
     author,
     since: { head, merges: round.merges, remote },
     ...(history === undefined ? {} : { history })
   })
-  return sha
 })
 
 /** What was pushed, and where its pull request is or is to be opened. */
@@ -128,7 +127,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
   const { key, remote, sandbox } = publication
   const attempt = Effect.gen(function*() {
     const plan = yield* planOf(publication)
-    const sha = yield* commitOf(publication, plan).pipe(
+    const { sha, submodules } = yield* commitOf(publication, plan).pipe(
       Effect.provideService(OnBehalfOf, sandbox.grantId),
       Effect.withSpan("publication snapshot")
     )
@@ -138,7 +137,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
       Effect.as(true),
       Effect.catchTag("BranchMoved", () => Effect.succeed(false))
     )
-    return { ...plan, sha, isDone }
+    return { ...plan, sha, submodules, isDone }
   })
   for (let attempts = 1;; attempts++) {
     const result = yield* attempt
@@ -157,7 +156,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     author: yield* CommitAuthor,
     history
   }
-  const { base, open: before, round: { headRef, merges }, sha } = yield* pushed(publication)
+  const { base, open: before, round: { headRef, merges }, sha, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
   const open = before ?? (yield* host.findOpenPullRequest(repo, headRef))
@@ -171,7 +170,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
       headSha: sha,
       at
     })
-  return { pullRequest: yield* Effect.withSpan(found, "publication pull request"), sha, merges }
+  return { pullRequest: yield* Effect.withSpan(found, "publication pull request"), sha, merges, submodules }
 })
 
 /**

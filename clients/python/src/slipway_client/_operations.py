@@ -338,9 +338,10 @@ class Operations(Transport):
         """
         Compare trees
 
-        What differs between two versions of a repository's tree, as a patch of at most 10 MiB.
-        Protected files are named, not shown. Of a sandbox that succeeded or failed `working` is its
-        last checkpoint.
+        What differs between two versions of a repository's tree, as a patch of at most 10 MiB that
+        `git apply` takes. Lines have the bytes of the files, which need not be UTF-8. Protected
+        files are named in comments, not shown. Of a sandbox that succeeded or failed `working` is
+        its last checkpoint.
         """
         return self._text(
             "GET",

@@ -196,7 +196,8 @@ class Transport:
             time.sleep(wait)
 
     def _text(self, method: str, path: str, *, idempotency_key: str | None = None, **rest: Any) -> str:
-        return self._persist(method, path, True, idempotency_key, rest).decode()
+        # A patch has the bytes of files: encode with "surrogateescape" to have them back.
+        return self._persist(method, path, True, idempotency_key, rest).decode(errors="surrogateescape")
 
     def _json(self, method: str, path: str, *, idempotency_key: str | None = None, **rest: Any) -> Any:
         reply = self._persist(method, path, True, idempotency_key, rest)

@@ -591,6 +591,8 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
 
     repo: str
     """The repository, where the stage is about one."""
+    submodules: list[str]
+    """With `clone`: folders of submodules, which are left empty. At most 32."""
     cache: Literal["hit", "miss", "none"]
     """With `setup`: whether what it fills was there already; `none` where nothing is cached."""
     ignored: list[str]
@@ -1372,6 +1374,8 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     How what was pushed was made of the files, after an earlier pull request was merged or closed;
     left out before.
     """
+    submodules: list[str]
+    """Folders of submodules in which there are files: these are not published. At most 32."""
     error: PullRequestUpdatedEventDataError
     """Why publishing failed."""
 

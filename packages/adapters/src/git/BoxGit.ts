@@ -52,18 +52,22 @@ fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
 # Git does not look into the folder of a submodule. A folder with files and no repository that \`.gitmodules\` does not name is the agent's
-# own. The mode of a submodule is 00 00 e0 00 in an index.
+# own; other folders with files are named, since nobody else looks into them. The mode of a submodule is 00 00 e0 00 in an index.
+: > "$place/submodules"
 if LC_ALL=C grep -qaP '\\x00\\x00\\xe0\\x00' "$GIT_INDEX_FILE"; then
   git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c '
     for path; do
-      [ ! -L "$path" ] && [ -d "$path" ] && [ ! -e "$path/.git" ] && [ -n "$(find "./$path" -mindepth 1 -print -quit)" ] || continue
-      git config --file .gitmodules --fixed-value --get-regexp --end-of-options "^submodule\\..*\\.path$" "$path" > /dev/null ||
-        printf "%s\\0" "$path"
+      [ ! -L "$path" ] && [ -d "$path" ] && [ -n "$(find "./$path" -mindepth 1 -print -quit)" ] || continue
+      if [ -e "$path/.git" ] ||
+        git config --file .gitmodules --fixed-value --get-regexp --end-of-options "^submodule\\..*\\.path$" "$path" > /dev/null; then
+        printf "!! %s\\0" "$path" >&3
+      else printf "%s\\0" "$path"; fi
     done
-  ' sh > "$place/folders"
+  ' sh > "$place/folders" 3> "$place/submodules"
   [ ! -s "$place/folders" ] || git update-index -z --force-remove --stdin < "$place/folders"
 fi
 status() {
+  cat "$place/submodules"
   # What it learned of files, it writes to the index.
   GIT_OPTIONAL_LOCKS=\${take:+1} git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
   printf '\\0'
@@ -160,6 +164,8 @@ const NUL = 0
 const STATUS_BYTES = 3
 const UNCHANGED = 0x20
 const NEW = 0x3f
+/** A folder of a submodule in which there are files. */
+const HELD = 0x21
 const DELETED = 0x44
 const TAB = 0x09
 const LINE_FEED = 0x0a
@@ -224,15 +230,16 @@ const afterIndex = <E1, E2>(index: (index: Buffer) => Effect.Effect<void, E1>, r
   })
 }
 
-/** The names of files that differ and of new ones, of what `git status` says. */
+/** The names of files that differ, of new ones, and of folders of submodules with files, of what `git status` and we say. */
 const sorted = Effect.fnUntraced(function*(entries: Buffer) {
-  const [changed, added]: [Array<Change>, Array<Buffer>] = [[], []]
+  const [changed, added, submodules]: [Array<Change>, Array<Buffer>, Array<Buffer>] = [[], [], []]
   yield* inPieces(eachField(entries), (entry) => {
     const path = entry.subarray(STATUS_BYTES)
-    if (entry[1] === NEW) added.push(path)
+    if (entry[1] === HELD) submodules.push(path)
+    else if (entry[1] === NEW) added.push(path)
     else if (entry[1] !== UNCHANGED) changed.push({ path, mayBeRepository: entry[1] !== DELETED })
   })
-  return { added, changed }
+  return { added, changed, submodules }
 })
 
 /** It is told nothing before it says what it finds. */
@@ -329,7 +336,7 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     const { keep, take } = yield* indexOf(repository, limits.beyond === "fail")
     const listen = afterNames((all) => Effect.sync(() => void (names = all)), afterIndex(keep, () => Effect.void))
     yield* talk(repository, "names", { before: NOTHING, isAll: true, listen, take })
-    const { added, changed } = yield* sorted(names)
+    const { added, changed, submodules } = yield* sorted(names)
     const chosen: ReadonlyArray<Change> = [
       ...changed,
       ...(yield* choose(added)).map((path) => ({ path, mayBeRepository: false }))
@@ -339,7 +346,7 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
     const { copied, gone } = yield* Effect.mapError(copy(chosen, place, limits), () => failed("names", "output", ""))
     const nothing = Buffer.from(`0 ${"0".repeat(repository.baseSha.length)}\t`)
     const removed = terminated(gone.map((path) => Buffer.concat([nothing, path])))
-    return { place, input: Buffer.concat([Buffer.from(`${removed.length}\n`), removed, terminated(copied)]) }
+    return { place, submodules, input: Buffer.concat([Buffer.from(`${removed.length}\n`), removed, terminated(copied)]) }
   })
 
   /**
@@ -388,41 +395,48 @@ export const make = (host: SandboxHost["Service"], sandboxId: SandboxId) => {
    * in what `known` names. Of new files only those that `choose` names. It is looked at when `before` is through, which is
    * done while the box is made.
    */
-  const snapshot = Effect.fnUntraced(function*<A, E, E2, R>(repository: HostRepository, { before, choose, known, maximumBytes, take }: {
-    readonly before: Effect.Effect<A, E2, R>
-    readonly known: (found: A) => ReadonlyArray<string>
-    readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
-    /** Of the files that differ. */
-    readonly maximumBytes: number
-    readonly take: (bytes: Uint8Array) => Effect.Effect<void, E>
-  }) {
-    const knownLine = (found: A) => Buffer.from(`${known(found).join(" ")}\n`)
-    const { copy } = repository.tree
-    if (copy !== undefined && isBare) {
-      const found = yield* before
-      const { input: told, place } = yield* copies(repository, copy, choose, { maximumBytes, beyond: "fail" })
-      const input = Buffer.concat([knownLine(found), told])
-      return yield* talk(repository, "snapshot", { before: Effect.succeed({ found, input }), copied: place, isAll: true, listen: take })
-    }
-    let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
-    const index = yield* indexOf(repository, true)
-    const listen = afterNames(
-      Effect.fnUntraced(function*(entries) {
-        const { added, changed } = yield* sorted(entries)
-        const names = terminated(changed.map(({ path }) => path))
-        yield* reply(Buffer.concat([Buffer.from(`${names.length}\n`), names, terminated(yield* choose(added))]))
-      }),
-      afterIndex(index.keep, take)
-    )
-    return yield* talk(repository, "snapshot", {
-      take: index.take,
-      before: Effect.map(before, (found) => ({ found, input: knownLine(found) })),
-      listen: (bytes, answer) => {
-        reply = answer
-        return listen(bytes)
+  const snapshot = Effect.fnUntraced(
+    function*<A, E, E2, R>(repository: HostRepository, { before, choose, hold = () => {}, known, maximumBytes, take }: {
+      readonly before: Effect.Effect<A, E2, R>
+      readonly known: (found: A) => ReadonlyArray<string>
+      readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
+      /** Of the files that differ. */
+      readonly maximumBytes: number
+      readonly take: (bytes: Uint8Array) => Effect.Effect<void, E>
+      /** Is told of folders of submodules in which there are files: none of these is in the snapshot. */
+      readonly hold?: (folders: ReadonlyArray<Buffer>) => void
+    }) {
+      const knownLine = (found: A) => Buffer.from(`${known(found).join(" ")}\n`)
+      const { copy } = repository.tree
+      if (copy !== undefined && isBare) {
+        const found = yield* before
+        const { input: told, place, submodules } = yield* copies(repository, copy, choose, { maximumBytes, beyond: "fail" })
+        hold(submodules)
+        const input = Buffer.concat([knownLine(found), told])
+        return yield* talk(repository, "snapshot", { before: Effect.succeed({ found, input }), copied: place, isAll: true, listen: take })
       }
-    })
-  }, Effect.scoped)
+      let reply: (input: Buffer) => Effect.Effect<void> = () => Effect.void
+      const index = yield* indexOf(repository, true)
+      const listen = afterNames(
+        Effect.fnUntraced(function*(entries) {
+          const { added, changed, submodules } = yield* sorted(entries)
+          hold(submodules)
+          const names = terminated(changed.map(({ path }) => path))
+          yield* reply(Buffer.concat([Buffer.from(`${names.length}\n`), names, terminated(yield* choose(added))]))
+        }),
+        afterIndex(index.keep, take)
+      )
+      return yield* talk(repository, "snapshot", {
+        take: index.take,
+        before: Effect.map(before, (found) => ({ found, input: knownLine(found) })),
+        listen: (bytes, answer) => {
+          reply = answer
+          return listen(bytes)
+        }
+      })
+    },
+    Effect.scoped
+  )
 
   return { changes, ignored, snapshot }
 }

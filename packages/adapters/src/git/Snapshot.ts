@@ -23,6 +23,7 @@ import { idsIn, known, note } from "./KnownObjects.ts"
 import * as Push from "./Push.ts"
 import * as ReceivedPack from "./ReceivedPack.ts"
 import { Remembered } from "./Remembered.ts"
+import * as Submodules from "./Submodules.ts"
 import * as TreeMerge from "./TreeMerge.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
@@ -173,7 +174,11 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     const own = agents.sha
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
+    let submodules: ReadonlyArray<string> = []
     const before = yield* box.snapshot(repository, {
+      hold: (folders) => {
+        submodules = Submodules.told(folders)
+      },
       before: known(repository, own),
       known: idsIn,
       choose,
@@ -192,16 +197,17 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       if (left.length > 0) tree = yield* without(repository, tree, left)
     }
     for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
+    const about = { baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
     const parent = head ?? merges.at(-1)?.onto ?? baseSha
     if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
-      return head === null ? yield* new NoChanges({ repo }) : { sha: head, baseRef }
+      return head === null ? yield* new NoChanges({ repo }) : { sha: head, ...about }
     }
     const isOnAgents = own !== undefined && merges.length === 0 && (head === null || (yield* Push.goesOnFrom(repository, own, head)))
     const sha = isOnAgents
       ? tree === ownTree ? own : yield* commitOf(repository, options, tree, own)
       : yield* commitOf(repository, options, tree, parent, head === null && merges.length === 0 ? [] : agents.subjects)
     yield* tell(repository, sha, own)
-    return { sha, baseRef }
+    return { sha, ...about }
   },
   (self, { repo }) =>
     self.pipe(

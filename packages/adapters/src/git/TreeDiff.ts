@@ -28,8 +28,8 @@ interface Hidden {
 }
 
 /** As git writes a name: in quotes when it would not be clear where it ends. */
-const quoted = (prefix: string, path: Buffer): string => {
-  const name = Buffer.concat([Buffer.from(prefix), path]).toString("latin1")
+const quoted = (path: Buffer): string => {
+  const name = path.toString("latin1")
   if (/^[\x20-\x7e]*$/u.test(name) && !/["\\]/u.test(name)) return name
   const escaped = name.replace(
     /[^\x20-\x7e]|["\\]/gu,
@@ -38,25 +38,15 @@ const quoted = (prefix: string, path: Buffer): string => {
   return `"${escaped}"`
 }
 
-/** That a protected file differs, in the form in which git says it of a binary one. */
-const note = ({ newMode, oldMode, path }: Hidden): string => {
-  const [a, b] = [quoted("a/", path), quoted("b/", path)]
-  const modes = oldMode === ABSENT
-    ? `new file mode ${newMode}\n`
-    : newMode === ABSENT
-    ? `deleted file mode ${oldMode}\n`
-    : oldMode === newMode
-    ? ""
-    : `old mode ${oldMode}\nnew mode ${newMode}\n`
-  const [before, after] = [oldMode === ABSENT ? "/dev/null" : a, newMode === ABSENT ? "/dev/null" : b]
-  return `diff --git ${a} ${b}\n${modes}Protected files ${before} and ${after} differ\n`
-}
+/** That a protected file differs: a comment, which `git apply` passes over. */
+const note = ({ newMode, oldMode, path }: Hidden): string =>
+  `# Protected file ${oldMode === ABSENT ? "added" : newMode === ABSENT ? "deleted" : "modified"}: ${quoted(path)}\n`
 
 export const diff = Effect.fn("TreeDiff.diff")(
   function*(
     repository: HostRepository,
     box: BoxGit,
-    { from, maximumBytes, path, to }: DiffQuery,
+    { from, isWhole = false, maximumBytes, path, to }: DiffQuery,
     maximumTreeBytes: number,
     /** The folder with a commit that is beside the repository, there until the scope closes. */
     learned: (commit: string) => Effect.Effect<string | undefined, never, Scope.Scope>
@@ -137,7 +127,8 @@ export const diff = Effect.fn("TreeDiff.diff")(
     ]
     const patch = yield* run(
       repository,
-      ["diff-tree", ...OPTIONS, "--patch", "--find-renames", "-l500", "--full-index", before, after, "--", ...paths],
+      ["diff-tree", ...OPTIONS, "--patch", ...isWhole ? ["--binary"] : [], "--find-renames", "-l500", "--full-index", before, after, "--",
+        ...paths],
       {
         env: seen(made),
         config: ["diff.noprefix=false", "diff.mnemonicPrefix=false", "diff.algorithm=myers", "diff.context=3"],

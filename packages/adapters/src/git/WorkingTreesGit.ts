@@ -58,6 +58,7 @@ import * as PublishedBranch from "./PublishedBranch.ts"
 import * as Push from "./Push.ts"
 import * as SavedTrees from "./SavedTrees.ts"
 import * as Snapshot from "./Snapshot.ts"
+import * as Submodules from "./Submodules.ts"
 import type { TreePlace } from "./Tree.ts"
 import * as TreeDiff from "./TreeDiff.ts"
 
@@ -302,6 +303,11 @@ export const make = Effect.fnUntraced(function*<R>(
       yield* deleteTree(restoringMark(sandboxId))
     }).pipe(locked(sandboxId))
 
+  const baseOf = Effect.fnUntraced(function*(repository: HostRepository.HostRepository) {
+    const submodules = yield* Submodules.inBase(repository)
+    return { baseSha: repository.baseSha, baseRef: repository.baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  })
+
   const prepare = Effect.fn("WorkingTrees.prepare")(
     function*(key: TreeKey, source: Parameters<Trees["prepare"]>[1]) {
       const { repo, sandboxId } = key
@@ -309,7 +315,7 @@ export const make = Effect.fnUntraced(function*<R>(
       yield* folders.reopen(sandboxId)
       const existing = yield* opened(key)
       if (Option.isSome(existing) && (yield* place.isThere(sandboxId, [gitDir]))) {
-        return { baseSha: existing.value.baseSha, baseRef: existing.value.baseRef }
+        return yield* baseOf(existing.value)
       }
 
       const commit = yield* mirrors.fetch(repo, source.remote, source.ref, source.defaultBranch)
@@ -330,7 +336,7 @@ export const make = Effect.fnUntraced(function*<R>(
           ))
       )
       if (commit.isNew) yield* Queue.offer(growth, undefined)
-      return { baseSha: making.baseSha, baseRef: making.baseRef }
+      return yield* baseOf(yield* Effect.orDie(find(key)))
     },
     Effect.scoped,
     exclusive,

@@ -92,6 +92,13 @@ export const beforeMerge = Effect.fnUntraced(function*(path: string, base: strin
   }
 })
 
+export interface DiffOptions {
+  readonly statWidth?: number | undefined
+  /** With the contents of binary files, so that `git apply` takes it. */
+  readonly isWhole?: boolean
+  readonly maximumBytes?: number
+}
+
 /**
  * What changed from one commit to another, as git's bytes: a patch, or with `statWidth` a line for each file in so many
  * columns. Names of files hold no control characters: git quotes them.
@@ -100,7 +107,7 @@ export const diff = (
   path: string,
   from: string,
   to: string,
-  { maximumBytes, statWidth }: { readonly statWidth?: number | undefined; readonly maximumBytes?: number }
+  { isWhole = false, maximumBytes, statWidth }: DiffOptions
 ): Effect.Effect<Buffer, GitFailed> =>
   bytes(path, [
     "diff-tree",
@@ -113,7 +120,7 @@ export const diff = (
     // Where a submodule points is worth reviewing.
     "--ignore-submodules=none",
     "--submodule=short",
-    statWidth === undefined ? "--patch" : `--stat=${statWidth}`,
+    ...statWidth !== undefined ? [`--stat=${statWidth}`] : isWhole ? ["--patch", "--binary"] : ["--patch"],
     from,
     to,
     "--"

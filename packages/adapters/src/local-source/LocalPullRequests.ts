@@ -62,7 +62,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   diff(
     repo: RepoName,
     number: number,
-    options: { readonly statWidth?: number | undefined; readonly maximumBytes?: number }
+    options: LocalGit.DiffOptions
   ): Effect.Effect<Buffer, Trouble>
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, Trouble>

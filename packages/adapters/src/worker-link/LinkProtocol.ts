@@ -43,6 +43,8 @@ export const Request = Schema.Struct({
   /** Of a difference: which two versions. */
   from: Schema.optionalKey(Schema.String),
   to: Schema.optionalKey(Schema.String),
+  /** Of a difference: with the contents of binary files. Earlier versions do not say: without them. */
+  isWhole: Schema.optionalKey(Schema.Boolean),
   /**
    * Whether the trees of the worker's machine are the sandbox's own; else, and where it has none, what is read is its last
    * checkpoint. Earlier versions do not say: they mean that they are.

@@ -210,8 +210,8 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         disconnected
       ),
       diff: Effect.fn("ReachableTrees.diff")(
-        function*(tree: TreeKey, { from, maximumBytes, path = "", to }: DiffQuery) {
-          const answer = yield* ask(endpoint, { operation: "diff", worker, isOwner, ...tree, path, maximumBytes, from, to })
+        function*(tree: TreeKey, { from, isWhole = false, maximumBytes, path = "", to }: DiffQuery) {
+          const answer = yield* ask(endpoint, { operation: "diff", worker, isOwner, ...tree, path, maximumBytes, from, to, isWhole })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.DiffRefusal)
           const size = Number(answer.response.headers["content-length"])
           if (!answer.isProven(String(size)) || size > maximumBytes) return yield* new Cut()

@@ -59,8 +59,19 @@ const answering = Effect.fnUntraced(function*(worker: string) {
     if (!Protocol.isSame(proof, request.headers["authorization"] ?? "")) return refuse(401)
     const decoded = yield* Effect.option(decodeRequest(body))
     if (Option.isNone(decoded)) return refuse(400)
-    const { at, from = "base", grantId = "", isOwner = true, maximumBytes, operation, path, repo, sandboxId, to = "working" } =
-      decoded.value
+    const {
+      at,
+      from = "base",
+      grantId = "",
+      isOwner = true,
+      isWhole = false,
+      maximumBytes,
+      operation,
+      path,
+      repo,
+      sandboxId,
+      to = "working"
+    } = decoded.value
     if (Math.abs((yield* Clock.currentTimeMillis) - at) > Protocol.MAX_AGE_MILLIS) return refuse(401)
 
     const json = (status: number, said: string) =>
@@ -81,7 +92,7 @@ const answering = Effect.fnUntraced(function*(worker: string) {
         case "compare":
           return json(200, yield* Effect.orDie(encodeComparison(yield* trees.compare(tree, path, maximumBytes))))
         case "diff": {
-          const patch = yield* trees.diff(tree, { from, to, path, maximumBytes })
+          const patch = yield* trees.diff(tree, { from, to, path, isWhole, maximumBytes })
           return HttpServerResponse.uint8Array(patch, {
             contentType: "application/octet-stream",
             headers: { [Protocol.PROOF_HEADER]: Protocol.proofOfAnswer(key, proof, 200, String(patch.length)) }

@@ -44,7 +44,8 @@ const setUpIn = ({ layer, workspaceIn }: Kind) =>
     if (submodule !== undefined) addSubmodule(origin.path, submodule)
     const directory = yield* temporaryFolder
     const trees = Context.get(yield* Layer.build(layer({ directory, ...options })), WorkingTrees)
-    const { baseSha } = yield* trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    const prepare = trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+    const { baseSha } = yield* prepare
     const tree = join(workspaceIn(directory)(key.sandboxId), "app")
     const commit = (message: string, files: Readonly<Record<string, string>>) => {
       for (const [path, content] of Object.entries(files)) {
@@ -75,7 +76,7 @@ const setUpIn = ({ layer, workspaceIn }: Kind) =>
         return []
       }
     }
-    return { origin, trees, tree, baseSha, commit, snapshot, subjects, filesOf, packs, repository }
+    return { origin, trees, tree, baseSha, commit, prepare, snapshot, subjects, filesOf, packs, repository }
   })
 
 describe.for(kinds)("an agent's own commits, $name,", (kind) => {
@@ -93,19 +94,23 @@ describe.for(kinds)("an agent's own commits, $name,", (kind) => {
 
   it.live("are kept when they make a folder of files of a submodule, or say so in the tree alone", () =>
     Effect.gen(function*() {
-      const { commit, filesOf, snapshot, subjects, tree, trees } = yield* setUp({}, "lib")
+      const { commit, filesOf, prepare, snapshot, subjects, tree, trees } = yield* setUp({}, "lib")
+      assert.deepStrictEqual((yield* prepare).submodules, ["lib"])
       const before = [".env", ".gitignore", "README.md", "dir/file"]
       // What is put into the folder of a submodule that is still one is not the tree's.
       mkdirSync(join(tree, "lib"), { recursive: true })
-      writeFileSync(join(tree, "lib/inside"), "inside\n")
       writeFileSync(join(tree, "beside"), "beside\n")
-      assert.deepStrictEqual(filesOf((yield* snapshot()).sha), [...before.slice(0, 2), ".gitmodules", "README.md", "beside", "dir/file",
-        "lib", "more"])
+      assert.isUndefined((yield* snapshot()).submodules)
+      writeFileSync(join(tree, "lib/inside"), "inside\n")
+      const first = yield* snapshot()
+      assert.deepStrictEqual(first.submodules, ["lib"])
+      assert.deepStrictEqual(filesOf(first.sha), [...before.slice(0, 2), ".gitmodules", "README.md", "beside", "dir/file", "lib", "more"])
       rmSync(join(tree, "beside"))
       gitIn(tree, "rm", "--quiet", "--cached", "lib")
       gitIn(tree, "rm", "--quiet", "--force", ".gitmodules")
       const head = commit("lib is ours now", { "lib/-delete": "a\n", "lib/inside": "b\n" })
-      const { sha } = yield* snapshot()
+      const { sha, submodules } = yield* snapshot()
+      assert.isUndefined(submodules)
       assert.strictEqual(sha, head)
       assert.deepStrictEqual(filesOf(sha), [...before, "lib/-delete", "lib/inside", "more"])
       writeFileSync(join(tree, "lib/inside"), "c\n")

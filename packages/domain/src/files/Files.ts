@@ -58,6 +58,8 @@ export interface ComparedTrees {
   readonly to: Compared
   /** A file or a folder, as the client gave it; left out: all of the tree. */
   readonly path: string | undefined
+  /** With the contents of binary files, so that `git apply` takes it. */
+  readonly isWhole?: boolean
 }
 
 type Unreachable =
@@ -100,7 +102,7 @@ export class Files extends Context.Service<Files, {
   /** One file as text: now, as last published, and where the sandbox started. One that never was has no versions. */
   compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
   /**
-   * What differs, as a patch of at most `MAX_DIFF_BYTES`: protected files are named, not shown. Of one that succeeded or failed
+   * What differs, as a patch of at most `MAX_DIFF_BYTES`: protected files are named in comments, not shown. Of one that succeeded or failed
    * `working` is its last checkpoint.
    */
   diff(by: Principal, id: SandboxId, asked: ComparedTrees): Effect.Effect<
@@ -176,7 +178,13 @@ export class Files extends Context.Service<Files, {
             (version) => typeof version === "number" ? savedAs(key, version) : Effect.succeed(version)
           )
           const trees = yield* reachable.reach(sandbox)
-          const query = { from: from!, to: to!, maximumBytes: MAX_DIFF_BYTES, ...(path === "" ? {} : { path }) }
+          const query = {
+            from: from!,
+            to: to!,
+            maximumBytes: MAX_DIFF_BYTES,
+            isWhole: asked.isWhole ?? false,
+            ...(path === "" ? {} : { path })
+          }
           return yield* trees.diff(key, query).pipe(
             // It was forgotten a moment ago, or its machine is one that knows nothing of checkpoints.
             Effect.catchTag("UnknownCommit", () => Effect.fail(new AgentDisconnected())),

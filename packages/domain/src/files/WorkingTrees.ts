@@ -201,6 +201,8 @@ export interface DiffQuery {
   readonly to: TreeVersion
   /** A file or a folder, normalised. Left out: the whole tree. */
   readonly path?: string
+  /** With the contents of binary files, so that `git apply` takes it. Left out: it says that they differ. */
+  readonly isWhole?: boolean
   /** Of the patch. */
   readonly maximumBytes: number
 }
@@ -311,6 +313,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly baseSha: string
     /** The branch it is the tip of; `null` when a tag or a commit was asked for. */
     readonly baseRef: string | null
+    /** Folders of submodules, which are empty: at most 32 of them; left out without any. */
+    readonly submodules?: ReadonlyArray<string>
   }, CloneFailed | TreesUnavailable>
   /**
    * The immediate entries of one directory. `directory` is normalised. What differs is said by git in the sandbox's box;
@@ -382,6 +386,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly sha: string
     /** The branch the tree started from; `null` when it started from a tag or a commit. */
     readonly baseRef: string | null
+    /** Folders of submodules in which there are files, which are left out too: at most 32 of them; left out without any. */
+    readonly submodules?: ReadonlyArray<string>
   }, FileNotFound | MergeConflict | NoChanges | PushFailed>
   /**
    * Adds `sha`, which goes on from `expected`, to `headRef`; without `expected` the branch must be new. Nothing is ever replaced:

@@ -29,12 +29,21 @@ export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<Readonl
 export interface Pushed {
   readonly sha: string
   readonly merges: ReadonlyArray<MergeStep>
+  /** As `WorkingTrees.snapshot` tells. */
+  readonly submodules?: ReadonlyArray<string> | undefined
 }
 
 /** What the event log says of a pull request that was pushed to. The next publication goes on from what it says. */
-export const published = (repo: RepoName, pullRequest: PullRequest, { merges, sha }: Pushed): SandboxEventOf<"pull_request.updated"> => {
+export const published = (
+  repo: RepoName,
+  pullRequest: PullRequest,
+  { merges, sha, submodules }: Pushed
+): SandboxEventOf<"pull_request.updated"> => {
   const { data, type } = described(repo, pullRequest)
-  return { type, data: { ...data, head_sha: sha, ...(merges.length === 0 ? {} : { merges }) } }
+  return {
+    type,
+    data: { ...data, head_sha: sha, ...(merges.length === 0 ? {} : { merges }), ...(submodules === undefined ? {} : { submodules }) }
+  }
 }
 
 const described = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pull_request.updated"> => ({

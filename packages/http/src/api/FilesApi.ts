@@ -109,8 +109,9 @@ export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
       error: [...unreachable, CheckpointNotFound, FileTooLarge]
     }).annotateMerge(OpenApi.annotations({
       summary: "Compare trees",
-      description: "What differs between two versions of a repository's tree, as a patch of at most 10 MiB. Protected files are named, " +
-        "not shown. Of a sandbox that succeeded or failed `working` is its last checkpoint."
+      description: "What differs between two versions of a repository's tree, as a patch of at most 10 MiB that `git apply` takes. " +
+        "Lines have the bytes of the files, which need not be UTF-8. Protected files are named in comments, not shown. Of a sandbox " +
+        "that succeeded or failed `working` is its last checkpoint."
     }))
   )
   .prefix("/api/public/v1/sandboxes/:sandboxId/files")

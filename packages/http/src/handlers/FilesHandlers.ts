@@ -59,7 +59,7 @@ export const layer = HttpApiBuilder.group(
         function*({ params: { sandboxId }, query: { from = "base", path, repo, to = "working" }, request }) {
           const by = yield* CurrentPrincipal
           yield* live.open("download", by, Wire.of(request))
-          const patch = yield* files.diff(by, sandboxId, { from, to, path, repo })
+          const patch = yield* files.diff(by, sandboxId, { from, to, path, repo, isWhole: true })
           return HttpServerResponse.uint8Array(patch, { contentType: "text/x-diff; charset=utf-8" })
         },
         Effect.tapErrorTag("AgentDisconnected", retrySoon),

@@ -65,10 +65,8 @@ deleted file mode 100644
     const long = `diff --git a/l b/l\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n+${"x".repeat(600_000)}\n`
     const found = read(`diff --git a/i.png b/i.png
 Binary files a/i.png and b/i.png differ
-diff --git a/.env b/.env
-old mode 100644
-new mode 100755
-Protected files a/.env and b/.env differ
+# Protected file added: .env
+# Protected file deleted: "a/\\303\\251.env"
 ${long}diff --git a/mode b/mode
 old mode 100644
 new mode 100755
@@ -76,6 +74,7 @@ new mode 100755
     assert.deepStrictEqual(found.map(({ hunks, note, path }) => [path, note, hunks.length]), [
       ["i.png", "binary", 0],
       [".env", "protected", 0],
+      ["a/é.env", "protected", 0],
       ["l", "large", 0],
       ["mode", null, 0]
     ])

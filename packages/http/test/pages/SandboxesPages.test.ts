@@ -540,8 +540,7 @@ index 0..1
 +++ "b/${HOSTILE.replaceAll("\"", "\\\"")}"
 @@ -0,0 +1 @@
 +new ${HOSTILE}
-diff --git a/.env b/.env
-Protected files a/.env and b/.env differ
+# Protected file modified: .env
 `
 
 /** Sandboxes whose box is made anew while git compares their trees the next time. */

@@ -141,12 +141,13 @@ export const make = (paint: Paint) => {
         return status === "failed" ? problem(`The sandbox failed.${why}`) : note(`${states[status] ?? line(status)}.${why}`)
       }
       case "sandbox.boot": {
-        const { cache, error, ms, repo, stage } = event.data
+        const { cache, error, ms, repo, stage, submodules } = event.data
         if (error !== undefined) return problem(`Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
         const done = bootStages[stage]
         if (done === undefined) return ""
         const hit = cache === "hit" ? ", from a cache" : ""
-        return note(`${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}`)
+        const empty = submodules === undefined ? "" : `; submodules are left empty: ${submodules.map(line).join(", ")}`
+        return note(`${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}${empty}`)
       }
       case "setup.started":
         return note("runs the setup")
@@ -197,9 +198,13 @@ export const make = (paint: Paint) => {
         return note(`${words.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
       }
       case "pull_request.updated": {
-        const { action_state, error, repo, url } = event.data
+        const { action_state, error, repo, submodules, url } = event.data
         if (error !== undefined) return problem(`Publishing ${line(repo)}: ${line(error.message)}`)
-        return url === undefined || action_state !== "idle" ? note(`publishes ${line(repo)}`) : note(`pull request ${line(url)}`)
+        if (url === undefined || action_state !== "idle") return note(`publishes ${line(repo)}`)
+        const left = submodules === undefined
+          ? ""
+          : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
+        return note(`pull request ${line(url)}${left}`)
       }
       case "stream.resync":
         return note("the server restarts; following again")

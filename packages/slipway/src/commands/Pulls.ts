@@ -232,7 +232,7 @@ const diff = Command.make("diff", {
     `${repo}/pull/${number}/files`,
     Effect.gen(function*() {
       const pulls = yield* LocalPullRequests
-      const output = yield* pulls.diff(repo, number, { statWidth: stat ? process.stdout.columns ?? 80 : undefined })
+      const output = yield* pulls.diff(repo, number, { isWhole: true, statWidth: stat ? process.stdout.columns ?? 80 : undefined })
       yield* writeDiff(output, stat ? paintedStat : painted)
     })
   )).pipe(

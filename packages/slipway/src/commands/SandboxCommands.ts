@@ -335,14 +335,15 @@ export const diff = Command.make(
           server.call((signal) => server.client.diff(id, { repo: fullName }, { signal })),
           (diff) => ({ repo: fullName, diff })
         ))
+      const textOf = (diff: Uint8Array) => new TextDecoder().decode(diff)
       if (json) {
-        return yield* Console.log(jsonLine(diffs))
+        return yield* Console.log(jsonLine(diffs.map(({ diff, repo }) => ({ repo, diff: textOf(diff) }))))
       }
       for (const { diff, repo } of diffs) {
-        if (diffs.length > 1) yield* Terminal.say(`${diff === "" ? "No changes in" : "Changes in"} ${repo}:`)
-        else if (diff === "") yield* Terminal.say("No changes.")
-        // As it is where a program reads it, such as git apply.
-        yield* Terminal.write(process.stdout.isTTY ? EventText.patch(Terminal.paint, diff) : diff)
+        if (diffs.length > 1) yield* Terminal.say(`${diff.length === 0 ? "No changes in" : "Changes in"} ${repo}:`)
+        else if (diff.length === 0) yield* Terminal.say("No changes.")
+        // Byte by byte where a program reads it, such as git apply.
+        yield* Terminal.write(process.stdout.isTTY ? EventText.patch(Terminal.paint, textOf(diff)) : diff)
       }
     })
 ).pipe(

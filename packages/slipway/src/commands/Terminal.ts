@@ -13,9 +13,9 @@ const READER_GONE = 141
 export const paint: Paint = (style, text) => styleText(style, text, { stream: process.stdout })
 
 /** Writes to standard output, as fast as it is read. Ends the process when nobody reads it any more, as `head` does. */
-export const write = (text: string): Effect.Effect<void> =>
+export const write = (text: string | Uint8Array): Effect.Effect<void> =>
   Effect.callback((resume) => {
-    if (text === "") return resume(Effect.void)
+    if (text.length === 0) return resume(Effect.void)
     process.stdout.write(text, (error) => error ? process.exit(READER_GONE) : resume(Effect.void))
   })
 

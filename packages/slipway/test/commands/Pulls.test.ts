@@ -109,7 +109,7 @@ describe("slipway pulls", () => {
       gitIn(clone, "push", "--quiet", bare, `hostile:${greet.branch}`)
       const patch = yield* slipway("diff", "acme/shop", greet.number)
       assert.include(patch.stdout, "\n+\u001b[2Jgone\n")
-      assert.strictEqual(patch.stdout, `${gitIn(clone, "-c", "core.quotePath=false", "diff", "main...hostile")}\n`)
+      assert.strictEqual(patch.stdout, `${gitIn(clone, "-c", "core.quotePath=false", "diff", "--binary", "main...hostile")}\n`)
       const seen = yield* run(data, ["pulls", "diff", "acme/shop", greet.number], { FORCE_COLOR: "1" })
       assert.include(seen.stdout, "\n\u001b[32m+⟨ESC⟩[2Jgone\u001b[39m\n")
       assert.notInclude(seen.stdout, "\u001b[2J")

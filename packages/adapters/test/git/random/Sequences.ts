@@ -121,13 +121,13 @@ const checkPatch = (patch: Uint8Array, origin: string, baseSha: string, index: s
   const seen = (manifest: Manifest.Manifest): Manifest.Manifest =>
     new Map(Array.from(manifest).filter(([path]) => !isProtected(Buffer.from(path, "latin1").toString())))
   const text = Buffer.from(patch).toString("latin1")
-  const notes = /^diff --git [^\n]*\n(?:(?:new file|deleted file|old|new) mode \d+\n)*Protected files /mu.exec(text)
-  const visible = notes === null ? text : text.slice(0, notes.index)
+  // Git refuses a patch without one file.
+  const hasFiles = text.replaceAll(/^# .*\n/gmu, "") !== ""
   const env = { ...process.env, GIT_INDEX_FILE: index, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" }
   const git = (args: ReadonlyArray<string>, input?: Buffer) =>
     execFileSync("git", ["-c", "safe.directory=*", "-C", origin, ...args], { env, input: input ?? "" }).toString("latin1")
   git(["read-tree", baseSha])
-  if (visible !== "") git(["apply", "--cached", "--whitespace=nowarn"], Buffer.from(visible, "latin1"))
+  if (hasFiles) git(["apply", "--cached", "--whitespace=nowarn"], Buffer.from(patch))
   const applied = fromEntries(git(["ls-files", "--stage", "-z"]), /^(?<mode>\d+) (?<blob>[0-9a-f]+) 0\t(?<path>[^]*)$/u)
   same("what the patch makes of the base", seen(applied), seen(expected))
 }
@@ -199,7 +199,7 @@ const sequence = Effect.fnUntraced(function*(world: Trees, origin: Origin, scrat
     const { expected, saved, sha } = yield* save
     yield* publish
     log.push("diff")
-    const patch = yield* trees.diff(key, { from: "base", to: "working", maximumBytes: 2 ** 24 })
+    const patch = yield* trees.diff(key, { from: "base", to: "working", maximumBytes: 2 ** 24, isWhole: true })
     yield* Effect.sync(() => checkPatch(patch, origin.path, baseSha, join(scratch, `index-${seed}`), expected))
     assert.strictEqual((yield* trees.diff(key, { from: sha, to: "working", maximumBytes: 2 ** 24 })).length, 0, "since the checkpoint")
     log.push("fork")

@@ -143,6 +143,9 @@ export const SandboxEvent = Schema.Union([
     }),
     ms: Counter.annotateKey({ description: "How long the stage took, milliseconds." }),
     repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." }),
+    submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "With `clone`: folders of submodules, which are left empty. At most 32."
+    }),
     cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
       description: "With `setup`: whether what it fills was there already; `none` where nothing is cached."
     }),
@@ -285,6 +288,9 @@ export const SandboxEvent = Schema.Union([
     head_sha: Schema.optionalKey(Schema.String).annotateKey({ description: "The commit that was pushed." }),
     merges: Schema.optionalKey(Merges).annotateKey({
       description: "How what was pushed was made of the files, after an earlier pull request was merged or closed; left out before."
+    }),
+    submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "Folders of submodules in which there are files: these are not published. At most 32."
     }),
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
   }),

@@ -66,7 +66,12 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
       if (data.error !== undefined) {
         return item(`event:${seq}`, "problem", `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`)
       }
-      return item(`event:${seq}`, "note", `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms`)
+      return item(
+        `event:${seq}`,
+        "note",
+        `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms` +
+          (data.submodules === undefined ? "" : `. Submodules are left empty: ${data.submodules.join(", ")}`)
+      )
     case "sandbox.forked":
       return item(`event:${seq}`, "note", `Goes on from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
     case "sandbox.checkpoint":
@@ -126,7 +131,8 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
           data.number === undefined ? "" : ` #${data.number}`,
           data.error === undefined
             ? words.action[data.action_state] === "" ? "" : `: ${words.action[data.action_state]}`
-            : `: ${data.error.message}`
+            : `: ${data.error.message}`,
+          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`
         ].join("")
       )
     case "usage.updated":

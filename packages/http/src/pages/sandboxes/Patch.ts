@@ -37,6 +37,10 @@ const LINE = 8
 
 const START = "diff --git "
 
+/** A comment: such a file differs. */
+const COMMENT = "# Protected file "
+const PROTECTED = /^# Protected file (?<status>added|deleted|modified): (?<name>.*)$/u
+
 /** A name as git writes it: in quotes, byte by byte, where it would not be clear where it ends. */
 const unquoted = (name: string): string => {
   const bare = name.replace(/\t$/u, "")
@@ -113,6 +117,10 @@ const NO_LINES = { hunks: [], additions: 0, deletions: 0, left: 0 }
 const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Extent): Steps<PatchedFile> {
   const isLarge = section.length > MAX_FILE
   const text = new TextDecoder().decode(section.subarray(0, MAX_FILE)).replace(/\n$/u, "")
+  const { name, status } = PROTECTED.exec(text)?.groups ?? {}
+  if (name !== undefined) {
+    return { path: unquoted(name), previousPath: null, status: status as PatchedFile["status"], ...NO_LINES, note: "protected" }
+  }
   const first = text.indexOf("\n@@ ")
   const head = [...linesOf(first === -1 ? text : text.slice(0, first), 0)]
   yield head.reduce((sum, line) => sum + LINE + line.length, 0)
@@ -134,8 +142,6 @@ const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Ext
     ...found,
     note: isLarge
       ? "large"
-      : after("Protected files ") !== undefined
-      ? "protected"
       : after("Binary files ") !== undefined
       ? "binary"
       : null
@@ -147,10 +153,11 @@ export const read = function*(patch: Uint8Array, extent: Extent): Steps<Readonly
   const bytes = Buffer.from(patch.buffer, patch.byteOffset, patch.length)
   const { files: most = MAX_FILES } = extent
   const found: Array<PatchedFile> = []
-  for (let at = bytes.indexOf(START) === 0 ? 0 : bytes.length; at < bytes.length && found.length < most;) {
+  const starts = (text: string) => bytes.subarray(0, text.length).toString() === text
+  const follows = (text: string, at: number) => (bytes.indexOf(`\n${text}`, at) + 1) || bytes.length
+  for (let at = starts(START) || starts(COMMENT) ? 0 : bytes.length; at < bytes.length && found.length < most;) {
     // No line of a file begins so: it has a mark before it.
-    const next = bytes.indexOf(`\n${START}`, at)
-    const end = next === -1 ? bytes.length : next + 1
+    const end = Math.min(follows(START, at), follows(COMMENT, at))
     found.push(yield* fileOf(bytes.subarray(at, end), extent))
     at = end
   }
