@@ -43,6 +43,8 @@ const TABLES = `
     wire TEXT NOT NULL,
     PRIMARY KEY (sandbox_id, seq)
   ) STRICT;
+  CREATE INDEX IF NOT EXISTS events_of_checkpoints ON events (sandbox_id, seq)
+    WHERE type IN ('sandbox.checkpoint', 'sandbox.restored');
   CREATE INDEX IF NOT EXISTS events_of_parts ON events (sandbox_id, part, seq) WHERE part IS NOT NULL;
 
   CREATE TABLE IF NOT EXISTS messages (
@@ -74,6 +76,8 @@ const TABLES = `
     revision INTEGER NOT NULL,
     turn_id TEXT
   ) STRICT;
+
+  CREATE INDEX IF NOT EXISTS commands_of_turns ON commands (turn_id) WHERE turn_id IS NOT NULL;
 
   -- What idempotency keys are bound to: of creations, of forks of a sandbox, and with a command of the messages to one.
   CREATE TABLE IF NOT EXISTS keys (

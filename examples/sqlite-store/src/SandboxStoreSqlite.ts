@@ -12,6 +12,7 @@ import { created, initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import {
   Appended,
   bytesOf,
+  CHECKPOINT_TYPES,
   conclude,
   type ListQuery,
   type LogEntry,
@@ -82,6 +83,9 @@ const receiptOf = (sql: Sql, commandId: string): Receipt | null => {
   return row === undefined ? null : { ...row } as unknown as Receipt
 }
 
+const hasReceipt = (sql: Sql, id: SandboxId, turnId: string): boolean =>
+  sql.get("SELECT 1 FROM commands WHERE turn_id = :turnId AND sandbox_id = :id", { id, turnId }) !== undefined
+
 const approvalOf = (sql: Sql, id: SandboxId, approvalId: string): Approval | null => {
   const row = sql.get(
     `SELECT approval_id AS approvalId, outcome, resolved_by AS "by", reason FROM approvals
@@ -126,6 +130,18 @@ const newest = (sql: Sql, grantId: string, { after, limit, repo, status }: ListQ
       }
     ),
     ({ state }) => decode(state)
+  )
+
+const CHECKPOINTS = `AND type IN (${CHECKPOINT_TYPES.map((type) => `'${type}'`).join(", ")})`
+
+const entriesOf = (sql: Sql, page: { readonly id: SandboxId; readonly after: number; readonly limit: number }, only = "") =>
+  pageOf(
+    map(
+      sql.iterate(`SELECT seq, type, wire FROM events WHERE sandbox_id = :id AND seq > :after ${only} ORDER BY seq LIMIT :limit`, page),
+      (row) => ({ ...row }) as unknown as LogEntry
+    ),
+    page.limit,
+    bytesOf.entry
   )
 
 export const layer = Layer.effect(
@@ -186,21 +202,9 @@ export const layer = Layer.effect(
       summaries: (grantId, query) =>
         database.read((sql) => pageOf(map(newest(sql, grantId, query), summaryOf), query.limit, bytesOf.summary)),
 
-      log: (id, after, limit) =>
-        database.read((sql) =>
-          pageOf(
-            map(
-              sql.iterate("SELECT seq, type, wire FROM events WHERE sandbox_id = :id AND seq > :after ORDER BY seq LIMIT :limit", {
-                id,
-                after,
-                limit
-              }),
-              (row) => ({ ...row }) as unknown as LogEntry
-            ),
-            limit,
-            bytesOf.entry
-          )
-        ),
+      log: (id, after, limit) => database.read((sql) => entriesOf(sql, { id, after, limit })),
+
+      checkpointLog: (id, after, limit) => database.read((sql) => entriesOf(sql, { id, after, limit }, CHECKPOINTS)),
 
       messages: (id, after, limit) =>
         database.read((sql) =>
@@ -236,7 +240,8 @@ export const layer = Layer.effect(
             const commandId = command.identity(before)
             const receipt = receiptOf(sql, commandId)
             const approval = command.approvalId === null ? null : approvalOf(sql, key.id, command.approvalId)
-            const verdict = yield* command.decide({ sandbox: before, receipt, approval })
+            const isMessage = command.messageId !== undefined && hasReceipt(sql, key.id, command.messageId)
+            const verdict = yield* command.decide({ sandbox: before, receipt, approval, isMessage })
             const events = verdict.outcome === "applied" ? verdict.events : []
             const written = record(sql, before, events, { at, now }, limits)
             appendTo(sql, securityEvents(key.id, events, at), by)

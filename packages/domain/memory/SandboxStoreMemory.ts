@@ -21,6 +21,7 @@ import {
   Appended,
   SandboxIdTaken,
   bytesOf,
+  CHECKPOINT_TYPES,
   type Writer,
   SandboxStore,
   topicsOf,
@@ -144,6 +145,12 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       log: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)),
 
+      checkpointLog: (id, after, limit) =>
+        Effect.sync(() => {
+          const log = (rows.get(id)?.log ?? []).filter(({ seq, type }) => seq > after && CHECKPOINT_TYPES.some((one) => one === type))
+          return pageOf(log, limit, bytesOf.entry)
+        }),
+
       messages: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)),
 
@@ -160,7 +167,9 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
         const commandId = command.identity(row.sandbox)
         const receipt = row.receipts.get(commandId) ?? null
         const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
-        const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval }))
+        const isMessage = command.messageId !== undefined &&
+          Array.from(row.receipts.values()).some(({ turnId }) => turnId === command.messageId)
+        const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, isMessage }))
         const events = verdict.outcome === "applied" ? verdict.events : []
         yield* write(row, events, now)
         if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))

@@ -147,13 +147,19 @@ export class History {
       : this.#record(command, [], decided.failure._tag, null)
   }
 
+  /** Whether a command was answered with this turn. */
+  isMessage(turnId: string | undefined): boolean {
+    return turnId !== undefined && Array.from(this.#receipts.values()).some((receipt) => receipt.turnId === turnId)
+  }
+
   person(asked: Asked): Moment {
     const command = commandOf(asked)
     const before = this.#sandbox
     const commandId = command.identity(before)
     const receipt = this.#receipts.get(commandId) ?? null
     const approval = command.approvalId === null ? null : this.#approvals.get(command.approvalId) ?? null
-    const decided = command.decide({ sandbox: before, receipt, approval })
+    const isMessage = this.isMessage(command.messageId)
+    const decided = command.decide({ sandbox: before, receipt, approval, isMessage })
     if (Result.isFailure(decided)) return this.#record(asked, [], decided.failure._tag, null)
     const verdict = decided.success
     const events = verdict.outcome === "applied" ? verdict.events : []

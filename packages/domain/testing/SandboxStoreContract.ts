@@ -31,6 +31,7 @@ import {
   StoreFixture,
   ample,
   at,
+  atRest,
   machine,
   creationOf,
   make,
@@ -961,7 +962,36 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         assert.strictEqual((yield* store.command(keyOf(sandbox), cancelMessage(ids, two), at)).result.outcome, "duplicate")
         const last = yield* store.find(keyOf(sandbox))
         assert.deepStrictEqual([last.waiting, last.waitingTexts, last.turnless], [[], [], 2])
-        assert.strictEqual((yield* Effect.flip(store.command(keyOf(sandbox), cancelMessage(ids, one), at)))._tag, "MessageNotWaiting")
+        const whyNot = (of: Sandbox, id: string) =>
+          Effect.map(Effect.flip(store.command(keyOf(of), cancelMessage(ids, id), at)), ({ _tag }) => _tag)
+        for (const gone of [turn, one, three]) assert.strictEqual(yield* whyNot(sandbox, gone), "MessageNotWaiting")
+        const other = yield* make()
+        for (const id of [turn, three]) assert.strictEqual(yield* whyNot(other, id), "MessageNotFound")
+      }))
+
+    it.effect("finds the message that a denial became once it waits no longer", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const { ids, sandbox, turn } = yield* asking
+        yield* command(keyOf(sandbox), decideApproval(ids, "call-1", { decision: "deny", reason: "Not now." }, decider), at)
+        const waiting = (yield* store.find(sandbox)).waiting[0]?.id ?? ""
+        yield* drive(sandbox, [{ _tag: "RecordSteer", turnId: turn, messageId: waiting }])
+        const refused = yield* Effect.flip(store.command(keyOf(sandbox), cancelMessage(ids, waiting), at))
+        assert.strictEqual(refused._tag, "MessageNotWaiting")
+      }))
+
+    it.effect("reads checkpoints and what was restored out of a log, page by page", () =>
+      Effect.gen(function*() {
+        const store = yield* SandboxStore
+        const rested = yield* atRest(yield* make())
+        yield* drive(rested, [{ _tag: "RecordCheckpoint", data: { checkpoint: 2, bytes: 1, ms: 1, repos: [] } }])
+        yield* drive(yield* make(), [{ _tag: "StartBoot" }])
+        const log = (yield* store.log(rested.id, 0, 1000)).filter(({ type }) => type === "sandbox.checkpoint")
+        assert.lengthOf(log, 2)
+        const first = yield* store.checkpointLog(rested.id, 0, 1)
+        assert.deepStrictEqual(first, log.slice(0, 1))
+        assert.deepStrictEqual(yield* store.checkpointLog(rested.id, first[0]?.seq ?? 0, 10), log.slice(1))
+        assert.deepStrictEqual(yield* store.checkpointLog(rested.id, log[1]?.seq ?? 0, 10), [])
       }))
 
     it.effect("lists what an agent was saying before the message that it took then, and goes on from either", () =>

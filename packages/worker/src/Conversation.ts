@@ -31,12 +31,11 @@ const undone = Effect.fnUntraced(function*(id: SandboxId, checkpoint: number | n
   const taken = new Map<number, { readonly seq: number; readonly undone: ReadonlyArray<Span> }>()
   let spans: ReadonlyArray<Span> = []
   for (let after = 0;;) {
-    const page = yield* untilAvailable(store.log(id, after, PAGE))
+    const page = yield* untilAvailable(store.checkpointLog(id, after, PAGE))
     const last = page.at(-1)
     if (last === undefined) return spans
     after = last.seq
-    for (const { seq, type, wire } of page) {
-      if (type !== "sandbox.checkpoint" && type !== "sandbox.restored") continue
+    for (const { seq, wire } of page) {
       const { event } = fromWire(wire)
       if (event.type === "sandbox.checkpoint" && event.data.checkpoint !== undefined) {
         if (event.data.checkpoint === checkpoint) return [...spans, { after: seq, before: Number.POSITIVE_INFINITY }]

@@ -146,13 +146,16 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   })
 
   /**
-   * What waits for this turn's agent, in order. One that it was handed before it ignores; one that it never takes gets a turn of its
-   * own.
+   * Hands over what waits for this turn's agent, in order, for as long as the turn runs. The agent ignores a message that it was handed
+   * before; one that it never takes gets a turn of its own. By itself: an agent that reads nothing more keeps no decision back.
    */
-  const handOver = Effect.gen(function*() {
+  const steering = Effect.gen(function*() {
     yield* begun.await
-    const { sandbox } = yield* held.view
-    for (const message of steersOf(sandbox)) yield* agent.session.steer?.(message) ?? Effect.void
+    for (;;) {
+      const seen = yield* held.view
+      for (const message of steersOf(seen.sandbox)) yield* agent.session.steer?.(message) ?? Effect.void
+      yield* held.until((next) => next !== seen)
+    }
   })
 
   const metering = model === null ? Effect.void : Stream.runForEach(model.accounts, (account) => {
@@ -185,13 +188,13 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
       wish = wishOf(view, turn)
       if (wish !== null) break
       // An agent that does not take them is no reason to let it go on.
-      const passOn = Effect.andThen(handOver, passOnDecisions(view.sandbox))
-      yield* Effect.raceAllFirst([passOn, held.until((next) => wishOf(next, turn) !== null), refused])
+      yield* Effect.raceAllFirst([passOnDecisions(view.sandbox), held.until((next) => wishOf(next, turn) !== null), refused])
       yield* rememberSession(held, agent)
       const next = yield* Effect.raceFirst(held.until((next) => next !== seen), refused)
       if ("reason" in next) wish = next
       else view = next
     }
+    yield* Fiber.interrupt(steerer)
     yield* Effect.forkChild(Effect.andThen(begun.await, agent.session.interrupt))
     yield* Effect.sleep(timing.interrupt)
     return "killed" as const
@@ -200,6 +203,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   const writer = yield* Effect.forkChild(RootSpan.quiet(writing))
   const meter = yield* Effect.forkChild(metering)
   const watcher = yield* Effect.forkChild(watching)
+  const steerer = yield* Effect.forkChild(steering)
   const answer: Answer = yield* Effect.raceAllFirst([
     Effect.result(agent.session.prompt({ turnId: turn.id, text: turn.prompt, onBegin: begun.open, onEvent })),
     attending,
@@ -211,6 +215,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox,
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
   yield* Fiber.interrupt(meter)
   yield* Fiber.interrupt(watcher)
+  yield* Fiber.interrupt(steerer)
   yield* lookAtLimits
   let trouble: ModelAccount["trouble"]
   if (model !== null) {

@@ -210,6 +210,8 @@ export class World {
   hang = false
   /** What it takes an agent to take a decision. */
   deciding: Effect.Effect<void> = Effect.void
+  /** What agents do before they take a message that steers. */
+  steering: Effect.Effect<void> = Effect.void
   sessionId: string | null = "native-1"
   /** Which paths may have changed where agents go on with a conversation. */
   bears = { workspace: true, home: true }
@@ -305,7 +307,7 @@ const Runtime = (world: World) =>
             Effect.map(world.deciding, () =>
               void agent.decisions.push([approvalId, decision, ...reason === undefined ? [] : [reason]].join(" "))),
           steer: ({ id, text }) =>
-            Effect.sync(() => {
+            Effect.map(world.steering, () => {
               if (agent.current !== undefined) {
                 agent.steers.set(id, agent.steers.get(id) ?? text)
               }

@@ -141,6 +141,23 @@ scenario("hands over what comes while an approval waits, which is decided all th
     assert.strictEqual((yield* steeredIn(id)).length, 1)
   }))
 
+scenario("passes on a decision while the agent takes no message, and interrupts it all the same", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    world.steering = Effect.never
+    yield* agent.emit(ask("a1"))
+    yield* until(id, ({ turn }) => turn?.state === "awaiting_approval")
+    yield* send(id, "To the left")
+    yield* settle
+    yield* Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, "a1", { decision: "approve" }))
+    yield* settle
+    assert.deepStrictEqual(agent.decisions, ["a1 approve"])
+    yield* Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
+    yield* settle
+    assert.strictEqual(agent.interrupts, 1)
+  }))
+
 scenario("makes the next turn of what the agent did not take before it was interrupted", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)

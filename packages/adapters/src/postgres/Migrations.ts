@@ -43,6 +43,7 @@ import limits from "./migrations/0055_limits.ts"
 import unreadWebhooks from "./migrations/0056_unread_webhooks.ts"
 import recordedAt from "./migrations/0057_recorded_at.ts"
 import deviceLoginNetworks from "./migrations/0058_device_login_networks.ts"
+import checkpointLog from "./migrations/0059_checkpoint_log.ts"
 
 const run = Migrator.make({})
 
@@ -89,7 +90,8 @@ export const migrations = {
   "0055_limits": limits,
   "0056_unread_webhooks": unreadWebhooks,
   "0057_recorded_at": recordedAt,
-  "0058_device_login_networks": deviceLoginNetworks
+  "0058_device_login_networks": deviceLoginNetworks,
+  "0059_checkpoint_log": checkpointLog
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

@@ -15,6 +15,7 @@ import { created, initial, type Origin } from "@slipway/domain/sandbox/Sandbox"
 import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
 import {
   Appended,
+  CHECKPOINT_TYPES,
   conclude,
   type CreationRequest,
   type ListQuery,
@@ -467,6 +468,9 @@ export const layer = Layer.effect(
       return row === undefined ? null : { commandId, outcome: row.outcome, revision: Number(row.revision), turnId: row.turnId }
     })
 
+    const hasReceipt = (id: SandboxId, turnId: string) =>
+      Effect.map(sql`SELECT FROM commands WHERE turn_id = ${turnId} AND sandbox_id = ${id} LIMIT 1`, (rows) => rows.length > 0)
+
     /** Of a message's receipt that a process of an earlier version wrote during an upgrade: without the turn that it started. */
     const keepTurn = Effect.fnUntraced(function*({ commandId }: Receipt) {
       const [row] = yield* sql<{ readonly turnId: string | null }>`
@@ -483,6 +487,19 @@ export const layer = Layer.effect(
         SELECT approval_id AS "approvalId", outcome, resolved_by AS by, reason FROM approvals
         WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])`
     })
+
+    /** As literals: the planner takes the partial index (0059) only for types that it knows. */
+    const checkpointTypes = sql.literal(`AND type IN (${CHECKPOINT_TYPES.map((type) => `'${type}'`).join(", ")})`)
+
+    const entriesOf = (id: SandboxId, after: number, limit: number, only: Statement.Fragment = sql``) =>
+      Effect.map(
+        reads<{ readonly seq: bigint; readonly type: SandboxEvent["type"]; readonly wire: string }>`
+          SELECT seq, type, wire FROM (
+            SELECT seq, type, wire, ${bytesBefore(sql`octet_length(wire)`, sql`seq`)} FROM sandbox_events
+            WHERE sandbox_id = ${id} AND seq > ${after} ${only} ORDER BY seq LIMIT ${limit}
+          ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`,
+        (rows) => rows.map(({ seq, type, wire }) => ({ seq: Number(seq), type, wire }))
+      )
 
     const approvalsOf = (id: SandboxId, approvalIds: ReadonlyArray<string>) =>
       Effect.map(
@@ -577,15 +594,9 @@ export const layer = Layer.effect(
         return rows.map((row) => summaryOf(row))
       }, guard),
 
-      log: (id, after, limit) =>
-        guard(Effect.map(
-          reads<{ readonly seq: bigint; readonly type: SandboxEvent["type"]; readonly wire: string }>`
-            SELECT seq, type, wire FROM (
-              SELECT seq, type, wire, ${bytesBefore(sql`octet_length(wire)`, sql`seq`)} FROM sandbox_events
-              WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}
-            ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`,
-          (rows) => rows.map(({ seq, type, wire }) => ({ seq: Number(seq), type, wire }))
-        )),
+      log: (id, after, limit) => guard(entriesOf(id, after, limit)),
+
+      checkpointLog: (id, after, limit) => guard(entriesOf(id, after, limit, checkpointTypes)),
 
       messages: (id, after, limit) => guard(messageRows([id, after, limit])),
 
@@ -610,7 +621,8 @@ export const layer = Layer.effect(
           const [approval = null] = command.approvalId === null
             ? []
             : yield* approvalsOf(key.id, [command.approvalId])
-          const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval }))
+          const isMessage = command.messageId !== undefined && (yield* hasReceipt(key.id, command.messageId))
+          const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval, isMessage }))
           const events = verdict.outcome === "applied" ? verdict.events : []
           const after = yield* writeLocked(row, events, now)
           yield* audit.append(securityEvents(key.id, events, now))

@@ -1,7 +1,10 @@
-/** What counting sandboxes costs where many are at rest, and that it is right whoever writes them. */
+/** What counting sandboxes, and looking something up in a long log, costs where there are many; and that the count is right. */
 import { assert, it } from "@effect/vitest"
+import { Ids } from "@slipway/domain/Ids"
+import { cancelMessage } from "@slipway/domain/sandbox/Command"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { atRest, make } from "@slipway/domain/testing/SandboxStates"
+import { at, atRest, make } from "@slipway/domain/testing/SandboxStates"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
@@ -66,4 +69,23 @@ it.live("those at rest are known whoever writes them: a process of an earlier ve
       assert.strictEqual(yield* resting, expected[i])
       assert.strictEqual(yield* wrong, 0)
     }
+  }).pipe(Effect.provide(layer)))
+
+it.live("what is looked for in a long log is found by as many rows as it has", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const store = yield* SandboxStore
+    const rested = yield* atRest(yield* make())
+    yield* sql`
+      INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire)
+      SELECT ${rested.id}, 1000 + n, now(), 'message.updated', '{}' FROM generate_series(1, ${COPIES}) n`
+    yield* sql`
+      INSERT INTO commands (id, sandbox_id, outcome, revision, turn_id, at)
+      SELECT gen_random_uuid(), ${rested.id}, 'applied', n, gen_random_uuid(), now() FROM generate_series(1, ${COPIES}) n`
+    yield* sql`VACUUM ANALYZE sandbox_events, commands`
+    const log = yield* rowsRead(store.checkpointLog(rested.id, 0, 100), "sandbox_events")
+    assert.deepStrictEqual([log.result.length, log.rows], [1, 1])
+    const cancel = store.command({ grantId: rested.grantId, id: rested.id }, cancelMessage(yield* Ids, yield* (yield* Ids).uuid7), at)
+    const refused = yield* rowsRead(Effect.flip(cancel), "commands")
+    assert.deepStrictEqual([refused.result._tag, refused.rows], ["MessageNotFound", 0])
   }).pipe(Effect.provide(layer)))

@@ -42,7 +42,7 @@ type Promised<Service> = {
  * The `SandboxStore` port as promises. A rejection that has a `_tag` is one of the errors that the port's method names, and
  * goes on to the caller as it is; so does any other one, as a bug. The store sends no hints: that is done for it.
  */
-export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "summaries" | "traces">
+export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "summaries" | "traces">
 
 export interface Options {
   /**
@@ -206,6 +206,8 @@ const storeOf = (store: PromisedStore) =>
         return pageOf(found.map(summaryOf), query.limit, bytesOf.summary)
       }),
       log: (id, after, limit) => asked(() => store.log(id, after, limit)),
+      // For workers, of which whoever embeds the domain runs none.
+      checkpointLog: () => Effect.succeed([]),
       messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
       command: (key, command, now, keyed) =>
         Effect.tap(asked(() => store.command(key, command, now, keyed)), (recorded) => hints.publish(topicsOf(recorded))),

@@ -94,6 +94,8 @@ export interface Current {
   readonly receipt: Receipt | null
   /** The one the command names. */
   readonly approval: Approval | null
+  /** Whether the receipt of another command has the turn that the command names. */
+  readonly isMessage: boolean
 }
 
 /** A person's command, decided under the lock of its sandbox. Pure: `E` is what its caller did wrong. */
@@ -102,6 +104,8 @@ export interface Command<E> {
   identity(sandbox: Sandbox): Uuid
   /** The approval it is about. */
   readonly approvalId: string | null
+  /** The message that it is about: the turn of an earlier command. */
+  readonly messageId?: string
   /** The first situation of docs/decisions.md 3, that matches. */
   decide(current: Current): Result.Result<Verdict, E>
 }
@@ -256,16 +260,16 @@ export const sendMessage = (
 export const cancelMessage = (ids: Derive, messageId: string): Command<MessageNotFound | MessageNotWaiting> => ({
   identity: ({ id }) => ids.derive(`${id}/cancel/${messageId}`),
   approvalId: null,
-  decide: ({ receipt, sandbox }) => {
+  messageId,
+  decide: ({ isMessage, receipt, sandbox }) => {
     if (receipt?.outcome === "applied") return duplicate
     if (isWaiting(sandbox, messageId)) {
       return applied([{ type: "message.cancelled", data: { message_id: messageId, reason: "command" } }])
     }
     if (sandbox.turn?.id === messageId) return Result.fail(new MessageNotWaiting({ isActive: isActive(sandbox.turn) }))
-    for (let n = promptsOf(sandbox); n > 0; n--) {
-      if (turnId(ids, sandbox.id, n) === messageId) return Result.fail(new MessageNotWaiting({ isActive: false }))
-    }
-    return Result.fail(new MessageNotFound())
+    // The first prompt came with the creation, which has no receipt.
+    const isFirst = () => promptsOf(sandbox) > 0 && turnId(ids, sandbox.id, 1) === messageId
+    return Result.fail(isMessage || isFirst() ? new MessageNotWaiting({ isActive: false }) : new MessageNotFound())
   }
 })
 

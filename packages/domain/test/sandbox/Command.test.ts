@@ -275,7 +275,7 @@ describe("a denial with a reason", () => {
     const { sandbox } = reach("asking")
     const approval = { approvalId: "call-1", outcome: null, by: null }
     const command = decideApproval(ids, "call-1", { decision: "deny", reason }, { userId: "user-3", tellingOf: () => telling })
-    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval }))
+    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval, isMessage: false }))
     const text = "Denied: write\n\nNot there."
     const data = { message_id: `${id}/turn/2`, position: 1, text, author: { id: "user-3" }, steers: telling === "steer" }
     assert.deepStrictEqual<unknown>(verdict, { outcome: "applied", events: [denied, goesOn, { type: "message.queued", data }] })
@@ -285,7 +285,7 @@ describe("a denial with a reason", () => {
     const { sandbox } = reach("asking")
     const approval = { approvalId: "call-1", outcome: null, by: null }
     const command = decideApproval(ids, "call-1", { decision: "deny", reason }, { userId: "user-3", tellingOf: () => "answer" })
-    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval }))
+    const verdict = Result.getOrThrow(command.decide({ sandbox, receipt: null, approval, isMessage: false }))
     assert.deepStrictEqual<unknown>(verdict, { outcome: "applied", events: [denied, goesOn] })
   })
 
@@ -409,7 +409,7 @@ describe("a message", () => {
     const sandbox = { ...reach("idle").sandbox, turn: null }
     const message = sendMessage(ids, "P", "user-1")
     assert.strictEqual(message.identity(sandbox), `${id}/message/1`)
-    const verdict = Result.getOrThrow(message.decide({ sandbox, receipt: null, approval: null }))
+    const verdict = Result.getOrThrow(message.decide({ sandbox, receipt: null, approval: null, isMessage: false }))
     assert.strictEqual(verdict.outcome === "applied" ? verdict.events[0]?.turn_id : null, turn)
   })
 
@@ -485,7 +485,7 @@ describe("restore", () => {
   it("is refused before the sandbox runs, and for what is no checkpoint of it, or none that is kept", () => {
     for (const scene of ["queued", "creating"] as const) assert.strictEqual(reach(scene).person(restore(1)).refused, "SandboxNotRunning")
     for (const n of [0, 3, Number.MAX_SAFE_INTEGER]) assert.strictEqual(twice().person(restore(n)).refused, "CheckpointNotFound")
-    const gone = restoration(ids, 1, false).decide({ sandbox: twice().sandbox, receipt: null, approval: null })
+    const gone = restoration(ids, 1, false).decide({ sandbox: twice().sandbox, receipt: null, approval: null, isMessage: false })
     assert.strictEqual(Result.isFailure(gone) && gone.failure._tag, "CheckpointNotFound")
   })
 

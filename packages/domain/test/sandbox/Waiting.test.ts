@@ -69,7 +69,12 @@ describe("a message while a turn is active", () => {
   it("steers only where the agent can take it, and is queued anywhere", () => {
     const { sandbox } = reach("working")
     const ask = (whenBusy: WhenBusy) =>
-      sendMessage(ids, "P", "user-1", { whenBusy, canSteer: () => false }).decide({ sandbox, receipt: null, approval: null })
+      sendMessage(ids, "P", "user-1", { whenBusy, canSteer: () => false }).decide({
+        sandbox,
+        receipt: null,
+        approval: null,
+        isMessage: false
+      })
     assert.strictEqual(Result.isFailure(ask("steer")) && Result.getOrThrow(Result.flip(ask("steer")))._tag, "SteeringUnsupported")
     assert.isTrue(Result.isSuccess(ask("queue")))
   })
@@ -209,8 +214,10 @@ describe("a message that steers", () => {
 
 describe("taking a message back", () => {
   const cancel = (history: History, messageId: string) => history.person({ _tag: "Cancel", messageId })
-  const whyNot = (sandbox: Sandbox, messageId: string) => {
-    const decided = cancelMessage(ids, messageId).decide({ sandbox, receipt: null, approval: null })
+  const whyNot = (history: History, messageId: string) => {
+    const { sandbox } = history
+    const isMessage = history.isMessage(messageId)
+    const decided = cancelMessage(ids, messageId).decide({ sandbox, receipt: null, approval: null, isMessage })
     return Result.isFailure(decided) ? decided.failure : null
   }
 
@@ -225,13 +232,22 @@ describe("taking a message back", () => {
 
   it("says what is so when it waits no longer, and knows no other", () => {
     const history = busy()
-    assert.deepInclude(whyNot(history.sandbox, idOf(1)), { _tag: "MessageNotWaiting", isActive: true })
+    assert.deepInclude(whyNot(history, idOf(1)), { _tag: "MessageNotWaiting", isActive: true })
     end(history)
-    assert.deepInclude(whyNot(history.sandbox, idOf(1)), { _tag: "MessageNotWaiting", isActive: false })
-    assert.deepInclude(whyNot(history.sandbox, idOf(4)), { _tag: "MessageNotWaiting", isActive: true })
+    assert.deepInclude(whyNot(history, idOf(1)), { _tag: "MessageNotWaiting", isActive: false })
+    assert.deepInclude(whyNot(history, idOf(4)), { _tag: "MessageNotWaiting", isActive: true })
     for (const unknown of [idOf(5), idOf(0), "m1", turnId(ids, SandboxId.make("c_zzzzzzzzzzzz"), 2)]) {
-      assert.strictEqual(whyNot(history.sandbox, unknown)?._tag, "MessageNotFound")
+      assert.strictEqual(whyNot(history, unknown)?._tag, "MessageNotFound")
     }
+  })
+
+  it("derives no ids of earlier prompts, however many there were", () => {
+    const history = busy()
+    const sandbox = { ...history.sandbox, turnless: 100_000 }
+    let derived = 0
+    const counting = { derive: (name: string) => (derived++, ids.derive(name)) }
+    cancelMessage(counting, "m1").decide({ sandbox, receipt: null, approval: null, isMessage: false })
+    assert.isAtMost(derived, 1)
   })
 
   it("is possible while an approval waits", () => {

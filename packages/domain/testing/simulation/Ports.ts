@@ -66,6 +66,7 @@ export const storesOf = (
     list: (grantId, query) => call("list", store.list(grantId, query), look),
     summaries: (grantId, query) => call("summaries", store.summaries(grantId, query), look),
     log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
+    checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
     messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
     command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
     change: (id, by, decide, now, opened) =>
