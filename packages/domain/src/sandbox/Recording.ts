@@ -1,7 +1,7 @@
 /** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import { type Approval, approvalOf } from "./Approval.ts"
-import { evolve, type Sandbox } from "./Sandbox.ts"
+import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent } from "./SandboxEvent.ts"
 import type { LogEntry, Message } from "./SandboxStore.ts"
 import { toWire } from "./schema/SandboxEvent.ts"
@@ -44,7 +44,7 @@ const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pic
  * of the row, and others record events meanwhile: these are dated `now` or, if that is later, as the newest event of `before`.
  */
 export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc): Recording => {
-  const at = before.recordedAt !== null && DateTime.isGreaterThan(before.recordedAt, now) ? before.recordedAt : now
+  const at = dateOf(before, now)
   let sandbox = before
   const entries: Array<RecordedEntry> = []
   const approvals = new Map<string, Approval>()

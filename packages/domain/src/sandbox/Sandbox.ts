@@ -3,7 +3,7 @@
  * the events of its log, with the times they were recorded at, so the same history always gives the same sandbox.
  * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
  */
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import { saturatingAdd } from "../Counters.ts"
 import { noTokenCounts, noUsage } from "../models/Usage.ts"
 import { sameRepo } from "../source/Naming.ts"
@@ -23,6 +23,10 @@ export const isSettled = (status: SandboxStatus): boolean => status === "succeed
 /** Whether there are trees to look at and to publish: live ones, or after a sandbox succeeded or failed those of its last checkpoint. */
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
   status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
+
+/** What an event is dated that is recorded `now`: no event is dated before the one that precedes it. */
+export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
+  recordedAt !== null && DateTime.isGreaterThan(recordedAt, now) ? recordedAt : now
 
 /** A sandbox that was just asked for, before its first event. */
 export const initial = (creation: Creation): Sandbox => ({

@@ -7,7 +7,7 @@ import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
-import { evolve, type Sandbox } from "./Sandbox.ts"
+import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
 import { after, expire, MAX_SETUP } from "./TimeLimit.ts"
 import { cancelWaiting, closeTurn, endTurn, IllegalTransition, live, moveTo, nextTurn, turnPending, turnUpdated } from "./Transition.ts"
@@ -164,7 +164,7 @@ export const decide = (
       const requested: SandboxEventOf<"approval.requested"> = {
         type: "approval.requested",
         turn_id: turnId,
-        data: { ...approval, expires_at: after(now, limits.approval) }
+        data: { ...approval, expires_at: after(dateOf(sandbox, now), limits.approval) }
       }
       const answer = answerOf(sandbox.turn, approval)
       if (answer !== null) {

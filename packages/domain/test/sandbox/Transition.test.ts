@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
 import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/domain/testing/Histories"
+import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
 
 const turn = reach("working").turn
@@ -53,6 +54,20 @@ describe("an approval", () => {
     assert(sandbox.turn !== null)
     const running = { ...sandbox, turn: { ...sandbox.turn, state: "running" as const } }
     assert.deepStrictEqual(resolveApprovals(running, [resolved.data]), [{ ...resolved, turn_id: turn }])
+  })
+
+  it("has its whole time from when it is recorded, also where its worker's clock is behind the newest event", () => {
+    const { sandbox, turn } = reach("working")
+    const newest = DateTime.add(createdAt, { hours: 1 })
+    const decided = decide(
+      { ...sandbox, recordedAt: newest },
+      { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "c", tool: "t" } },
+      { limits, now: createdAt }
+    )
+    assert.deepStrictEqual(
+      Result.getOrThrow(decided).flatMap((event) => event.type === "approval.requested" ? [event.data.expires_at] : []),
+      [DateTime.addDuration(newest, limits.approval)]
+    )
   })
 
   it("resolved outside a turn names none", () => {
