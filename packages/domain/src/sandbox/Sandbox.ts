@@ -298,7 +298,7 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
     ...next,
     revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
     lastSeq: sandbox.lastSeq + 1,
-    recordedAt: at,
+    recordedAt: dateOf(sandbox, at),
     logBytes: saturatingAdd(sandbox.logBytes, sizeOf(event))
   }
 }
