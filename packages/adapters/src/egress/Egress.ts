@@ -39,6 +39,16 @@ export const bridged = (
   command: ReadonlyArray<string>
 ): ReadonlyArray<string> => ["/bin/sh", "-c", BRIDGED, "slipway-bridge", process.execPath, bridge, `${PORT}`, socket, ...command]
 
+/** For runtimes that read the variables of {@link environment} only where they are told to. Repositories may set these otherwise. */
+export const runtimes: Readonly<Record<string, string>> = {
+  // From Node 22.21 and 24.0 on: its `fetch` and `http`.
+  NODE_USE_ENV_PROXY: "1",
+  ...Object.fromEntries(["MAVEN_OPTS", "GRADLE_OPTS"].map((name) => [
+    name,
+    ["http", "https"].map((scheme) => `-D${scheme}.proxyHost=127.0.0.1 -D${scheme}.proxyPort=${PORT}`).join(" ")
+  ]))
+}
+
 /** Tells tools of a box where the proxy is. Names in both cases, since tools read either. */
 export const environment: Readonly<Record<string, string>> = Object.fromEntries(
   [["https_proxy", BASE_URL], ["http_proxy", BASE_URL], ["no_proxy", "127.0.0.1,localhost"]].flatMap(([name = "", value = ""]) => [

@@ -3,13 +3,21 @@
  *
  *     CONNECT name:port     to what the allow list names. The name is resolved here, and every address it has is checked
  *     GET /…, POST /…       to the model gateway, while the sandbox has a session with it
- *     GET http://…          refused: programs must encrypt
+ *     GET http://name/…     to what the allow list names with this port, 80 where the address has none: looked up and checked as above
  *
  * Nothing of a connection is looked into.
  */
 import { destination } from "@slipway/domain/environment/Destination"
 import { lookup as resolve } from "node:dns/promises"
-import { Agent, createServer, type IncomingMessage, request as send, type Server, type ServerResponse } from "node:http"
+import {
+  Agent,
+  createServer,
+  type IncomingMessage,
+  request as send,
+  type RequestOptions,
+  type Server,
+  type ServerResponse
+} from "node:http"
 import { connect, type Socket } from "node:net"
 import { type Duplex, finished } from "node:stream"
 import { isPublic } from "./Addresses.ts"
@@ -21,7 +29,6 @@ interface Refusal {
   readonly reason:
     | "not allowed"
     | "not a public address"
-    | "not encrypted"
     | "not resolved"
     | "not reached"
     | "no model session"
@@ -65,6 +72,16 @@ const HOP_BY_HOP = new Set([
 ])
 
 const printable = (text: string) => text.slice(0, 200).replace(/[^\x20-\x7e]/gu, "?")
+
+const statusOf = (reason: Refusal["reason"]): number => reason === "not resolved" || reason === "not reached" ? 502 : 403
+
+const ADVICE: Partial<Record<Refusal["reason"], string>> = {
+  "not allowed": "not on the list of what sandboxes may reach (SLIPWAY_EGRESS_ALLOW)",
+  "not resolved": "a name that cannot be resolved",
+  "not reached": "not reachable"
+}
+
+const explanation = (target: string, reason: Refusal["reason"]): string => `Slipway: ${printable(target)} is ${ADVICE[reason] ?? reason}.`
 
 /** Connects to the first address that answers. */
 const connectTo = async (addresses: ReadonlyArray<string>, port: number): Promise<Socket | undefined> => {
@@ -115,6 +132,14 @@ const join = (client: Duplex, upstream: Socket, head: Buffer) => {
   client.pipe(upstream)
 }
 
+/** What a request for `http://name:port/path` asks for; `undefined`: not a name. */
+const plainTarget = (url: string) => {
+  if (!/^http:\/\//iu.test(url) || !URL.canParse(url)) return undefined
+  const { hostname, pathname, port, search, username } = new URL(url)
+  const to = username === "" ? destination(`${hostname}:${port === "" ? 80 : port}`) : undefined
+  return to === undefined ? undefined : { ...to, path: `${pathname}${search}` }
+}
+
 const headersOf = (message: IncomingMessage) =>
   Object.fromEntries(
     Object.entries(message.headersDistinct).filter(([name]) => !HOP_BY_HOP.has(name)).map(([name, values]) => [name, values ?? []])
@@ -138,59 +163,84 @@ export const make = (options: Options): Proxy => {
 
   const deny = (refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
 
-  const forward = (request: IncomingMessage, response: ServerResponse) => {
+  /** A connection to what the allow list names, or why there is none. */
+  const reach = async (to: ReturnType<typeof destination>): Promise<Socket | Refusal["reason"]> => {
+    if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return "not allowed"
+    // A dot at the end keeps the resolver from trying the machine's own domains.
+    const addresses = await lookup(`${to.host}.`).catch(() => [])
+    if (addresses.length === 0) return "not resolved"
+    // One that is not public is enough: who controls the name could choose among them.
+    if (!addresses.every(mayConnect)) return "not a public address"
+    const upstream = await connectTo(addresses, to.port)
+    if (upstream === undefined) return "not reached"
+    sockets.add(upstream)
+    upstream.once("close", () => sockets.delete(upstream))
+    return upstream
+  }
+
+  const forward = async (request: IncomingMessage, response: ServerResponse) => {
+    const { method, url = "" } = request
     const refuse = (reason: Refusal["reason"], status: number, help: string) => {
-      deny({ target: `${request.method} ${request.url}`, reason })
+      deny({ target: `${method} ${url}`, reason })
       if (response.headersSent) return response.destroy()
-      response.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
+      response.writeHead(status, help, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
     }
     const { "content-length": length, "transfer-encoding": encoding } = request.headers
     // Without one of these there is none, in any method.
     const hasBody = encoding !== undefined || length !== undefined && length !== "0"
-    if (hasBody && request.method !== "POST" || encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+    const isModels = url.startsWith("/")
+    if (hasBody && method !== "POST" && isModels || encoding !== undefined && encoding.toLowerCase() !== "chunked") {
       return refuse("not understood", 400, "Only a POST may have a body, chunked or of a stated length.")
     }
-    if (request.url?.startsWith("/") !== true) return refuse("not encrypted", 403, "Slipway connects sandboxes by CONNECT only.")
-    const target = gateway()
-    if (target === undefined) return refuse("no model session", 403, "This sandbox has no session with a model.")
-    const headers = { ...headersOf(request), ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" }) }
-    const upstream = send({
-      agent,
-      host: target.hostname,
-      port: target.port,
-      method: request.method,
-      path: request.url,
-      headers
-    }, (answer) => {
+    const upstreamOf = async (): Promise<RequestOptions | undefined> => {
+      if (isModels) {
+        const target = gateway()
+        if (target !== undefined) return { agent, host: target.hostname, port: target.port, path: url }
+        return void refuse("no model session", 403, "This sandbox has no session with a model.")
+      }
+      const target = plainTarget(url)
+      const reached = await reach(target)
+      if (typeof reached === "string") {
+        return void refuse(reached, statusOf(reached), explanation(target === undefined ? url : `${target.host}:${target.port}`, reached))
+      }
+      reached.setTimeout(IDLE_MILLIS, () => reached.destroy())
+      return { createConnection: () => reached, path: target?.path, setHost: false }
+    }
+    const to = await upstreamOf()
+    if (to === undefined) return
+    const headers = {
+      ...headersOf(request),
+      ...isModels ? {} : { host: new URL(url).host, connection: "close" },
+      ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" })
+    }
+    const upstream = send({ ...to, method, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, headersOf(answer))
       answer.pipe(response)
       answer.once("error", () => response.destroy())
     })
-    upstream.once("error", () => refuse("not reached", 502, "The model gateway cannot be reached."))
+    upstream.once(
+      "error",
+      () => refuse("not reached", 502, isModels ? "The model gateway cannot be reached." : explanation(new URL(url).host, "not reached"))
+    )
     response.once("close", () => upstream.destroy())
-    if (hasBody) request.pipe(upstream)
+    if (response.destroyed) upstream.destroy()
+    else if (hasBody) request.pipe(upstream)
     else upstream.end()
   }
 
   const tunnel = async (request: IncomingMessage, client: Duplex, head: Buffer) => {
     const target = request.url ?? ""
-    const refuse = (reason: Refusal["reason"], status: string) => {
-      deny({ target, reason })
-      client.end(`HTTP/1.1 ${status}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nSlipway: ${printable(target)} is ${reason}.\n`)
+    const reached = await reach(destination(target))
+    if (typeof reached === "string") {
+      deny({ target, reason: reached })
+      const help = explanation(target, reached)
+      // Most programs show the words of the first line alone.
+      return void client.end(
+        `HTTP/1.1 ${statusOf(reached)} ${help}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${help}\n`
+      )
     }
-    const to = destination(target)
-    if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return refuse("not allowed", "403 Forbidden")
-    // A dot at the end keeps the resolver from trying the machine's own domains.
-    const addresses = await lookup(`${to.host}.`).catch(() => [])
-    if (addresses.length === 0) return refuse("not resolved", "502 Bad Gateway")
-    // One that is not public is enough: who controls the name could choose among them.
-    if (!addresses.every(mayConnect)) return refuse("not a public address", "403 Forbidden")
-    const upstream = await connectTo(addresses, to.port)
-    if (upstream === undefined) return refuse("not reached", "502 Bad Gateway")
-    if (client.destroyed) return void upstream.destroy()
-    sockets.add(upstream)
-    upstream.once("close", () => sockets.delete(upstream))
-    join(client, upstream, head)
+    if (client.destroyed) return void reached.destroy()
+    join(client, reached, head)
   }
 
   const { headMillis = HEAD_MILLIS, maxConnections = MAX_CONNECTIONS } = options
@@ -200,7 +250,9 @@ export const make = (options: Options): Proxy => {
     connectionsCheckingInterval: Math.min(headMillis, 5000),
     maxHeaderSize: 65_536,
     insecureHTTPParser: false
-  }, forward)
+  }, (request, response) => {
+    forward(request, response).catch(() => response.destroy())
+  })
   server.maxConnections = maxConnections
   let taken = 0
   let isClosed = false

@@ -3,12 +3,14 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
+import { execFile } from "node:child_process"
 import { mkdirSync, statSync } from "node:fs"
 import { createServer as createHttpServer } from "node:http"
 import { connect, createServer, type Server, type Socket } from "node:net"
 import { join } from "node:path"
 import { duplexPair } from "node:stream"
 import { text } from "node:stream/consumers"
+import { promisify } from "node:util"
 import { temporaryFolder } from "../hosts/Machine.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -126,15 +128,75 @@ describe("Proxy", () => {
       assert.deepStrictEqual(asked, ["allowed.test."])
     }))
 
-  it.live("refuses requests that are not encrypted, wherever they go", () =>
+  it.live("passes a plain request on to a name that is allowed with its port, over a connection of its own", () =>
     Effect.gen(function*() {
-      const { port } = yield* site
+      const { port } = yield* served(() =>
+        createHttpServer((request, response) => {
+          response.setHeader("connection", "keep-alive")
+          response.write(`${request.method} ${request.url} ${request.headers.host} ${request.headers["proxy-authorization"]} `)
+          request.pipe(response)
+        })
+      )
       const { egress, socket } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] })
-      // Nor do they end at the model gateway.
-      yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${port}`))
-      const answer = yield* speak(socket, `GET http://allowed.test:${port}/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n`)
-      assert.strictEqual(statusOf(answer), 403)
+      const answer = yield* speak(
+        socket,
+        `PUT http://Allowed.test:${port}/a/../b?c#d HTTP/1.1\r\nHost: other.test\r\nProxy-Authorization: x\r\nContent-Length: 4\r\n` +
+          "Connection: close\r\n\r\nbody"
+      )
+      assert.strictEqual(statusOf(answer), 200)
+      assert.include(answer, `PUT /b?c allowed.test:${port} undefined `)
+      assert.include(answer, "body")
+      assert.strictEqual(yield* egress.refusals(sandboxId), 0)
+    }))
+
+  it.live.each(
+    [
+      ["a name that is not on the list", "http://other.test:443/", 403],
+      ["a name on the list without its port", "http://allowed.test/", 403],
+      ["another scheme", "https://allowed.test:443/", 403],
+      ["a name with a password", "http://me:secret@allowed.test:443/", 403],
+      ["an address", "http://127.0.0.1:443/", 403],
+      ["an allowed name with a private address", "http://private.test:443/", 403],
+      ["an allowed name without an address", "http://none.test:443/", 502]
+    ] as const
+  )("refuses a plain request for %s, and does not lead it to the model gateway", ([, url, status]) =>
+    Effect.gen(function*() {
+      const { egress, socket } = yield* opened("allowed.test:443,private.test:443,none.test:443", {
+        "allowed.test.": ["127.0.0.1"],
+        "private.test.": ["10.0.0.1"]
+      })
+      const gateway = yield* served(() => createHttpServer((_, response) => response.end()))
+      yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${gateway.port}`))
+      const answer = yield* speak(socket, `GET ${url} HTTP/1.1\r\nHost: allowed.test:443\r\n\r\n`)
+      assert.strictEqual(statusOf(answer), status)
       assert.strictEqual(yield* egress.refusals(sandboxId), 1)
+    }))
+
+  it.live("says in the first line of an answer why it refuses, since programs show nothing else of it", () =>
+    Effect.gen(function*() {
+      const { socket } = yield* opened("allowed.test:443")
+      const why = "Slipway: other.test:443 is not on the list of what sandboxes may reach (SLIPWAY_EGRESS_ALLOW)."
+      for (const request of [CONNECT("other.test:443"), "GET http://other.test:443/ HTTP/1.1\r\nHost: other.test\r\n\r\n"]) {
+        assert.strictEqual((yield* speak(socket, request)).split("\r\n")[0], `HTTP/1.1 403 ${why}`)
+      }
+    }))
+
+  it.live("is what Node's fetch and http go through in an environment of a box", () =>
+    Effect.gen(function*() {
+      const { port } = yield* served(() => createHttpServer((request, response) => response.end(`${request.headers.host} `)))
+      const { egress } = yield* opened(`allowed.test:${port}`, { "allowed.test.": ["127.0.0.1"] })
+      const serve = yield* egress.serve(SandboxId.make("c_bbbbbbbbbbbb"))
+      const box = yield* served(() => createServer({ allowHalfOpen: true }, serve))
+      const program = `const http = require("node:http")
+        fetch(process.argv[1]).then((reply) => reply.text()).then(console.log).then(() =>
+          http.get(process.argv[1], (reply) => reply.pipe(process.stdout)))`
+      const env = Object.entries({ ...Egress.runtimes, ...Egress.environment }).map((
+        [name, value]
+      ) => [name, value.replaceAll(`:${Egress.PORT}`, `:${box.port}`)])
+      const { stderr, stdout } = yield* Effect.promise(() =>
+        promisify(execFile)(process.execPath, ["-e", program, `http://allowed.test:${port}/`], { env: Object.fromEntries(env) })
+      )
+      assert.deepStrictEqual([stdout, stderr], [`allowed.test:${port} \nallowed.test:${port} `, ""])
     }))
 
   it.live("answers 502 for what has no address and for what does not answer", () =>

@@ -240,6 +240,7 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
       etcFiles,
       image: programs?.image ?? null,
       environment: {
+        ...(hasWayOut ? Egress.runtimes : {}),
         ...programs?.env,
         ...env,
         ...(hasWayOut ? Egress.environment : {}),

@@ -138,6 +138,7 @@ export const make = Effect.fnUntraced(function*({ directory, timing }: Options) 
         args,
         cwd: PLACES.workspace,
         env: {
+          ...hasWayOut ? Egress.runtimes : {},
           ...programs?.env,
           ...env,
           ...hasWayOut ? Egress.environment : {},
