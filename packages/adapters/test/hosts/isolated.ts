@@ -411,7 +411,7 @@ export const suite = (
           const allowed = yield* run(box, ask(`allowed.test:${site.port}`))
           assert.strictEqual(allowed.output, "hello from allowed.test")
           // Programs that know no proxy but what the environment says.
-          const plain = `node -e 'fetch("http://allowed.test:${site.port}/").then((r) => r.text()).then(console.log)'`
+          const plain = `${process.execPath} -e 'fetch("http://allowed.test:${site.port}/").then((r) => r.text()).then(console.log)'`
           assert.strictEqual((yield* run(box, plain)).output, "hello from allowed.test")
           for (const target of [`127.0.0.1:${site.port}`, "other.test:443", `inner.test:${site.port}`]) {
             assert.strictEqual((yield* run(box, ask(target))).output, "403", target)
