@@ -7,7 +7,8 @@ import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { DateTime, Effect, Stream } from "effect"
 import { ask, create, drive, json, layer as http, mintKey, refused, SANDBOXES, turnOf } from "../testing/Harness.ts"
 
-const createdAt = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+/** After everything else of the sandbox, which has the time of this machine. */
+const createdAt = DateTime.makeUnsafe("2126-11-21T02:41:00.123Z")
 const repos = [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }]
 
 /** A sandbox with as many checkpoints, of three bytes each. */
@@ -37,7 +38,7 @@ layer(http(), { excludeTestServices: true })("checkpoints", (it) => {
       const { key } = yield* mintKey()
       const { id, turn } = yield* checkpointed(key, 3)
       const list = (query: string) => Effect.map(ask(`${SANDBOXES}/${id}/checkpoints${query}`, { key }), json)
-      const of = (checkpoint: number) => ({ checkpoint, turnId: turn, createdAt: "2026-11-21T02:41:00.123Z", bytes: 3, repos })
+      const of = (checkpoint: number) => ({ checkpoint, turnId: turn, createdAt: "2126-11-21T02:41:00.123Z", bytes: 3, repos })
       assert.deepStrictEqual(yield* list(""), { data: [of(1), of(2), of(3)], nextCursor: null })
       assert.deepStrictEqual(yield* list("?limit=2"), { data: [of(1), of(2)], nextCursor: "2" })
       assert.deepStrictEqual(yield* list("?limit=2&after=2"), { data: [of(3)], nextCursor: null })
