@@ -3,7 +3,7 @@
  * the events of its log, with the times they were recorded at, so the same history always gives the same sandbox.
  * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
  */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import { saturatingAdd } from "../Counters.ts"
 import { noTokenCounts, noUsage } from "../models/Usage.ts"
 import { sameRepo } from "../source/Naming.ts"
@@ -26,7 +26,7 @@ export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "s
 
 /** What an event is dated that is recorded `now`: no event is dated before the one that precedes it. */
 export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
-  recordedAt !== null && DateTime.isGreaterThan(recordedAt, now) ? recordedAt : now
+  recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now
 
 /** A sandbox that was just asked for, before its first event. */
 export const initial = (creation: Creation): Sandbox => ({

@@ -35,7 +35,7 @@ describe("a suite", () => {
     const { counts, layer } = counted()
     const suite = define("Store (test)", layer, (it) => {
       it.effect("keeps", () => Effect.map(Store, ({ values }) => values.push(1)))
-      it.effect.each([1, 2])("counts %s", (n) => Effect.map(Store, ({ values }) => values.push(n)))
+      it.effect.each([1, 2])("counts %s", (n) => Effect.map(Store, ({ values }) => values.push(n)), { timeout: 60_000 })
     })
     check.deepStrictEqual(suite.rules.map(({ name, timeout }) => [name, timeout]), [["keeps", null], ["counts 1", 60_000], [
       "counts 2",
