@@ -59,7 +59,7 @@ export const layer = Layer.effect(
             sql.run("DELETE FROM traces WHERE sandbox_id = :id", { id })
             sql.run("UPDATE sandboxes SET purged_seq = state ->> '$.lastSeq' WHERE id = :id", { id })
           }
-          return Result.succeed(ended.length)
+          return Result.succeed({ sandboxes: ended.length, more: ended.length === limit })
         }),
 
       purgeKeys: (limit) =>

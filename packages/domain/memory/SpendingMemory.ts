@@ -49,7 +49,13 @@ export const layer = Layer.effect(
     >()
     const calls = new Map<
       Uuid,
-      { readonly call: ModelCall; readonly reserved: number; readonly micros: number; readonly state: "open" | "released" | "charged" }
+      {
+        readonly call: ModelCall
+        readonly at: DateTime.Utc
+        readonly reserved: number
+        readonly micros: number
+        readonly state: "open" | "released" | "charged"
+      }
     >()
 
     const limitsOf = (grantId: string) => ({
@@ -93,6 +99,7 @@ export const layer = Layer.effect(
       // From the last effect on nothing else runs between what is read and what is written.
       reserve: Effect.fnUntraced(function*(call, microUsd) {
         const organizationId = yield* organizationOf(call.grantId)
+        const at = yield* DateTime.now
         if (calls.has(call.id)) return
         const micros = creditMicros(microUsd)
         const purse = purseOf(organizationId)
@@ -102,7 +109,7 @@ export const layer = Layer.effect(
         if (purse !== null && refusal === short) organizations.set(organizationId, afterReservingCredits(purse.account, short, micros))
         if (refusal?._tag !== "NoCredits") save(call, afterReserving(accounts, refusal, microUsd))
         if (refusal !== null) return yield* refusal
-        calls.set(call.id, { call, reserved: microUsd, micros, state: "open" })
+        calls.set(call.id, { call, at, reserved: microUsd, micros, state: "open" })
       }),
       charge: Effect.fnUntraced(function*(call, microUsd, tokens = noTokenCounts) {
         const organizationId = yield* organizationOf(call.grantId)
@@ -114,18 +121,18 @@ export const layer = Layer.effect(
         const purse = purseOf(organizationId)
         if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, known?.micros ?? 0, micros))
         if (micros > 0) credits?.charged(organizationId, { sandboxId: call.sandboxId, micros, at })
-        calls.set(call.id, { call, reserved: 0, micros: 0, state: "charged" })
+        calls.set(call.id, { call, at: known?.at ?? at, reserved: 0, micros: 0, state: "charged" })
       }),
       release: Effect.fnUntraced(function*(sandboxId) {
         const known = sandboxes.get(sandboxId)
         if (known === undefined) return nothingSpent
         const organizationId = yield* organizationOf(known.grantId)
-        for (const [id, { call, micros, reserved, state }] of calls) {
+        for (const [id, { at, call, micros, reserved, state }] of calls) {
           if (call.sandboxId !== sandboxId || state !== "open") continue
           giveBack(call, reserved)
           const purse = purseOf(organizationId)
           if (purse !== null) organizations.set(organizationId, afterCharging(purse.account, micros, 0))
-          calls.set(id, { call, reserved: 0, micros: 0, state: "released" })
+          calls.set(id, { call, at, reserved: 0, micros: 0, state: "released" })
         }
         const { account, calls: count, micros, tokens } = sandboxes.get(sandboxId) ?? known
         return { usage: { llmRequestCount: count, costMicroUsd: account.spent, creditsChargedMicros: micros }, tokens }
@@ -134,6 +141,12 @@ export const layer = Layer.effect(
         Effect.sync(() => {
           const open = Array.from(calls.values()).filter(({ state }) => state === "open").map(({ call }) => call.sandboxId)
           return Array.from(new Set(open)).sort().filter((id) => after === null || id > after).slice(0, limit)
+        }),
+      prune: (before, limit) =>
+        Effect.sync(() => {
+          const old = Array.from(calls).filter(([, { at, state }]) => state !== "open" && DateTime.isLessThan(at, before)).slice(0, limit)
+          for (const [id] of old) calls.delete(id)
+          return old.length
         }),
       refusal: Effect.fnUntraced(function*(work) {
         const purse = purseOf(yield* organizationOf(work.grantId))

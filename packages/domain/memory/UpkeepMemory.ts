@@ -51,7 +51,7 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: Access
           row.traces.clear()
           row.purged = row.sandbox.lastSeq
         }
-        return old.length
+        return { sandboxes: old.length, more: old.length === limit }
       }),
 
     purgeKeys: (limit) =>

@@ -10,6 +10,9 @@ export const plants: Plants = {
     ...plantsIn("packages/domain/memory/SpendingMemory.ts", [
       ["reserves twice for one call", "if (calls.has(call.id)) return", ""],
       ["charges a call twice", isCharged, ""],
+      ["forgets calls that are under way", "state !== \"open\" && DateTime.isLessThan(at, before)", "DateTime.isLessThan(at, before)"],
+      ["forgets young calls", "state !== \"open\" && DateTime.isLessThan(at, before)", "state !== \"open\""],
+      ["forgets all calls at once", "DateTime.isLessThan(at, before)).slice(0, limit)", "DateTime.isLessThan(at, before))"],
       ["charges nothing for a call that was released", isCharged, "if (known !== undefined && known.state !== \"open\") return"],
       ["charges nothing for a call without a reservation", isCharged, "if (known === undefined || known.state === \"charged\") return"],
       ["gives back what is reserved for all sandboxes", "call.sandboxId !== sandboxId || ", ""],

@@ -4,6 +4,7 @@
  * on one database.
  */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { Ids } from "../src/Ids.ts"
@@ -55,6 +56,28 @@ const short = <A, R>(self: Effect.Effect<A, unknown, R>) =>
 /** For every ledger. */
 export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   define(`Spending (${name})`, layer, (it) => {
+    it.effect("forgets calls that are over by their age, so many at a time, and nothing of what is spent or reserved", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        const [where, releasing] = [yield* account, yield* account]
+        const charged = yield* callOf(where)
+        const open = yield* callOf(where)
+        for (const call of [charged, open, yield* callOf(releasing), yield* callOf(releasing)]) yield* spending.reserve(call, 100)
+        yield* spending.charge(charged, 5)
+        yield* spending.release(releasing.sandboxId)
+        assert.strictEqual(yield* spending.prune(DateTime.makeUnsafe(0), 100), 0)
+        yield* spending.charge(charged, 5)
+        const spent = { spent: 5, reserved: 100, budget: null, own: false }
+        assert.deepStrictEqual(yield* spending.of(where.grantId), spent)
+        // Later than any clock here.
+        const later = DateTime.makeUnsafe("2100-01-01T00:00:00Z")
+        assert.strictEqual(yield* spending.prune(later, 2), 2)
+        while ((yield* spending.prune(later, 100)) > 0) continue
+        assert.deepStrictEqual(yield* spending.of(where.grantId), spent)
+        yield* spending.charge(open, 7)
+        assert.deepStrictEqual(yield* spending.of(where.grantId), { ...spent, spent: 12, reserved: 0 })
+      }))
+
     it.effect("adds up what is charged, by sandbox and by grant", () =>
       Effect.gen(function*() {
         const spending = yield* Spending

@@ -352,9 +352,9 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
         const then = DateTime.add(at, { days: 2 })
         yield* purge(then)
         yield* Effect.forEach([1, 2, 3], () => ended(then))
-        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 2)
-        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 1)
-        assert.strictEqual(yield* upkeep.purgeEvents(then, 2), 0)
+        assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 2, more: true })
+        assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 1, more: false })
+        assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 0, more: false })
       }))
 
     it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>

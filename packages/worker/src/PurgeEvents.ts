@@ -1,15 +1,21 @@
 /**
- * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, and checkpoints
+ * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, calls of models
+ * that are over, and checkpoints
  * (docs/decisions.md 4, 5, 16 and 19).
  */
+import { Spending } from "@slipway/domain/models/Spending"
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { DateTime, Effect, Metric } from "effect"
+import { DateTime, Duration, Effect, Metric, Option } from "effect"
 
-/** Sandboxes in one transaction: a log may be long. */
+/** Sandboxes in one transaction. */
 const SANDBOXES = 20
 const KEYS = 1000
+const CALLS = 1000
+
+/** How long a charge of a call may be repeated. */
+const CALLS_KEPT = Duration.days(1)
 
 const forgotten = Metric.counter("slipway_event_logs_purged_total", {
   description: "Sandboxes whose events this process forgot because their time was over.",
@@ -25,10 +31,18 @@ export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
   const { retention } = yield* Policy
   const endedBefore = DateTime.subtractDuration(yield* DateTime.now, retention)
   let purged = 0
-  for (let found = SANDBOXES; found === SANDBOXES; purged += found) {
-    found = yield* Effect.tap(upkeep.purgeEvents(endedBefore, SANDBOXES), (found) => Metric.update(forgotten, found))
+  for (let more = true; more;) {
+    const { more: left, sandboxes } = yield* upkeep.purgeEvents(endedBefore, SANDBOXES)
+    yield* Metric.update(forgotten, sandboxes)
+    purged += sandboxes
+    more = left
   }
   while ((yield* upkeep.purgeKeys(KEYS)) === KEYS) continue
+  const spending = yield* Effect.serviceOption(Spending)
+  if (Option.isSome(spending)) {
+    const over = DateTime.subtractDuration(yield* DateTime.now, CALLS_KEPT)
+    while ((yield* spending.value.prune(over, CALLS)) === CALLS) continue
+  }
   while ((yield* checkpoints.prune(endedBefore, SANDBOXES)) === SANDBOXES) continue
   if (purged > 0) yield* Effect.logInfo("purged the events of sandboxes that ended long ago", { sandboxes: purged })
 })

@@ -44,6 +44,7 @@ import unreadWebhooks from "./migrations/0056_unread_webhooks.ts"
 import recordedAt from "./migrations/0057_recorded_at.ts"
 import deviceLoginNetworks from "./migrations/0058_device_login_networks.ts"
 import checkpointLog from "./migrations/0059_checkpoint_log.ts"
+import callsByAge from "./migrations/0060_calls_by_age.ts"
 
 const run = Migrator.make({})
 
@@ -91,7 +92,8 @@ export const migrations = {
   "0056_unread_webhooks": unreadWebhooks,
   "0057_recorded_at": recordedAt,
   "0058_device_login_networks": deviceLoginNetworks,
-  "0059_checkpoint_log": checkpointLog
+  "0059_checkpoint_log": checkpointLog,
+  "0060_calls_by_age": callsByAge
 }
 
 /** Brings the database up to date when the layer is built, in one transaction under a lock. */

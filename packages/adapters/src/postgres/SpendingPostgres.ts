@@ -19,7 +19,7 @@ import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outO
 import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
 import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Effect, Layer, Schema } from "effect"
+import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Batches from "./Batches.ts"
 import { Reads } from "./Database.ts"
@@ -200,9 +200,6 @@ export const layer = Layer.effect(
           yield* sql`
             INSERT INTO model_calls (id, sandbox_id, reserved, micros, state) VALUES (${call.id}, ${call.sandboxId}, 0, ${left}, 'charged')
             ON CONFLICT (id) DO UPDATE SET reserved = 0, micros = excluded.micros, state = 'charged'`
-          yield* sql`
-            DELETE FROM model_calls
-            WHERE sandbox_id = ${call.sandboxId} AND state <> 'open' AND at < now() - interval '1 day'`
         }))
       ),
 
@@ -245,6 +242,16 @@ export const layer = Layer.effect(
           WHERE state = 'open' AND sandbox_id COLLATE "C" > ${after ?? ""} ORDER BY 1 LIMIT ${limit}`
         return rows.map(({ id }) => SandboxId.make(id))
       }, guard),
+
+      prune: (before, limit) =>
+        guard(Effect.map(
+          sql`
+            DELETE FROM model_calls WHERE id IN (
+              SELECT id FROM model_calls WHERE state <> 'open' AND micros = 0 AND at < ${DateTime.formatIso(before)}::timestamptz
+              ORDER BY at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+            ) RETURNING 1`,
+          (rows) => rows.length
+        )),
 
       refusal: Effect.fn("Spending.refusal")(function*({ grantId, sandboxId }) {
         if (price !== null) {

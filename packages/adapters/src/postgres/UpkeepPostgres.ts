@@ -12,6 +12,9 @@ import { Int8 } from "./Int8.ts"
 import { guard } from "./SqlFailure.ts"
 import { textArray } from "./TextArray.ts"
 
+/** Events that one statement of a purge takes, 1 s of work: a statement may run for 7 s, and 20 logs may have 512 MiB each. */
+const SLICE = { events: 10_000, bytes: 16 * 1024 * 1024 }
+
 const CensusRow = Schema.Struct({
   status: Schema.Literals(["queued", "creating", "running", "terminating"]),
   count: Int8,
@@ -118,22 +121,43 @@ export const layer = Layer.effect(
 
       purgeEvents: (endedBefore, limit) =>
         guard(Effect.map(
-          sql`
+          sql<{ readonly done: boolean }>`
             WITH ended AS (
-              SELECT id, last_seq FROM sandboxes
+              SELECT id, last_seq, status_at FROM sandboxes
               WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)
                 AND status_at <= ${DateTime.formatIso(endedBefore)}::timestamptz
               ORDER BY status_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
+            ), slice AS MATERIALIZED (
+              SELECT sandbox_id, seq FROM (
+                SELECT e.sandbox_id, e.seq, sum(e.bytes) OVER (ORDER BY ended.status_at, e.sandbox_id, e.seq) - e.bytes AS bytes_before
+                FROM ended CROSS JOIN LATERAL (
+                  SELECT sandbox_id, seq, octet_length(wire) AS bytes FROM sandbox_events
+                  WHERE sandbox_id = ended.id AND seq <= ended.last_seq ORDER BY seq LIMIT ${SLICE.events}
+                ) e
+                ORDER BY ended.status_at, e.sandbox_id, e.seq LIMIT ${SLICE.events}
+              ) oldest WHERE bytes_before < ${SLICE.bytes}
+            ), reached AS (
+              SELECT ended.id, ended.last_seq, coalesce(max(slice.seq), 0) AS seq
+              FROM ended LEFT JOIN slice ON slice.sandbox_id = ended.id GROUP BY ended.id, ended.last_seq
+            ), progress AS (
+              SELECT id, last_seq, seq, NOT EXISTS (
+                SELECT FROM sandbox_events e WHERE e.sandbox_id = reached.id AND e.seq > reached.seq AND e.seq <= reached.last_seq
+              ) AS done FROM reached
             ), gone AS (
-              DELETE FROM sandbox_events e USING ended WHERE e.sandbox_id = ended.id AND e.seq <= ended.last_seq
+              DELETE FROM sandbox_events e USING slice WHERE e.sandbox_id = slice.sandbox_id AND e.seq = slice.seq
             ), setups AS (
               DELETE FROM sandbox_setups t USING ended WHERE t.sandbox_id = ended.id
             ), traced AS (
               DELETE FROM traces t USING ended WHERE t.sandbox_id = ended.id
             )
-            UPDATE sandboxes s SET purged_seq = ended.last_seq, purged_before = ${DateTime.formatIso(endedBefore)}::timestamptz
-            FROM ended WHERE s.id = ended.id RETURNING 1`,
-          (rows) => rows.length
+            UPDATE sandboxes s SET
+              purged_seq = CASE WHEN p.done THEN p.last_seq ELSE greatest(s.purged_seq, p.seq) END,
+              purged_before = CASE WHEN p.done THEN ${DateTime.formatIso(endedBefore)}::timestamptz ELSE s.purged_before END
+            FROM progress p WHERE s.id = p.id RETURNING p.done`,
+          (rows) => {
+            const sandboxes = rows.filter(({ done }) => done).length
+            return { sandboxes, more: rows.length === limit || sandboxes < rows.length }
+          }
         )),
 
       purgeKeys: (limit) =>

@@ -1,7 +1,7 @@
 /** Parts of the host that need no box. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Cgroups from "../../src/hosts/box/Cgroups.ts"
 import * as Uids from "../../src/hosts/box/Uids.ts"
@@ -263,6 +263,42 @@ describe("control groups", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => groups.met("c_1")), { outOfMemory: 2, tooManyProcesses: 4 })
       assert.deepStrictEqual(yield* Effect.promise(groups.list), ["c_1"])
     }).pipe(Effect.scoped))
+
+  it.each([
+    ["1", { "pids/cgroup.procs": "" }, "pids"],
+    ["2", {
+      "cgroup.controllers": "cpu memory pids",
+      "cgroup.subtree_control": "cpu memory pids",
+      "slipway-x/cgroup.subtree_control": "cpu memory pids"
+    }, ""]
+  ])(
+    "of version %s that other services left are removed: those that are old and have no process",
+    (_, files, controller) =>
+      Effect.runPromise(
+        Effect.gen(function*() {
+          const root = yield* hierarchy(files)
+          const parent = join(root, controller)
+          const [lost, busy, young] = ["slipway-0123456789ab", "slipway-ba9876543210", "slipway-aaaaaaaaaaaa"]
+          for (const name of [`${lost}/c_1`, `${lost}/c_2`, `${busy}/c_1`, `${busy}/c_2`, `${young}/c_1`, "slipway-service", "other/c_1"]) {
+            mkdirSync(join(parent, name), { recursive: true })
+          }
+          // As the kernel does, the file system keeps a folder that has something in it.
+          writeFileSync(join(parent, busy, "c_1/process"), "")
+          const longAgo = new Date(Date.now() - 2 * 3_600_000)
+          for (
+            const name of [`${lost}/c_1`, `${lost}/c_2`, lost, `${busy}/c_1`, `${busy}/c_2`, busy, "slipway-service", "other/c_1", "other"]
+          ) {
+            utimesSync(join(parent, name), longAgo, longAgo)
+          }
+          const groups = yield* Effect.promise(() => Cgroups.open("slipway-x", root))
+          if ("reason" in groups) return assert.fail(groups.reason)
+          const left = readdirSync(parent, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+          assert.sameMembers(left, [busy, young, "slipway-service", "slipway-x", "other"])
+          assert.deepStrictEqual(readdirSync(join(parent, busy)), ["c_1"])
+          assert.deepStrictEqual(readdirSync(join(parent, "other")), ["c_1"])
+        }).pipe(Effect.scoped)
+      )
+  )
 
   it.live("that cannot be had are a sentence that says what helps", () =>
     Effect.gen(function*() {

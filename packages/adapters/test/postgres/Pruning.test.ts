@@ -1,11 +1,13 @@
-/** What pruning checkpoints costs where there are many, and with others at it. */
+/** What pruning checkpoints and events costs where there are many, and with others at it. */
 import { assert, it } from "@effect/vitest"
 import { Checkpoints, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import * as CheckpointsContract from "@slipway/domain/testing/CheckpointsContract"
 import * as ForksContract from "@slipway/domain/testing/ForksContract"
-import { at } from "@slipway/domain/testing/SandboxStates"
+import { at, drive, make } from "@slipway/domain/testing/SandboxStates"
 import { DateTime, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
@@ -88,4 +90,45 @@ it.live("several processes that prune at once share what there is to do, and lea
     yield* Fiber.join(other)
     assert.strictEqual(yield* all(100), 1)
     assert.deepStrictEqual(yield* kept, sandboxes.map(({ id }) => [id, 3]))
+  }).pipe(Effect.provide(layer)))
+
+it.live("long logs are forgotten in slices, each of which stays forgotten, and the short one behind them too", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const upkeep = yield* Upkeep
+    const store = yield* SandboxStore
+    const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
+    const ended = Effect.gen(function*() {
+      return yield* drive(yield* make(), [{ _tag: "StartBoot" }, fail])
+    })
+    const [many, large, short] = [yield* ended, yield* ended, yield* ended]
+    const EVENTS = 25_000
+    const grow = (id: SandboxId, count: number, wire: string) =>
+      Effect.andThen(
+        sql`INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire)
+          SELECT ${id}, 100 + n, now(), 'message.updated', ${wire} FROM generate_series(1, ${count}) n`,
+        sql`UPDATE sandboxes SET last_seq = 100 + ${count}, status_at = status_at - interval '1 minute' WHERE id = ${id}`
+      )
+    yield* grow(many.id, EVENTS, "{}")
+    yield* grow(large.id, 50, JSON.stringify("x".repeat(1024 * 1024)))
+    const kept = Effect.map(
+      sql<{ readonly events: bigint }>`SELECT count(*) AS events FROM sandbox_events`,
+      ([row]) => Number(row?.events)
+    )
+    const slices: Array<number> = []
+    let sandboxes = 0
+    for (let more = true; more;) {
+      const before = yield* kept
+      const purged = yield* upkeep.purgeEvents(at, 20)
+      slices.push(before - (yield* kept))
+      sandboxes += purged.sandboxes
+      more = purged.more
+      if (slices.length === 1) assert.isAbove(yield* store.purged(many.id), 5000)
+    }
+    assert.isAtMost(Math.max(...slices), 10_000)
+    assert.isAtLeast(slices.length, 5)
+    assert.deepStrictEqual([sandboxes, yield* kept], [3, 0])
+    for (const [id, last] of [[many.id, 100 + EVENTS], [large.id, 150], [short.id, short.lastSeq]] as const) {
+      assert.strictEqual(yield* store.purged(id), last)
+    }
   }).pipe(Effect.provide(layer)))

@@ -5,6 +5,7 @@
  * `testing/SpendingContract`.
  */
 import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type { Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
@@ -53,6 +54,11 @@ export class Spending extends Context.Service<Spending, {
   release(sandboxId: SandboxId): Effect.Effect<Spent, StoreUnavailable>
   /** Up to `limit` sandboxes that something is reserved for, by their ids in the order of code units: beyond `after`, or from the first. */
   reservedFor(after: SandboxId | null, limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /**
+   * Forgets up to `limit` calls that began before `before` and are charged or released: a repeated charge of one is charged again. Says
+   * how many. What is still reserved for them is left.
+   */
+  prune(before: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
   /** Why there may be no new work in the sandbox, or, with `null`, no new sandbox. `null`: there may. */
   refusal(work: { readonly grantId: string; readonly sandboxId: SandboxId | null }): Effect.Effect<SpendingRefused | null, StoreUnavailable>
   setBudget(grantId: string, budget: GrantBudget): Effect.Effect<GrantSpending, StoreUnavailable>

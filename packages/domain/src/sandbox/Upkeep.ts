@@ -26,6 +26,14 @@ export interface Census {
   readonly awaitingApproval: number
 }
 
+/** What one purge of events did. */
+export interface Purged {
+  /** Sandboxes of which all is forgotten now. */
+  readonly sandboxes: number
+  /** There may be more to forget. */
+  readonly more: boolean
+}
+
 /** What a machine still has, and no longer needs. */
 export interface Left {
   /** Over, or unknown to the store. */
@@ -65,9 +73,10 @@ export class Upkeep extends Context.Service<Upkeep, {
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /**
    * Forgets the events, the traces of who asked, and what `Setups` keeps, of up to `limit` sandboxes that ended at `endedBefore` or
-   * earlier and are still ended; the sandboxes themselves and their messages stay. Says of how many.
+   * earlier and are still ended; the sandboxes themselves and their messages stay. One call may forget a part of long logs, the oldest
+   * events of each first: what it forgot stays forgotten, whatever becomes of the next call.
    */
-  purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
+  purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<Purged, StoreUnavailable>
   /** Forgets up to `limit` idempotency keys that are older than `RETENTION_DAYS`, which bind nothing any more. Says how many. */
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /**

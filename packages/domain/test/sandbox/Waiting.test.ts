@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { cancelMessage, sendMessage } from "@slipway/domain/sandbox/Command"
-import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { evolveAll } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/Turn"

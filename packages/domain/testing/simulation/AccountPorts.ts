@@ -43,6 +43,7 @@ export const spendingOf = (process: Process, faults: Faults, clock: Clock.Clock,
     reserve: (one, micros) => call(`reserve ${one.sandboxId} ${micros}`, spending.reserve(one, micros), { repeatable: true }),
     charge: (one, micros, tokens) => call(`charge ${one.sandboxId} ${micros}`, spending.charge(one, micros, tokens), { repeatable: true }),
     release: (id) => call(`release ${id}`, spending.release(id), { repeatable: true }),
+    prune: (before, limit) => call("prune", spending.prune(before, limit), look),
     reservedFor: (after, limit) => call("reservedFor", spending.reservedFor(after, limit), look),
     refusal: (work) => call("refusal", spending.refusal(work), look)
   })

@@ -6,7 +6,7 @@
  * A launcher writes its own id into `procs` before it becomes the box, so nothing of it ever runs outside.
  */
 import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
-import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
+import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"
 import { ifAbsent } from "../../node/IsThere.ts"
@@ -91,6 +91,28 @@ const killEach = async (file: string): Promise<boolean> => {
 const names = async (parent: string): Promise<ReadonlyArray<string>> =>
   (await readdir(parent, { withFileTypes: true }).catch(ifAbsent([]))).filter((entry) => entry.isDirectory()).map(({ name }) => name)
 
+/** How services name their groups (`ServiceFolder`). */
+const SERVICE = /^slipway-[0-9a-f]{12}$/u
+
+/** A group that is younger may be one that a box is about to enter. */
+const LEFT_AFTER_MS = 3_600_000
+
+const isLeft = (folder: string) => stat(folder).then(({ mtimeMs }) => mtimeMs < Date.now() - LEFT_AFTER_MS, () => false)
+
+/**
+ * Removes the groups that other services of this machine left, whose data folder may be lost. The kernel removes no group that has a
+ * process in it, and a service makes its groups again.
+ */
+const removeLeft = async (parent: string, service: string): Promise<void> => {
+  for (const other of await names(parent)) {
+    if (!SERVICE.test(other) || other === service) continue
+    const folder = join(parent, other)
+    const isOld = await isLeft(folder)
+    for (const name of await names(folder)) if (await isLeft(join(folder, name))) await tried(rmdir(join(folder, name)))
+    if (isOld) await tried(rmdir(folder))
+  }
+}
+
 const CPU_PERIOD_MICROS = 100_000
 
 /**
@@ -124,6 +146,7 @@ const version1 = async (root: string, service: string): Promise<Groups | NoGroup
     if (parent === undefined) continue
     const folder = join(parent, service)
     if (await mkdir(folder, { recursive: true }).then(() => true, () => false)) parents.set(controller, folder)
+    await removeLeft(parent, service)
   }
   const processors = parents.get("cpu")
   if (processors !== undefined) await writeFile(join(processors, "cpu.shares"), `${WEIGHT.shares}`)
@@ -217,6 +240,7 @@ const version2 = async (root: string, service: string): Promise<Groups | NoGroup
     if (!enabled.includes("memory") || !enabled.includes("pids")) continue
     const folder = join(parent, service)
     await mkdir(folder, { recursive: true })
+    await removeLeft(parent, service)
     enabled = await enable(folder)
     if (enabled.includes("cpu")) await writeFile(join(folder, "cpu.weight"), `${WEIGHT.weight}`)
     const of = (name: string) => join(folder, name)
