@@ -113,7 +113,8 @@ export const bundle = async (folder) => {
   }
   await writeFile(path.join(folder, "dist/slipway/main.d.ts"), "export {}\n")
   await writeFile(path.join(folder, "dist/LICENSES.txt"), await licences(made.flatMap(({ moduleIds = [] }) => moduleIds)))
-  for (const [from, to] of [["slipway/bin", "bin"], ["http/assets", "assets"], ["http/openapi.json", "openapi.json"]]) {
+  const documents = ["openapi.json", "openapi-internal.json"].map((name) => [`http/${name}`, name])
+  for (const [from, to] of [["slipway/bin", "bin"], ["http/assets", "assets"], ...documents]) {
     await cp(path.join(packages, from), path.join(folder, to), {
       recursive: true,
       filter: (file) => path.basename(file) !== "tsconfig.json"

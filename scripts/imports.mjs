@@ -2,6 +2,8 @@
  * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was, `--in FOLDER`
  * another checkout. `npm run check` runs it, and it fails when folders, or packages, import each other in a circle.
  *
+ * It fails too when a service of Effect has an id of another package than its own: two of one id would be the same service.
+ *
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
 import { execFileSync } from "node:child_process"
@@ -46,6 +48,8 @@ const targetOf = (file, specifier, exportsOf) => {
   throw new Error(`${file} imports ${specifier}, which ${name} does not export`)
 }
 
+const SERVICE = />\(\)\(\s*"([^"]*\/[^"]*)"/gu
+
 /** How many imports lead from one folder to another. */
 const edgesAt = (root) => {
   const manifests = new Map()
@@ -62,7 +66,12 @@ const edgesAt = (root) => {
       const file = path.posix.join("packages", name, inside)
       const from = folderOf(file)
       if (from === undefined || inside.includes("node_modules") || inside.startsWith("dist")) continue
-      for (const [, specifier] of readFileSync(path.join(root, file), "utf8").matchAll(IMPORT)) {
+      const text = readFileSync(path.join(root, file), "utf8")
+      const owner = name === "slipway" ? "slipway/" : `@slipway/${name}/`
+      for (const [, id] of text.matchAll(SERVICE)) {
+        if (!id.startsWith(owner)) throw new Error(`${file} has a service with the id ${id}, which does not begin with ${owner}`)
+      }
+      for (const [, specifier] of text.matchAll(IMPORT)) {
         const target = targetOf(file, specifier, exportsOf)
         const to = target === undefined ? undefined : folderOf(target)
         if (to === undefined || to === from) continue

@@ -31,10 +31,10 @@ const packages = {
   },
   adapters: { manifest: { sideEffects: ["./src/agents/offline/main.js"] } },
   worker: { manifest: { sideEffects: false } },
-  client: { manifest: { sideEffects: false, engines: { node: ">=20" } } },
+  client: { manifest: { sideEffects: false, engines: { node: ">=20.19" } } },
   conformance: { manifest: { sideEffects: false } },
-  http: { files: ["openapi.json"], folders: ["assets"], manifest: { sideEffects: false } },
-  slipway: { build: bundle, files: ["openapi.json"] }
+  http: { files: ["openapi.json", "openapi-internal.json"], folders: ["assets"], manifest: { sideEffects: false } },
+  slipway: { build: bundle, files: ["openapi.json", "openapi-internal.json"] }
 }
 
 /**

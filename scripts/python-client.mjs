@@ -190,7 +190,7 @@ const methodOf = (address, verb, operation) => {
 
 const methods = Object.entries(paths).flatMap(([address, operations]) =>
   Object.entries(operations)
-    // Streams are read by `SlipwayClient.stream`.
+    // Streams are read by `SlipwayClient.stream_events`.
     .filter(([, { responses }]) => address.startsWith(`${API}/`) && contentOf(responses["200"])[0] !== "text/event-stream")
     .map(([verb, operation]) => methodOf(address, verb, operation))
 )

@@ -77,3 +77,19 @@ it.each([
   assert.include(stderr, `packages/http/src/api/Api.ts imports ${specifier}`)
   assert.include(stderr, message)
 })
+
+it("fails for a service with the id of another package", () => {
+  const root = mkdtempSync(path.join(tmpdir(), "slipway-imports-test-"))
+  try {
+    const write = (id: string) => {
+      mkdirSync(path.join(root, "packages/worker/src"), { recursive: true })
+      writeFileSync(path.join(root, "packages/worker/package.json"), JSON.stringify({ exports: {} }))
+      writeFileSync(path.join(root, "packages/worker/src/A.ts"), `class A extends Context.Service<A, Shape>()("${id}") {}`)
+      return spawnSync(process.execPath, [path.join(import.meta.dirname, "../imports.mjs"), "--in", root], { encoding: "utf8" })
+    }
+    assert.strictEqual(write("@slipway/worker/A").stderr, "")
+    assert.include(write("@slipway/http/A").stderr, "packages/worker/src/A.ts has a service with the id @slipway/http/A")
+  } finally {
+    rmSync(root, { recursive: true, force: true })
+  }
+})

@@ -18,7 +18,7 @@ sandbox = client.create_sandbox({"repos": [{"fullName": repo}], "prompt": prompt
 print("sandbox", sandbox["id"])
 state = None
 said: dict[str, str] = {}
-for event in client.stream(sandbox["id"], since=0, on_lost=lambda error, wait: print(f"{error}; again in {wait:.0f} s")):
+for event in client.stream_events(sandbox["id"], since=0, on_lost=lambda error, wait: print(f"{error}; again in {wait:.0f} s")):
     if event["type"] == "message.updated" and event["data"]["kind"] == "text":
         # Each has all of its part so far.
         said[event["data"]["part_id"]] = event["data"]["text"]

@@ -108,7 +108,7 @@ class Streams(Served):
             nothing,
         )
         lost: list[str] = []
-        events = list(client.stream("c_1", since=0, on_lost=lambda error, wait: lost.append(error.code)))
+        events = list(client.stream_events("c_1", since=0, on_lost=lambda error, wait: lost.append(error.code)))
         self.assertEqual([event["type"] for event in events], ["turn.started", "turn.completed", "sandbox.status"])
         self.assertEqual([headers.get("Last-Event-Id") for _, _, headers, _ in self.asked], ["0", "1", "1", "1", "2", "3"])
         self.assertEqual(lost, ["unreachable", "unavailable"])
@@ -118,7 +118,7 @@ class Streams(Served):
         slipway_client._client.MAX_RECONNECT, kept = 0.001, slipway_client._client.MAX_RECONNECT
         self.addCleanup(setattr, slipway_client._client, "MAX_RECONNECT", kept)
         with self.assertRaises(slipway_client.Unavailable):
-            list(client.stream("c_1"))
+            list(client.stream_events("c_1"))
         self.assertEqual(len(self.asked), 11)
 
     def test_one_that_ends_in_order_and_brings_no_event_ends_with_an_error(self) -> None:
@@ -133,13 +133,13 @@ class Streams(Served):
         self.addCleanup(setattr, slipway_client._client, "MAX_RECONNECT", kept)
         lost: list[str] = []
         with self.assertRaises(slipway_client.EmptyStream):
-            list(client.stream("c_1", on_lost=lambda error, wait: lost.append(error.code)))
+            list(client.stream_events("c_1", on_lost=lambda error, wait: lost.append(error.code)))
         self.assertEqual((len(self.asked), lost), (11, ["empty_stream"] * 10))
 
     def test_what_cannot_get_better_ends_it_at_once(self) -> None:
         client = self.serve(refused(404, "not_found"))
         with self.assertRaises(slipway_client.NotFound):
-            list(client.stream("c_1"))
+            list(client.stream_events("c_1"))
 
 
 class Requests(Served):

@@ -6,6 +6,7 @@ import itertools
 import os
 import socket
 import threading
+import time
 import unittest
 import uuid
 from urllib.parse import urlsplit
@@ -70,7 +71,7 @@ class Service(unittest.TestCase):
         script = "[[say one]] [[slow 40 5]] [[write path=a.txt content=a]] [[say Größe €]]"
         sandbox = self.client.create_sandbox({"repos": REPOS, "prompt": script})
         events = []
-        for event in through.stream(sandbox["id"], since=0):
+        for event in through.stream_events(sandbox["id"], since=0):
             events.append(event)
             if event["type"] == "turn.completed":
                 self.client.terminate_sandbox(sandbox["id"])
@@ -98,7 +99,7 @@ class Service(unittest.TestCase):
             self.client.create_sandbox({**body, "prompt": "another"}, idempotency_key=key)
         id = sandbox["id"]
         asked = 0
-        for event in self.client.stream(id, since=0):
+        for event in self.client.stream_events(id, since=0):
             if event["type"] == "approval.requested":
                 asked += 1
                 self.assertEqual(self.client.approve(id, event["data"]["approval_id"])["outcome"], "applied")
@@ -110,7 +111,12 @@ class Service(unittest.TestCase):
             self.assertEqual(file.read(2) + file.read(), b"bee\n")
         self.assertIn("+bee", self.client.diff_files(id, from_="base"))
         self.assertIn("docs", [entry["path"] for entry in self.client.list_files(id)["entries"]])
+        self.assertEqual(self.client.snapshot(id)["sandbox"]["id"], id)
         published = self.client.publish_pull_request(id)
+        # A publication that takes longer than 20 s goes on, and is asked about.
+        while published["detailsPending"]:
+            time.sleep(0.5)
+            published = self.client.get_pull_request(id)
         pull = published["pullRequest"]
         assert pull is not None
         self.assertTrue(pull["draft"])

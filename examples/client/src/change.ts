@@ -23,7 +23,7 @@ const agrees = async (shown: string): Promise<boolean> => {
 const work = async (id: string): Promise<boolean> => {
   // Each message comes as all of it so far.
   const said = new Map<string, string>()
-  for await (const event of client.stream(id, { since: 0, signal: stop.signal })) {
+  for await (const event of client.streamEvents(id, { since: 0, signal: stop.signal })) {
     if (event.type === "message.updated" && event.data.kind === "text") said.set(event.data.part_id, event.data.text)
     if (event.type === "approval.requested") {
       const { approval_id, preview = {} } = event.data
@@ -39,15 +39,15 @@ const work = async (id: string): Promise<boolean> => {
 }
 
 try {
-  const { id } = await client.create({ repos: [{ fullName }], prompt, toolApprovalMode: "prompt" })
+  const { id } = await client.createSandbox({ repos: [{ fullName }], prompt, toolApprovalMode: "prompt" })
   process.stdout.write(`${SLIPWAY_URL}/sandboxes/${id}\n`)
   try {
     if (await work(id)) {
-      const { pullRequest } = await client.publish(id)
+      const { pullRequest } = await client.publishPullRequest(id)
       process.stdout.write(`${pullRequest?.url ?? "It is published in the background."}\n`)
     } else process.exitCode = 1
   } finally {
-    await client.terminate(id)
+    await client.terminateSandbox(id)
   }
 } catch (error) {
   if (!stop.signal.aborted) {

@@ -14,7 +14,7 @@ const write = (line: string) =>
 
 const since = existsSync(file) ? readFileSync(file, "utf8") : 0
 const onLost = (error: Error, waitMillis: number) => process.stderr.write(`${error.message} Again in ${Math.ceil(waitMillis / 1000)} s.\n`)
-for await (const event of client.stream(id, { since, signal: stop.signal, onLost })) {
+for await (const event of client.streamEvents(id, { since, signal: stop.signal, onLost })) {
   if (!("id" in event)) continue
   await write(`${JSON.stringify(event)}\n`)
   // A kill between these two writes one event again: what must not happen twice belongs in one transaction with the id.

@@ -1,12 +1,13 @@
 /**
  * The API as promises, on the platform's `fetch` and nothing else: Node, browsers, Deno. What fails rejects with a
- * `SlipwayError`; every call takes an `AbortSignal`. A request that may be repeated is sent again when the service could not
- * be reached, or says 429 or 503: every GET, and what carries an idempotency key.
+ * `SlipwayError`; every call takes an `AbortSignal`. Methods have the names of the API's operations. A request that may be
+ * repeated is sent again when the service could not be reached, or says 429 or 503: every GET, and what carries an idempotency key.
  */
 import { serverSentEvents } from "./ServerSentEvents.ts"
 import { SlipwayError } from "./SlipwayError.ts"
 import { backoff, type CallOptions, type ClientOptions, pause, type Query, segment, Transport } from "./Transport.ts"
 import type {
+  ApprovalDecision,
   ApproveOptions,
   CheckpointPage,
   CommandResult,
@@ -117,50 +118,51 @@ export class SlipwayClient {
     return this.#transport.json({ method: "POST", path: path(), body, idempotencyKey, signal })
   }
 
-  create(request: NewSandbox, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
+  createSandbox(request: NewSandbox, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
     return this.#post(() => "/sandboxes", request, { idempotencyKey, signal })
   }
 
   /** A new sandbox whose trees start as a checkpoint of this one, which may be finished and stays as it is. */
-  fork(id: string, request: Fork, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
+  forkSandbox(id: string, request: Fork, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
     return this.#post(() => `${sandboxPath(id)}/fork`, request, { idempotencyKey, signal })
   }
 
-  get(id: string, options: CallOptions = {}): Promise<Sandbox> {
+  getSandbox(id: string, options: CallOptions = {}): Promise<Sandbox> {
     return this.#get(() => sandboxPath(id), {}, options)
   }
 
   /** Newest first. */
-  list(query: SandboxQuery = {}, options: CallOptions = {}): Promise<SandboxPage> {
+  listSandboxes(query: SandboxQuery = {}, options: CallOptions = {}): Promise<SandboxPage> {
     return this.#get(() => "/sandboxes", query, options)
   }
 
   /** Ends the sandbox for good. Safe to repeat. */
-  terminate(id: string, options: CallOptions = {}): Promise<CommandResult> {
+  terminateSandbox(id: string, options: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/terminate`, undefined, options)
   }
 
   /** Ends the active turn; the sandbox goes on. */
-  interrupt(id: string, options: CallOptions = {}): Promise<CommandResult> {
+  interruptTurn(id: string, options: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/interrupt`, undefined, options)
   }
 
   /** Takes trees and conversation back to a checkpoint, between turns. `sandbox.restored` tells when it is done, or why it cannot be. */
-  restore(id: string, checkpoint: number, { signal }: CallOptions = {}): Promise<CommandResult> {
+  restoreCheckpoint(id: string, checkpoint: number, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/restore`, { checkpoint }, { signal })
   }
 
   /** `approvalId` is the `approval_id` of an `approval.requested`. The first decision wins. */
   approve(id: string, approvalId: string, { scope, signal }: ApproveOptions & CallOptions = {}): Promise<CommandResult> {
-    return this.#decide(id, approvalId, { decision: "approve", scope }, signal)
+    return this.decideApproval(id, approvalId, { decision: "approve", ...(scope === undefined ? {} : { scope }) }, { signal })
   }
 
   /** The agent is told the `reason`, with the denial or as a message. */
   deny(id: string, approvalId: string, { reason, signal }: DenyOptions & CallOptions = {}): Promise<CommandResult> {
-    return this.#decide(id, approvalId, { decision: "deny", reason }, signal)
+    return this.decideApproval(id, approvalId, { decision: "deny", ...(reason === undefined ? {} : { reason }) }, { signal })
   }
 
-  #decide(id: string, approvalId: string, decision: object, signal: AbortSignal | undefined): Promise<CommandResult> {
+  /** What `approve` and `deny` send. */
+  decideApproval(id: string, approvalId: string, decision: ApprovalDecision, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, decision, { signal })
   }
 
@@ -180,22 +182,22 @@ export class SlipwayClient {
   }
 
   /** Oldest first. */
-  messages(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<MessagePage> {
+  listMessages(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<MessagePage> {
     return this.#get(() => `${sandboxPath(id)}/messages`, query, options)
   }
 
   /** Those that are kept, oldest first. */
-  checkpoints(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<CheckpointPage> {
+  listCheckpoints(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<CheckpointPage> {
     return this.#get(() => `${sandboxPath(id)}/checkpoints`, query, options)
   }
 
   /** How the setup of the sandbox stands, and what that wrote. */
-  setup(id: string, options: CallOptions = {}): Promise<Setup> {
+  getSetup(id: string, options: CallOptions = {}): Promise<Setup> {
     return this.#get(() => `${sandboxPath(id)}/setup`, {}, options)
   }
 
   /** Durable events, oldest first. Read on until a page is empty. */
-  events(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<EventPage> {
+  listEvents(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<EventPage> {
     return this.#get(() => `${sandboxPath(id)}/events`, query, options)
   }
 
@@ -204,7 +206,10 @@ export class SlipwayClient {
    * everything after that event. A connection that is lost is made again where it was lost: every durable event comes once,
    * in order. `break` and the signal end it, without an error.
    */
-  async *stream(id: string, { giveUpMillis, onLost, signal, since }: StreamOptions = {}): AsyncGenerator<StreamEvent, void, undefined> {
+  async *streamEvents(
+    id: string,
+    { giveUpMillis, onLost, signal, since }: StreamOptions = {}
+  ): AsyncGenerator<StreamEvent, void, undefined> {
     const path = `${sandboxPath(id)}/events/stream`
     let lastEventId = since === undefined ? undefined : String(since)
     let reconnectMillis = this.#reconnectMillis ?? RECONNECT_MILLIS
@@ -269,22 +274,22 @@ export class SlipwayClient {
   }
 
   /** The entries of one directory. */
-  files(id: string, query: DirectoryQuery = {}, options: CallOptions = {}): Promise<FileTree> {
+  listFiles(id: string, query: DirectoryQuery = {}, options: CallOptions = {}): Promise<FileTree> {
     return this.#get(() => `${sandboxPath(id)}/files/tree`, query, options)
   }
 
   /** One file as text: now, as published last, and where the sandbox started. At most 1 MiB each. */
-  content(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<FileContent> {
+  getFileContent(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<FileContent> {
     return this.#get(() => `${sandboxPath(id)}/files/content`, { path, ...query }, options)
   }
 
   /** What differs between two versions of a tree, as a patch of at most 10 MiB: bytes of files, which need not be UTF-8. Empty: nothing. */
-  async diff(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+  async diffFiles(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return new Uint8Array(await (await this.#read(`${sandboxPath(id)}/files/diff`, query, options)).arrayBuffer())
   }
 
   /** The bytes of one file, at most 100 MiB, as a response whose body is read as you take it. */
-  async download(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<Response> {
+  async downloadFile(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<Response> {
     return this.#read(`${sandboxPath(id)}/files/download`, { path, ...query }, options)
   }
 
@@ -306,17 +311,17 @@ export class SlipwayClient {
     return new Response(body, { status: response.status, headers: response.headers })
   }
 
-  /** Opens or updates the draft pull request, within 20 s. `detailsPending`: ask again with `pullRequest`. Safe to repeat. */
-  publish(id: string, request: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
+  /** Opens or updates the draft pull request, within 20 s. `detailsPending`: ask again with `getPullRequest`. Safe to repeat. */
+  publishPullRequest(id: string, request: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
     return this.#post(() => `${sandboxPath(id)}/pull-request`, request, options)
   }
 
-  pullRequest(id: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
+  getPullRequest(id: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
     return this.#get(() => `${sandboxPath(id)}/pull-request`, query, options)
   }
 
   /** The grant's feed, ascending. Save `nextCursor` once every event is processed; it is the next `after`. */
-  partnerEvents(query: PageQuery = {}, options: CallOptions = {}): Promise<PartnerPage> {
+  listPartnerEvents(query: PageQuery = {}, options: CallOptions = {}): Promise<PartnerPage> {
     return this.#get(() => "/events", query, options)
   }
 }

@@ -141,6 +141,11 @@ export interface DenyOptions {
   readonly reason?: string
 }
 
+/** One body for both: which of them goes with which decision is the server's rule. */
+export interface ApprovalDecision extends ApproveOptions, DenyOptions {
+  readonly decision: "approve" | "deny"
+}
+
 // Messages ------------------------------------------------------------------------------------------------------
 
 export interface NewMessage {

@@ -1,11 +1,10 @@
 /** The client's own types and addresses beside the API's definition: `tsc` compares the former, a test the latter. */
 import { assert, describe, it } from "@effect/vitest"
 import {
+  type ApprovalDecision,
   type ApprovalRequest,
-  type ApproveOptions,
   type CheckpointPage,
   type CommandResult,
-  type DenyOptions,
   type DirectoryQuery,
   type EventPage,
   type FileContent,
@@ -32,6 +31,7 @@ import { Api } from "@slipway/http/api/Api"
 import type { snapshotOf } from "@slipway/http/internal/handlers/EventFrames"
 import type { Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
+import { readFileSync } from "node:fs"
 
 // ---------------------------------------------------------------------------------------------------------------
 // Types
@@ -75,15 +75,10 @@ export type Replies = [
   Holds<Same<PartnerPage, Reply<"listPartnerEvents">>>
 ]
 
-/** One body for both: which of them goes with which decision is the server's rule. */
-interface Decision extends ApproveOptions, DenyOptions {
-  readonly decision: "approve" | "deny"
-}
-
 export type Requests = [
   Holds<Same<NewSandbox, Body<"createSandbox">>>,
   Holds<Same<Fork, Body<"forkSandbox">>>,
-  Holds<Same<Decision, Body<"decideApproval">>>,
+  Holds<Same<ApprovalDecision, Body<"decideApproval">>>,
   Holds<Same<NewMessage, Body<"sendMessage">>>,
   Holds<Same<RepoQuery, Body<"publishPullRequest">>>,
   Holds<Same<SandboxQuery, Query<"listSandboxes">>>,
@@ -114,6 +109,34 @@ export type Events = [
 // ---------------------------------------------------------------------------------------------------------------
 // Addresses
 
+/** What clients have beside the API's operations. */
+const CONVENIENCES = ["approve", "deny", "snapshot"]
+
+describe("the names of operations", () => {
+  const operations: Array<string> = []
+  HttpApi.reflect(Api, {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint }) => {
+      if (endpoint.path.startsWith("/api/public/v1/")) operations.push(endpoint.identifier)
+    }
+  })
+  const names = [...operations, ...CONVENIENCES].sort()
+
+  it("are those of the API's description in the promise client", () => {
+    const own = Object.getOwnPropertyNames(SlipwayClient.prototype).filter((name) => name !== "constructor")
+    assert.deepStrictEqual(own.sort(), names)
+  })
+
+  it("are the same in the Python client, as Python writes them", () => {
+    const folder = new URL("../../../clients/python/src/slipway_client/", import.meta.url)
+    const defined = ["_operations.py", "_client.py"].flatMap((file) =>
+      Array.from(readFileSync(new URL(file, folder), "utf8").matchAll(/^ {4}def ([a-z]\w*)\(/gmu), ([, name = ""]) => name)
+    )
+    const snake = names.map((name) => name.replaceAll(/[A-Z]/gu, (letter) => `_${letter.toLowerCase()}`))
+    assert.deepStrictEqual(defined.sort(), snake.sort())
+  })
+})
+
 describe("the addresses of the promise client", () => {
   it("are those of every public endpoint, with every parameter", async () => {
     const asked: Array<string> = []
@@ -130,28 +153,28 @@ describe("the addresses of the promise client", () => {
     const id = "c_abcdefghjkmn"
     const page = { after: 2, limit: 3 }
     await Promise.allSettled([
-      client.create({ repos: [], prompt: "" }),
-      client.list({ after: "+/=", limit: 3, status: "running", repo: "acme/shop" }),
-      client.get(id),
-      client.setup(id),
-      client.terminate(id),
-      client.interrupt(id),
-      client.restore(id, 2),
-      client.fork(id, { prompt: "" }),
+      client.createSandbox({ repos: [], prompt: "" }),
+      client.listSandboxes({ after: "+/=", limit: 3, status: "running", repo: "acme/shop" }),
+      client.getSandbox(id),
+      client.getSetup(id),
+      client.terminateSandbox(id),
+      client.interruptTurn(id),
+      client.restoreCheckpoint(id, 2),
+      client.forkSandbox(id, { prompt: "" }),
       client.approve(id, "a/1 ?#é"),
       client.sendMessage(id, ""),
       client.cancelMessage(id, "t/1"),
-      client.messages(id, page),
-      client.checkpoints(id, page),
-      client.events(id, page),
-      client.stream(id).next(),
-      client.files(id, { directory: "a b", repo: "acme/shop" }),
-      client.content(id, "a&b", { repo: "acme/shop" }),
-      client.download(id, "a&b", { repo: "acme/shop" }),
-      client.diff(id, { from: 1, to: "working", path: "a&b", repo: "acme/shop" }),
-      client.publish(id),
-      client.pullRequest(id, { repo: "acme/shop" }),
-      client.partnerEvents({ after: "2", limit: 3 })
+      client.listMessages(id, page),
+      client.listCheckpoints(id, page),
+      client.listEvents(id, page),
+      client.streamEvents(id).next(),
+      client.listFiles(id, { directory: "a b", repo: "acme/shop" }),
+      client.getFileContent(id, "a&b", { repo: "acme/shop" }),
+      client.downloadFile(id, "a&b", { repo: "acme/shop" }),
+      client.diffFiles(id, { from: 1, to: "working", path: "a&b", repo: "acme/shop" }),
+      client.publishPullRequest(id),
+      client.getPullRequest(id, { repo: "acme/shop" }),
+      client.listPartnerEvents({ after: "2", limit: 3 })
     ])
     const queries: Record<string, string> = {
       listSandboxes: "?after=%2B%2F%3D&limit=3&status=running&repo=acme%2Fshop",
@@ -183,7 +206,8 @@ describe("the addresses of the promise client", () => {
   it("cannot be led astray by an id", async () => {
     const client = new SlipwayClient({ baseUrl: "https://slipway.example", apiKey: "key", fetch: () => assert.fail("it was sent") })
     for (const id of ["..", ".", ""]) {
-      const [get, decide, stream] = await Promise.allSettled([client.get(id), client.approve("c_a", id), client.stream(id).next()])
+      const [get, decide, stream] = await Promise.allSettled([client.getSandbox(id), client.approve("c_a", id),
+        client.streamEvents(id).next()])
       for (const outcome of [get, decide, stream]) assert(outcome?.status === "rejected" && outcome.reason instanceof TypeError)
     }
   })

@@ -68,11 +68,11 @@ const idsOf = (events: ReadonlyArray<StreamEvent>) => events.map((event) => "id"
 describe("retries", () => {
   it("a read, and a write with a key, are sent again after a cut connection, 429 and 503", async () => {
     const reading = await serve(cut, refuse(429), refuse(503), good({ id: ID }))
-    assert.strictEqual((await clientOf(reading.url).get(ID)).id, ID)
+    assert.strictEqual((await clientOf(reading.url).getSandbox(ID)).id, ID)
     assert.strictEqual(reading.asked.length, 4)
 
     const writing = await serve(cut, refuse(429), refuse(503), good({ id: ID }))
-    await clientOf(writing.url).create({ repos: [], prompt: "x" })
+    await clientOf(writing.url).createSandbox({ repos: [], prompt: "x" })
     const keys = writing.asked.map(({ headers }) => headers["idempotency-key"])
     assert.match(String(keys[0]), /^[0-9a-f-]{36}$/u)
     assert.deepStrictEqual([keys.length, new Set(keys).size], [4, 1])
@@ -85,19 +85,19 @@ describe("retries", () => {
   it("what could be done twice is sent once, and so is what would be refused again", async () => {
     for (const answer of [cut, refuse(429), refuse(503)]) {
       const { asked, url } = await serve(answer)
-      await failure(clientOf(url).interrupt(ID))
+      await failure(clientOf(url).interruptTurn(ID))
       assert.strictEqual(asked.length, 1)
     }
     for (const status of [400, 401, 404, 409, 500, 502]) {
       const { asked, url } = await serve(refuse(status))
-      assert.strictEqual((await failure(clientOf(url).get(ID))).status, status)
+      assert.strictEqual((await failure(clientOf(url).getSandbox(ID))).status, status)
       assert.strictEqual(asked.length, 1)
     }
   })
 
   it("they end, with what was said last", async () => {
     const { asked, url } = await serve(refuse(503))
-    const error = await failure(clientOf(url, { retries: 2 }).get(ID))
+    const error = await failure(clientOf(url, { retries: 2 }).getSandbox(ID))
     assert.strictEqual(asked.length, 3)
     const { code, isTemporary, message, requestId, retryAfter, status } = error
     assert.deepStrictEqual({ code, isTemporary, message, requestId, retryAfter, status }, {
@@ -118,7 +118,7 @@ describe("retries", () => {
       fetch: async () => new Response("", { status: 429, headers: { "retry-after": answers[asked.push(Date.now()) - 1] ?? "1" } })
     })
     const started = Date.now()
-    const failed = failure(client.get(ID))
+    const failed = failure(client.getSandbox(ID))
     await vi.runAllTimersAsync()
     assert.strictEqual((await failed).retryAfter, 61)
     const [first, second, third] = asked.map((at) => at - started)
@@ -136,18 +136,18 @@ describe("timeouts", () => {
       attempts++
       return fetch(input, init)
     }
-    const error = await failure(clientOf(url, { timeoutMillis: 20, retries: 1, fetch: counting }).get(ID))
+    const error = await failure(clientOf(url, { timeoutMillis: 20, retries: 1, fetch: counting }).getSandbox(ID))
     assert.deepStrictEqual([error.status, error.code, error.isTemporary, attempts], [0, "timeout", true, 2])
   })
 
   it("a reply that stops on its way is no reply", async () => {
     const { url } = await serve((response) => response.writeHead(200, { "content-type": "application/json" }).write("{"))
-    assert.strictEqual((await failure(clientOf(url, { timeoutMillis: 20, retries: 0 }).list())).code, "timeout")
+    assert.strictEqual((await failure(clientOf(url, { timeoutMillis: 20, retries: 0 }).listSandboxes())).code, "timeout")
   })
 
   it("a download may take any time, but not bring nothing", async () => {
     const { url } = await serve((response) => response.writeHead(200).write("some"))
-    const response = await clientOf(url, { timeoutMillis: 5_000, idleTimeoutMillis: 20 }).download(ID, "a")
+    const response = await clientOf(url, { timeoutMillis: 5_000, idleTimeoutMillis: 20 }).downloadFile(ID, "a")
     assert.strictEqual((await failure(response.text())).code, "timeout")
   })
 
@@ -167,7 +167,7 @@ describe("timeouts", () => {
       fetch: async (_: unknown, init?: RequestInit) => new Response(bodyUntil(init?.signal))
     })
     const read: Array<unknown> = []
-    for await (const event of client.stream(ID, { since: 0 })) {
+    for await (const event of client.streamEvents(ID, { since: 0 })) {
       read.push(...idsOf([event]))
       await vi.advanceTimersByTimeAsync(3_600_000)
       if (read.length === 3) break
@@ -182,10 +182,10 @@ describe("where the key goes", () => {
     const { asked, url } = await serve(refuse(307, { location: `${other.url}/elsewhere` }))
     const client = clientOf(url)
     const refused = [
-      client.get(ID),
-      client.create({ repos: [], prompt: "x" }),
-      client.download(ID, "a"),
-      client.stream(ID).next()
+      client.getSandbox(ID),
+      client.createSandbox({ repos: [], prompt: "x" }),
+      client.downloadFile(ID, "a"),
+      client.streamEvents(ID).next()
     ]
     for (const error of await Promise.all(refused.map(failure))) {
       assert.deepStrictEqual([error.code, error.isTemporary], ["redirected", false])
@@ -197,10 +197,10 @@ describe("where the key goes", () => {
   it("not into what fails", async () => {
     const { url } = await serve(cut)
     const errors = [
-      await failure(clientOf(url).get(ID)),
-      await failure(clientOf("http://127.0.0.1:1").get(ID)),
-      await failure(clientOf((await serve(refuse(401))).url).get(ID)),
-      await failure(clientOf((await serve((response) => response.writeHead(200).end("<html>"))).url).get(ID))
+      await failure(clientOf(url).getSandbox(ID)),
+      await failure(clientOf("http://127.0.0.1:1").getSandbox(ID)),
+      await failure(clientOf((await serve(refuse(401))).url).getSandbox(ID)),
+      await failure(clientOf((await serve((response) => response.writeHead(200).end("<html>"))).url).getSandbox(ID))
     ]
     for (const error of errors) assert(!inspect(error, { depth: Infinity, showHidden: true }).includes(KEY))
     assert.deepStrictEqual(errors.map(({ code }) => code), ["unreachable", "unreachable", "told", "invalid_reply"])
@@ -227,12 +227,12 @@ describe("aborting", () => {
   it("ends a call before it begins, while it is under way, and between two attempts", async () => {
     const { asked, url } = await serve(silent)
     const why = new Error("enough")
-    assert.strictEqual(await reason(clientOf(url).get(ID, { signal: AbortSignal.abort(why) })), why)
+    assert.strictEqual(await reason(clientOf(url).getSandbox(ID, { signal: AbortSignal.abort(why) })), why)
     assert.strictEqual(asked.length, 0)
 
     const during = new AbortController()
     const waiting = await serve(() => during.abort(why))
-    assert.strictEqual(await reason(clientOf(waiting.url).create({ repos: [], prompt: "x" }, { signal: during.signal })), why)
+    assert.strictEqual(await reason(clientOf(waiting.url).createSandbox({ repos: [], prompt: "x" }, { signal: during.signal })), why)
     assert.strictEqual(waiting.asked.length, 1)
 
     const between = new AbortController()
@@ -240,7 +240,7 @@ describe("aborting", () => {
     const client = clientOf("http://slipway.example", {
       fetch: async () => new Response("", { status: 503, headers: { "retry-after": "60" } })
     })
-    const called = reason(client.get(ID, { signal: between.signal }))
+    const called = reason(client.getSandbox(ID, { signal: between.signal }))
     await vi.advanceTimersByTimeAsync(59_999)
     between.abort(why)
     assert.strictEqual(await called, why)
@@ -255,11 +255,11 @@ describe("aborting", () => {
       closed.push(new Promise((over) => response.once("close", over)))
       response.writeHead(200).write("some")
     })
-    const aborted = await clientOf(url).download(ID, "a", {}, { signal: stop.signal })
+    const aborted = await clientOf(url).downloadFile(ID, "a", {}, { signal: stop.signal })
     const text = reason(aborted.text())
     stop.abort(why)
     assert.strictEqual(await text, why)
-    const cancelled = await clientOf(url).download(ID, "a")
+    const cancelled = await clientOf(url).downloadFile(ID, "a")
     await cancelled.body?.cancel()
     await Promise.all(closed)
     assert.strictEqual(closed.length, 2)
@@ -271,7 +271,7 @@ describe("streams", () => {
     const { url } = await serve(frames(frame(1)), cut, refuse(503), frames(frame(2)), nothingLeft)
     const lost: Array<string> = []
     const onLost = ({ code }: SlipwayError) => void lost.push(code)
-    assert.deepStrictEqual(idsOf(await readAll(clientOf(url).stream(ID, { since: 0, onLost }))), ["1", "2"])
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url).streamEvents(ID, { since: 0, onLost }))), ["1", "2"])
     assert.deepStrictEqual(lost, ["unreachable", "told"])
   })
 
@@ -280,7 +280,8 @@ describe("streams", () => {
     const { url } = await serve(frames(frame(1)), cut, cut, cut, cut, frames(frame(2)), cut, nothingLeft)
     const waits: Array<number> = []
     const onLost = (_: SlipwayError, wait: number) => void waits.push(wait)
-    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: base }).stream(ID, { since: 0, onLost }))), ["1", "2"])
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: base }).streamEvents(ID, { since: 0, onLost }))), ["1",
+      "2"])
     // Half of each is drawn.
     const doublings = waits.map((wait) => Math.ceil(Math.log2(wait / base)))
     assert.deepStrictEqual(doublings, [1, 2, 3, 4, 1])
@@ -317,7 +318,7 @@ describe("streams", () => {
       6: nothingLeft
     }
     const { asked, url } = await serve((response, { headers }) => answers[String(headers["last-event-id"])]?.(response))
-    const read = await readAll(clientOf(url, { idleTimeoutMillis: 100 }).stream(ID, { since: "2" }))
+    const read = await readAll(clientOf(url, { idleTimeoutMillis: 100 }).streamEvents(ID, { since: "2" }))
     assert.deepStrictEqual(idsOf(read), ["3", "4", "stream.resync", "6"])
     const cursors = asked.map(({ headers }) => headers["last-event-id"])
     assert.deepStrictEqual([...new Set(cursors)], ["2", "3", "4", "5", "6"])
@@ -329,14 +330,15 @@ describe("streams", () => {
       frames(frame(2, "sandbox.status", { status: "terminating" }) + frame(3, "sandbox.status", { status: "terminated" })),
       nothingLeft
     )
-    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: 3_600_000 }).stream(ID, { since: 0 }))), ["1", "2", "3"])
+    assert.deepStrictEqual(idsOf(await readAll(clientOf(url, { reconnectMillis: 3_600_000 }).streamEvents(ID, { since: 0 }))), ["1", "2",
+      "3"])
   })
 
   it("tell nothing more once they are aborted, not even what has come already", async () => {
     const { url } = await serve(frames(frame(1) + frame(2), { stays: true }))
     const stop = new AbortController()
     const read: Array<StreamEvent> = []
-    for await (const event of clientOf(url).stream(ID, { signal: stop.signal })) {
+    for await (const event of clientOf(url).streamEvents(ID, { signal: stop.signal })) {
       read.push(event)
       stop.abort()
     }
@@ -349,7 +351,7 @@ describe("streams", () => {
       closed = new Promise((over) => response.once("close", over))
       frames(frame(1), { stays: true })(response)
     })
-    for await (const _ of clientOf(url).stream(ID)) break
+    for await (const _ of clientOf(url).streamEvents(ID)) break
     await closed
     assert.strictEqual(asked.length, 1)
   })
@@ -358,7 +360,7 @@ describe("streams", () => {
     const { asked, url } = await serve(frames(frame(1)), refuse(410))
     const read: Array<StreamEvent> = []
     const error = await failure((async () => {
-      for await (const event of clientOf(url).stream(ID)) read.push(event)
+      for await (const event of clientOf(url).streamEvents(ID)) read.push(event)
     })())
     assert.deepStrictEqual([idsOf(read), error.status, asked.length], [["1"], 410, 2])
   })
@@ -368,7 +370,7 @@ describe("streams", () => {
     const lost: Array<string> = []
     const read: Array<StreamEvent> = []
     const error = await failure((async () => {
-      for await (const event of clientOf(url).stream(ID, { since: 0, onLost: ({ code }) => void lost.push(code) })) read.push(event)
+      for await (const event of clientOf(url).streamEvents(ID, { since: 0, onLost: ({ code }) => void lost.push(code) })) read.push(event)
     })())
     assert.deepStrictEqual([idsOf(read), error.code, error.isTemporary, asked.length], [["1", "2"], "empty_stream", true, 15])
     assert.deepStrictEqual(lost, Array.from({ length: 12 }, () => "empty_stream"))
@@ -386,15 +388,15 @@ describe("streams", () => {
       }
     })
     const begun = performance.now()
-    const failed = failure(client.stream(ID, { giveUpMillis: 100_000 }).next())
+    const failed = failure(client.streamEvents(ID, { giveUpMillis: 100_000 }).next())
     await vi.runAllTimersAsync()
     assert.include(["unreachable", "timeout"], (await failed).code)
     assert.closeTo(performance.now() - begun, 100_000, 1_000)
 
     asked = 0
-    assert.strictEqual((await failure(client.stream(ID, { giveUpMillis: 0 }).next())).code, "unreachable")
+    assert.strictEqual((await failure(client.streamEvents(ID, { giveUpMillis: 0 }).next())).code, "unreachable")
     const abort = new AbortController()
-    const next = client.stream(ID, { giveUpMillis: Infinity, signal: abort.signal }).next()
+    const next = client.streamEvents(ID, { giveUpMillis: Infinity, signal: abort.signal }).next()
     await vi.advanceTimersByTimeAsync(24 * 3_600_000)
     assert.isAbove(asked, 100)
     abort.abort()
@@ -405,7 +407,7 @@ describe("streams", () => {
     vi.stubGlobal("location", { origin: "https://app.example" })
     const fetch = () => Promise.reject(new TypeError("Failed to fetch"))
     const told = async (baseUrl: string) => {
-      const { code, message } = await failure(clientOf(baseUrl, { fetch, retries: 0 }).get(ID))
+      const { code, message } = await failure(clientOf(baseUrl, { fetch, retries: 0 }).getSandbox(ID))
       return [code, message.includes("SLIPWAY_ALLOWED_ORIGINS")]
     }
     assert.deepStrictEqual(await told("https://slipway.example"), ["unreachable", true])
@@ -422,7 +424,7 @@ describe("streams", () => {
         return Promise.reject(new TypeError("nobody"))
       }
     })
-    const failed = failure(client.stream(ID).next())
+    const failed = failure(client.streamEvents(ID).next())
     await vi.runAllTimersAsync()
     assert.deepStrictEqual([(await failed).code, asked], ["unreachable", 11])
   })
@@ -436,6 +438,6 @@ describe("the platform's fetch", () => {
         return Promise.resolve(Response.json({ id: ID }))
       }
     })
-    assert.strictEqual((await client.get(ID)).id, ID)
+    assert.strictEqual((await client.getSandbox(ID)).id, ID)
   })
 })

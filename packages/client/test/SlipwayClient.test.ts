@@ -37,11 +37,13 @@ layer(
   it.effect("does what the API does", () =>
     Effect.gen(function*() {
       const { client } = yield* clientOf("everything")
-      const sandbox = yield* Effect.promise(() => client.create({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" }))
-      const again = yield* Effect.promise(() => client.create({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" }))
+      const sandbox = yield* Effect.promise(() =>
+        client.createSandbox({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" })
+      )
+      const again = yield* Effect.promise(() => client.createSandbox({ ...creation, toolApprovalMode: "prompt" }, { idempotencyKey: "k" }))
       assert.deepStrictEqual(again, sandbox)
-      assert.deepStrictEqual(yield* Effect.promise(() => client.get(sandbox.id)), sandbox)
-      assert.deepStrictEqual((yield* Effect.promise(() => client.list({ status: "queued", limit: 1 }))).data, [sandbox])
+      assert.deepStrictEqual(yield* Effect.promise(() => client.getSandbox(sandbox.id)), sandbox)
+      assert.deepStrictEqual((yield* Effect.promise(() => client.listSandboxes({ status: "queued", limit: 1 }))).data, [sandbox])
       const turn = yield* turnOf(again.id as never)
       yield* drive(again.id as never, [
         { _tag: "StartBoot" },
@@ -53,17 +55,17 @@ layer(
       const { id } = sandbox
       assert.strictEqual((yield* Effect.promise(() => client.approve(id, "a/1"))).outcome, "applied")
       assert.strictEqual((yield* Effect.promise(() => client.deny(id, "a/2"))).outcome, "applied")
-      assert.strictEqual((yield* Effect.promise(() => client.interrupt(id))).outcome, "applied")
+      assert.strictEqual((yield* Effect.promise(() => client.interruptTurn(id))).outcome, "applied")
       yield* drive(again.id as never, [{ _tag: "EndTurn", turnId: turn, state: "interrupted" }])
       assert.strictEqual((yield* Effect.promise(() => client.sendMessage(id, "go on"))).turnId, yield* turnOf(again.id as never, 2))
-      assert.strictEqual((yield* Effect.promise(() => client.messages(id))).data[0]?.text, creation.prompt)
-      assert.strictEqual((yield* Effect.promise(() => client.events(id, { after: 1, limit: 1 }))).nextCursor, "2")
-      assert.strictEqual((yield* Effect.promise(() => client.files(id, { directory: "src" }))).directory, "src")
-      assert.strictEqual(yield* Effect.promise(() => client.download(id, "a b").then((response) => response.text())), "hello")
-      assert.strictEqual((yield* Effect.promise(() => client.content(id, "a"))).reviewHead, null)
-      assert.strictEqual((yield* Effect.promise(() => client.pullRequest(id))).pullRequest, null)
-      assert.strictEqual((yield* Effect.promise(() => client.terminate(id))).outcome, "applied")
-      assert.strictEqual((yield* failure(client.publish(id))).code, "sandbox_not_running")
+      assert.strictEqual((yield* Effect.promise(() => client.listMessages(id))).data[0]?.text, creation.prompt)
+      assert.strictEqual((yield* Effect.promise(() => client.listEvents(id, { after: 1, limit: 1 }))).nextCursor, "2")
+      assert.strictEqual((yield* Effect.promise(() => client.listFiles(id, { directory: "src" }))).directory, "src")
+      assert.strictEqual(yield* Effect.promise(() => client.downloadFile(id, "a b").then((response) => response.text())), "hello")
+      assert.strictEqual((yield* Effect.promise(() => client.getFileContent(id, "a"))).reviewHead, null)
+      assert.strictEqual((yield* Effect.promise(() => client.getPullRequest(id))).pullRequest, null)
+      assert.strictEqual((yield* Effect.promise(() => client.terminateSandbox(id))).outcome, "applied")
+      assert.strictEqual((yield* failure(client.publishPullRequest(id))).code, "sandbox_not_running")
     }))
 
   it.effect("makes one sandbox and one turn, although the replies are lost and it asks again", () =>
@@ -83,8 +85,8 @@ layer(
           throw new TypeError("the connection was cut")
         }
       })
-      const { id } = yield* Effect.promise(() => client.create(creation))
-      assert.deepStrictEqual((yield* Effect.promise(() => observer.list())).data.map((sandbox) => sandbox.id), [id])
+      const { id } = yield* Effect.promise(() => client.createSandbox(creation))
+      assert.deepStrictEqual((yield* Effect.promise(() => observer.listSandboxes())).data.map((sandbox) => sandbox.id), [id])
       const sandboxId = SandboxId.make(id)
       const turn = yield* turnOf(sandboxId)
       yield* drive(sandboxId, [
@@ -100,11 +102,11 @@ layer(
   it.effect("throws what the service said", () =>
     Effect.gen(function*() {
       const { client } = yield* clientOf()
-      const unknown = yield* failure(client.get("c_aaaaaaaaaaaa"))
+      const unknown = yield* failure(client.getSandbox("c_aaaaaaaaaaaa"))
       assert.deepStrictEqual([unknown.status, unknown.code, unknown.message, unknown.isTemporary], [404, "not_found", "No such sandbox.",
         false])
       assert.match(String(unknown.requestId), /^req_/u)
-      const nobody = yield* failure(new SlipwayClient({ baseUrl: "http://127.0.0.1:1", apiKey: "x" }).list())
+      const nobody = yield* failure(new SlipwayClient({ baseUrl: "http://127.0.0.1:1", apiKey: "x" }).listSandboxes())
       assert.deepStrictEqual([nobody.status, nobody.code, nobody.isTemporary], [0, "unreachable", true])
     }))
 
@@ -118,7 +120,7 @@ layer(
         const { id, turn } = yield* running(key)
         const seen: Array<StreamEvent> = []
         const reading = yield* Effect.forkChild(Effect.promise(async () => {
-          for await (const event of client.stream(id, { since: 0 })) {
+          for await (const event of client.streamEvents(id, { since: 0 })) {
             seen.push(event)
             if (seen.length % 7 === 0) cut()
           }
@@ -153,10 +155,10 @@ layer(
         }
       })
       const id = yield* create(key)
-      yield* Effect.promise(() => client.terminate(id))
+      yield* Effect.promise(() => client.terminateSandbox(id))
       const types = yield* Effect.promise(async () => {
         const types: Array<string> = []
-        for await (const event of client.stream(id)) types.push(event.type)
+        for await (const event of client.streamEvents(id)) types.push(event.type)
         return types
       })
       assert.deepStrictEqual([types, statuses], [["snapshot", "sandbox.status"], [200, 200, 204]])
@@ -169,7 +171,7 @@ layer(
       const stop = new AbortController()
       const types = yield* Effect.promise(async () => {
         const types: Array<string> = []
-        for await (const event of client.stream(id, { signal: stop.signal })) {
+        for await (const event of client.streamEvents(id, { signal: stop.signal })) {
           types.push(event.type)
           if (types.length === 2) stop.abort()
         }

@@ -125,23 +125,24 @@ export const layer = Layer.effect(
               event,
               attempt: endpoint.failures + 1,
               manual: false,
+              dueAt: endpoint.dueAt,
               fence: take(found, time)
             })
           }
           return taken
         })
         const due = yield* ordered(Math.ceil(limit / 2))
-        for (const { endpoint: { id, url }, manual, secrets } of heard) {
+        for (const { endpoint: { dueAt, id, url }, manual, secrets } of heard) {
           // In the order in which they were asked for.
           const [line] = manual.values()
           if (line === undefined || !isFree(line, time) || attempts.length + due.length === limit) continue
-          attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, fence: take(line, time) })
+          attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, dueAt, fence: take(line, time) })
         }
         attempts.push(...due, ...(yield* ordered(limit - attempts.length - due.length)))
         return attempts
         // Nothing else runs between what is looked at and what is taken.
       }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
-      record: Effect.fnUntraced(function*({ attempt, endpointId, event, fence, manual }, made, next, at) {
+      record: Effect.fnUntraced(function*({ attempt, dueAt, endpointId, event, fence, manual }, made, next, at) {
         const found = endpoints.get(endpointId)
         const line = manual ? found?.manual.get(event.id) : found
         if (found === undefined || line?.fence !== fence || line.until === null) return false
@@ -151,8 +152,11 @@ export const layer = Layer.effect(
           return true
         }
         found.until = null
-        found.endpoint = { ...found.endpoint, ...standingAfter({ attempt, sequence: event.sequence }, next, at) }
-        if (next._tag === "Disable") yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
+        const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint.dueAt)
+        found.endpoint = { ...found.endpoint, ...standing }
+        if (next._tag === "Disable" && standing.disabled !== null) {
+          yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
+        }
         return true
       }),
       purge: (before, limit) =>

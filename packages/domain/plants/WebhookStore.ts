@@ -40,7 +40,10 @@ export const plants: Plants = {
     ["sends what was asked for again and again", "found.manual.delete(event.id)", "line.until = null"],
     ["sends for revoked grants", " || grant.revokedAt !== null", ""],
     ["sends for suspended organizations", " || suspendedAt === null)", " || true)"],
-    ["does not tell that an endpoint was disabled", "if (next._tag === \"Disable\") yield*", "if (false) yield*"],
+    ["does not tell that an endpoint was disabled", "if (next._tag === \"Disable\" && standing.disabled !== null) yield*",
+      "if (false) yield*"],
+    ["tells that an endpoint was disabled that was enabled meanwhile", " && standing.disabled !== null", ""],
+    ["forgets that an endpoint was enabled during an attempt", "next, at, found.endpoint.dueAt)", "next, at, dueAt)"],
     ["forgets what is as old as it may be", "DateTime.isLessThan(at, before)", "DateTime.isLessThanOrEqualTo(at, before)"],
     ["forgets the log at once", ".slice(0, limit - purged)", ""],
     ["tells of a removal that was none", "yield* kept(key)\n        endpoints", "endpoints"]

@@ -37,13 +37,34 @@ const nameOf = (path: ReadonlyArray<PropertyKey>): string =>
     ""
   )
 
+/** What is expected instead of the first fault, where one of several forms would do; empty: there is one form. */
+const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
+  switch (issue._tag) {
+    case "Pointer":
+    case "Encoding":
+    case "Filter":
+      return alternatives(issue.issue)
+    case "Composite":
+      return alternatives(issue.issues[0])
+    case "AnyOf": {
+      const faults = issue.issues.flatMap((form) => describe(form).issues.slice(0, 1))
+      const isWhole = faults.length > 1 && faults.every(({ path = [] }) => path.length === 0)
+      return isWhole ? [...new Set(faults.map(({ message }) => message.replace(/^Expected /u, "")))] : []
+    }
+    default:
+      return []
+  }
+}
+
 /** The first fault. `whole`: what to call that which was read, for a fault of no field of it. */
 export const firstFault = (issue: SchemaIssue.Issue, whole: string): InvalidRequest => {
   const [first] = describe(issue).issues
+  const forms = alternatives(issue)
+  const message = forms.length > 1 ? `Expected ${forms.join(" or ")}` : first?.message ?? ""
   const path = (first?.path ?? []).map((segment) => typeof segment === "object" ? segment.key : segment)
   return new InvalidRequest({
     field: path.length === 0 ? whole : short(nameOf(path), MAX_NAME),
-    reason: short((first?.message ?? "").replace(/^Expected (.*)$/su, "$1 expected"), MAX_REASON)
+    reason: short(message.replace(/^Expected (.*)$/su, "$1 expected"), MAX_REASON)
   })
 }
 

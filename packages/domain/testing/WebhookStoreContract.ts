@@ -192,6 +192,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
           event: third,
           attempt: 1,
           manual: false,
+          dueAt: at,
           fence: 0,
           secrets: []
         })
@@ -313,6 +314,33 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
         yield* (yield* WebhookStore).enable(endpoint, after(1))
         const one = yield* takeOne(endpoint, after(1))
         assert.strictEqual(one.attempt, 1)
+      }))
+
+    it.effect("enabling during an attempt forgets what failed, that attempt included, and takes what it delivered", () =>
+      Effect.gen(function*() {
+        const store = yield* WebhookStore
+        const { id: grantId } = yield* newGrant
+        const endpoint = yield* register(grantId)
+        yield* tell(grantId, [connected, connected])
+        const told = yield* appended(Effect.gen(function*() {
+          for (const [minutes, next] of [[1, retry(after(500))], [3, gone], [5, gone]] as const) {
+            const held = yield* takeOne(endpoint, after(minutes))
+            const again = yield* store.enable(endpoint, after(minutes + 1))
+            assert.deepStrictEqual(yield* take(endpoint, after(minutes + 1)), [], "one attempt at a time")
+            assert.isTrue(yield* record(held, next, broken, after(minutes + 2)))
+            assert.deepStrictEqual(yield* find(endpoint), again)
+          }
+        }))
+        assert.isEmpty(told)
+        const held = yield* takeOne(endpoint, after(7))
+        assert.deepStrictEqual([held.attempt, held.event.sequence], [1, 1])
+        yield* store.enable(endpoint, after(8))
+        assert.isTrue(yield* record(held, delivered, ok, after(9)))
+        const last = yield* takeOne(endpoint, after(9))
+        assert.strictEqual(last.event.sequence, 2)
+        // What follows an attempt without that is as ever.
+        yield* record(last, gone, broken, after(10))
+        assert.isNotNull((yield* find(endpoint)).disabled)
       }))
 
     it.effect("forgets an endpoint that is removed, with its log and what is on its way", () =>

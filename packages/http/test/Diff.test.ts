@@ -5,7 +5,7 @@ import { type DiffQuery, FileTooLarge, OnBehalfOf, UnknownCommit, type WorkingTr
 import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import { Effect } from "effect"
 import { checkpointed, shaOf } from "../testing/Checkpointed.ts"
-import { ask, create, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
+import { ask, create, json, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 const PATCH = "diff --git a/src/main.ts b/src/main.ts\n--- a/src/main.ts\n+++ b/src/main.ts\n@@ -1 +1 @@\n-a\n+\u00e9\n" +
   "# Protected file modified: .env\n"
@@ -74,6 +74,10 @@ layer(http({ trees, restored }), { excludeTestServices: true })("what differs", 
       const { key } = yield* mintKey()
       const { id } = yield* checkpointed(key)
       const bad = ["from=", "from=head", "to=-1", "to=01x", "from=1.5", "from=1e0", "to=9007199254740992", "path=", "from=1&from=2"]
+      assert.strictEqual(
+        json(yield* diff(key, id, "?from=x")).error.message,
+        `from: "base" | "working" or the number of a checkpoint expected`
+      )
       for (const query of [...bad, `path=${"x".repeat(1001)}`, `to=${"a".repeat(40)}`, "from=--output%3Dx"]) {
         refused(yield* diff(key, id, `?${query}`), 400, "invalid_request")
       }

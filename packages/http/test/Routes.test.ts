@@ -43,6 +43,7 @@ layer(http({ news: Layer.mock(HostNews, {}) }), { excludeTestServices: true })("
           "/docs",
           "/docs/x",
           "/openapi.json",
+          "/openapi-internal.json",
           "/schemas/environment.json",
           "/hooks/source-host",
           "/oauth/token",
@@ -62,7 +63,7 @@ layer(http({ news: Layer.mock(HostNews, {}) }), { excludeTestServices: true })("
           "/api/internal/v1/claims/x",
           "/api/internal/v1/webhook-endpoints"
         ].map(areaOf),
-        ["pages", "pages", "pages", "pages", "pages", "docs", "docs", "docs", "docs", "hooks", "device_logins", "pages", "health",
+        ["pages", "pages", "pages", "pages", "pages", "docs", "docs", "docs", "docs", "docs", "hooks", "device_logins", "pages", "health",
           "metrics", "sandboxes", "sandboxes", "approvals", "events", "stream", "files", "pull_requests", "messages", "checkpoints", "feed",
           "internal", "internal"]
       )

@@ -179,11 +179,16 @@ layer(http(), { excludeTestServices: true })("taking a message back", (it) => {
       const { id, key, takeBack } = yield* busy
       const other = yield* busy
       const theirs = yield* other.wait("Mine")
-      for (const messageId of [theirs, yield* turnOf(id, 2), id, "x", "..", "a/b", "%", "'; --"]) {
+      for (const messageId of [id, "x", "..", "a/b", "%", "'; --", `${theirs}0`]) {
+        const reply = yield* takeBack(messageId)
+        refused(reply, 400, "invalid_request")
+        assert.match(json(reply).error.message, /^messageId: /u)
+      }
+      for (const messageId of [theirs, theirs.toUpperCase(), yield* turnOf(id, 2)]) {
         refused(yield* takeBack(messageId), 404, "not_found")
       }
       refused(yield* takeBack("x".repeat(301)), 400, "invalid_request")
-      refused(yield* by(key, other.id).takeBack("x"), 404, "not_found")
+      refused(yield* by(key, other.id).takeBack(yield* turnOf(id, 2)), 404, "not_found")
       assert.deepInclude(json(yield* other.takeBack(theirs)), { outcome: "applied" })
       for (const method of ["GET", "PUT", "POST"]) {
         const reply = yield* ask(`${messagesOf(id)}/x`, { method, key })

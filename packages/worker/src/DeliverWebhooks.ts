@@ -46,7 +46,10 @@ export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(taken: Tak
   const durationMillis = Math.max(0, ended.epochMilliseconds - at.epochMilliseconds)
   const isRecorded = yield* store.record(taken, { at, durationMillis, outcome }, next, ended)
   if (isRecorded && !manual && next._tag === "Disable") {
-    yield* Effect.logWarning("a webhook endpoint was disabled", { reason: next.reason, sequence: event.sequence })
+    yield* Effect.logWarning("a webhook endpoint is disabled, unless it was enabled during its last attempt", {
+      reason: next.reason,
+      sequence: event.sequence
+    })
   }
 })
 

@@ -153,6 +153,7 @@ it.effect("counts attempts at webhooks by what came of them", () => {
     },
     attempt: 1,
     manual: false,
+    dueAt: then,
     fence: 1
   }
   return Effect.gen(function*() {

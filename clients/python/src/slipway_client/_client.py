@@ -52,7 +52,7 @@ class SlipwayClient(Operations):
             body["reason"] = reason
         return self.decide_approval(sandbox_id, approval_id, body)
 
-    def stream(
+    def stream_events(
         self,
         sandbox_id: str,
         *,
@@ -107,6 +107,13 @@ class SlipwayClient(Operations):
                 if on_lost is not None:
                     on_lost(error, wait)
             time.sleep(wait)
+
+    def snapshot(self, sandbox_id: str) -> types.SnapshotEventData:
+        """The sandbox, its newest turn and what waits for a person, all of one moment."""
+        for event in self.stream_events(sandbox_id):
+            if event["type"] == "snapshot":
+                return event["data"]
+        raise InvalidReply("The stream brought no snapshot.", status=200, code="invalid_reply")
 
 
 def _event(data: str) -> Any:

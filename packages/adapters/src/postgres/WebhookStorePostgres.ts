@@ -114,6 +114,7 @@ const ClaimedRow = Schema.Struct({
   // Decoded row by row, as the event is.
   secrets: Schema.Unknown,
   failures: Schema.Int,
+  dueAt: Instant,
   fence: Int8,
   eventId: Schema.NullOr(Schema.String),
   sequence: Schema.NullOr(Int8),
@@ -132,9 +133,9 @@ interface Unreadable extends Omit<TakenAttempt, "event" | "secrets"> {
 
 /** `null`: of what is new, the endpoint wants nothing. */
 const toClaimed = (row: typeof ClaimedRow.Type, manual: boolean, key: Key): TakenAttempt | Unreadable | null => {
-  const { data, endpointId, eventId: id, failures, fence, recordedAt: createdAt, sequence, type, url } = row
+  const { data, dueAt, endpointId, eventId: id, failures, fence, recordedAt: createdAt, sequence, type, url } = row
   if (id === null || sequence === null || createdAt === null) return null
-  const taken = { endpointId, url, attempt: manual ? 1 : failures + 1, manual, fence }
+  const taken = { endpointId, url, attempt: manual ? 1 : failures + 1, manual, dueAt, fence }
   const fact = decodeFact({ type, data })
   if (Option.isNone(fact)) return { ...taken, event: { id, sequence }, trouble: "event_unreadable" }
   const secrets = Option.match(decodeSecrets(row.secrets), { onNone: () => [], onSome: (stored) => openable(stored, endpointId, key) })
@@ -228,7 +229,7 @@ export const layer = Layer.effect(
 
     const until = sql`clock_timestamp() + make_interval(secs => ${Duration.toSeconds(TAKEN_TIME)})`
     const event = sql.literal(`p.id AS "eventId", p.sequence, p.type, p.data, p.created_at AS "recordedAt"`)
-    const taken = sql.literal(`e.id AS "endpointId", e.url, e.secrets, e.failures`)
+    const taken = sql.literal(`e.id AS "endpointId", e.url, e.secrets, e.failures, e.due_at AS "dueAt"`)
     const heard = sql.literal(`
       JOIN grants g ON g.id = e.grant_id AND g.revoked_at IS NULL
       JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL`)
@@ -280,21 +281,28 @@ export const layer = Layer.effect(
 
     const record = Effect.fn("WebhookStore.record")(
       function*(
-        taken: Pick<TakenAttempt, "attempt" | "endpointId" | "fence" | "manual"> & {
+        taken: Pick<TakenAttempt, "attempt" | "dueAt" | "endpointId" | "fence" | "manual"> & {
           readonly event: Pick<PartnerEvent, "id" | "sequence">
         },
         made: Pick<Attempt, "at" | "durationMillis" | "outcome">,
         next: Next,
         at: DateTime.Utc
       ) {
-        const { attempt, endpointId, event, fence, manual } = taken
-        const held = manual
-          ? yield* sql`
+        const { attempt, dueAt, endpointId, event, fence, manual } = taken
+        let isDisabled = false
+        if (manual) {
+          const held = yield* sql`
             DELETE FROM webhook_redeliveries WHERE endpoint_id = ${endpointId} AND event_id = ${event.id} AND fence = ${fence} RETURNING 1`
-          : yield* sql`
-            UPDATE webhook_endpoints SET ${standing(standingAfter({ attempt, sequence: event.sequence }, next, at))}, claimed_until = NULL
-            WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL RETURNING 1`
-        if (held.length === 0) return false
+          if (held.length === 0) return false
+        } else {
+          const [held] = yield* endpoints(sql`
+            SELECT ${columns} FROM webhook_endpoints e
+            WHERE id = ${endpointId} AND fence = ${fence} AND claimed_until IS NOT NULL FOR NO KEY UPDATE`)
+          if (held === undefined) return false
+          const after = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, held.dueAt)
+          yield* sql`UPDATE webhook_endpoints SET ${standing(after)}, claimed_until = NULL WHERE id = ${endpointId}`
+          isDisabled = after.disabled !== null
+        }
         const delivery = {
           endpoint_id: endpointId,
           event_id: event.id,
@@ -306,7 +314,7 @@ export const layer = Layer.effect(
           ...columnsOf(made.outcome)
         }
         yield* sql`INSERT INTO webhook_deliveries ${sql.insert(delivery)}`
-        if (!manual && next._tag === "Disable") {
+        if (isDisabled && next._tag === "Disable") {
           const [endpoint] = yield* endpoints(sql`SELECT ${columns} FROM webhook_endpoints e WHERE id = ${endpointId}`)
           if (endpoint !== undefined) yield* audit.append([told("webhook.disabled", endpoint, at, { reason: next.reason })])
         }

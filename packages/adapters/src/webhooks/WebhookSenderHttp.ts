@@ -4,7 +4,7 @@
  */
 import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/Webhook"
 import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { type DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { type DateTime, Duration, Effect, Latch, Layer, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
@@ -33,6 +33,8 @@ const MAX_URL = 2000
 const MAX_READ_BYTES = 64 * 1024
 /** What is kept of it. */
 const MAX_KEPT_BYTES = 1024
+/** How long the rest of an answer is waited for once its status is there: the next event waits as long. */
+const BODY_TIME = Duration.seconds(1)
 /** How long a registration waits for the addresses of a name. */
 const ADMISSION_TIME = Duration.seconds(5)
 /** Of one question to a name server, milliseconds; it is asked twice. */
@@ -171,15 +173,18 @@ export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, ma
       send: Effect.fn("WebhookSender.send")((sent) => {
         const url = new URL(sent.url)
         let soFar = () => failed("timeout")
+        const isHeard = Latch.makeUnsafe(false)
         return Effect.gen(function*() {
           const addresses = yield* resolved(hostOf(url))
           if (addresses.length === 0) return failed("name_not_resolved")
           // One that is not public is enough: who controls the name could choose among them.
           if (!addresses.every(isAllowed)) return failed("address_not_allowed")
           if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")
-          return yield* exchange(sent, url, addresses, ca, (answered) => {
+          const exchanged = exchange(sent, url, addresses, ca, (answered) => {
             soFar = answered
+            isHeard.openUnsafe()
           })
+          return yield* Effect.raceFirst(exchanged, isHeard.await.pipe(Effect.andThen(Effect.sleep(BODY_TIME)), Effect.map(() => soFar())))
         }).pipe(Effect.timeoutOrElse({ duration: attemptTime, orElse: () => Effect.sync(soFar) }))
       })
     })

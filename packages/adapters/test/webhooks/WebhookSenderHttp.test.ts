@@ -3,7 +3,7 @@ import { hang, type Received, type Receiver, reset, start, status } from "@slipw
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
 import type { Outcome, Trouble } from "@slipway/domain/partner/Webhook"
 import { type SignedRequest, WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { DateTime, Deferred, Effect, Fiber, Redacted } from "effect"
+import { DateTime, Deferred, Duration, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { Webhook, WebhookVerificationError } from "standardwebhooks"
 import { certificate } from "./Certificate.ts"
@@ -171,20 +171,24 @@ describe("an answer", () => {
       assert.deepStrictEqual(yield* Fiber.join(sending), failed("timeout"))
     }))
 
-  it.effect("whose body drips counts by its status when the time is over", () =>
+  it.effect("whose body drips counts by its status after a second, and the next event does not wait for the rest", () =>
     Effect.gen(function*() {
       const receiver = yield* start()
       receiver.answers.push((response) => void response.writeHead(201).write("so far"))
-      const sending = yield* Effect.forkChild(sent(receiver))
+      // No attempt of a day: what ends it is the second that the body has.
+      const slow = sending(`http://127.0.0.1:${receiver.port}/`, { attemptTime: Duration.days(1) })
+      const begun = Date.now()
+      const attempt = yield* Effect.forkChild(slow)
       yield* receiver.next
       // Slowly, so that the client has the status long before.
-      while (sending.pollUnsafe() === undefined) {
+      while (attempt.pollUnsafe() === undefined) {
         yield* Effect.promise(() => new Promise((resume) => setImmediate(resume)))
         yield* TestClock.adjust("5 millis")
       }
-      const outcome = yield* Fiber.join(sending)
+      const outcome = yield* Fiber.join(attempt)
       assert(outcome._tag === "Answered")
       assert.strictEqual(outcome.status, 201)
+      assert.isBelow((yield* DateTime.now).epochMilliseconds - begun, Duration.toMillis("1 hour"))
     }))
 
   it.effect("that is none is trouble with the connection", () =>

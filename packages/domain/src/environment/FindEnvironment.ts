@@ -8,6 +8,13 @@ export const FILES = [".slipway/environment.json", ".devcontainer/devcontainer.j
 export type EnvironmentPath = (typeof FILES)[number]
 
 /**
+ * Files of `paths` that other tools let a person choose among (`.devcontainer/NAME/devcontainer.json`). None of them counts here;
+ * the first 20.
+ */
+export const unread = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
+  paths.filter((path) => /^\.devcontainer\/[^/]+\/devcontainer\.json$/u.test(path)).slice(0, 20)
+
+/**
  * `null`: the tree says nothing, so there is no setup. `read` gives the text of a plain file of the tree, `null` when
  * there is none; it may stop after `MAX_FILE_BYTES` and one more.
  */

@@ -57,7 +57,12 @@ export interface Endpoint extends Standing {
 export const atHead = (head: number, at: DateTime.Utc): Standing => ({ cursor: head, failures: 0, dueAt: at, disabled: null })
 
 /** Enabled again, or hurried while it waits: goes on at once with the first undelivered event, with all its attempts. */
-export const enabled = ({ cursor }: Standing, at: DateTime.Utc): Standing => ({ cursor, failures: 0, dueAt: at, disabled: null })
+export const enabled = ({ cursor }: Pick<Standing, "cursor">, at: DateTime.Utc): Standing => ({
+  cursor,
+  failures: 0,
+  dueAt: at,
+  disabled: null
+})
 
 // ---------------------------------------------------------------------------------------------------------------
 // Secrets
@@ -175,12 +180,17 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
   return { _tag: "Retry", at: DateTime.add(at, { milliseconds: Math.ceil(Duration.toMillis(wait) * (1 + JITTER * jitter)) }) }
 }
 
-/** How far an endpoint is after its `attempt`-th attempt at the event with that `sequence`. */
+/**
+ * How far an endpoint is after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `isDueAt`: when
+ * the endpoint is due by now. That is another time only if it was enabled during the attempt: then nothing counts that failed before.
+ */
 export const standingAfter = (
-  { attempt, sequence }: { readonly attempt: number; readonly sequence: number },
+  { attempt, dueAt, sequence }: { readonly attempt: number; readonly sequence: number; readonly dueAt: DateTime.Utc },
   next: Next,
-  at: DateTime.Utc
+  at: DateTime.Utc,
+  isDueAt: DateTime.Utc
 ): Standing => {
+  if (next._tag !== "Delivered" && !DateTime.Equivalence(dueAt, isDueAt)) return enabled({ cursor: sequence - 1 }, isDueAt)
   switch (next._tag) {
     case "Delivered":
       return { cursor: sequence, failures: 0, dueAt: at, disabled: null }

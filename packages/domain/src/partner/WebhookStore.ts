@@ -64,6 +64,8 @@ export interface TakenAttempt {
   readonly event: PartnerEvent
   readonly attempt: number
   readonly manual: boolean
+  /** When its endpoint was due as it was taken; see `standingAfter`. */
+  readonly dueAt: DateTime.Utc
   /** Grows each time it is taken. A record with an old one changes nothing. */
   readonly fence: number
 }
@@ -104,7 +106,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   remove(key: EndpointKey, at: DateTime.Utc): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
   /** From the next attempt on. Secrets before it sign along as `rotated` says. */
   rotate(key: EndpointKey, secret: Redacted.Redacted, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
-  /** See `enabled`. Safe to call twice. */
+  /** See `enabled`, and of an attempt that is under way `standingAfter`. Safe to call twice. */
   enable(key: EndpointKey, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   /** The log, newest first, below the position `before`; `null`: from its end. */
   deliveries(

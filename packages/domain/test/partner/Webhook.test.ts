@@ -103,7 +103,10 @@ describe("what follows an attempt", () => {
     [AnyAttempt, AnyOutcome, AnyJitter],
     ([attempt, outcome, percent]) => {
       const next = afterAttempt(attempt, outcome, at, percent / 100)
-      const standing = standingAfter({ attempt, sequence: 7 }, next, at)
+      const standing = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, at)
+      const later = DateTime.add(at, { seconds: 1 })
+      const meanwhile = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, later)
+      assert.deepStrictEqual(meanwhile, isDelivered(outcome) ? standing : atHead(6, later))
       assert.strictEqual(standing.cursor, isDelivered(outcome) ? 7 : 6)
       assert.strictEqual(standing.failures, isDelivered(outcome) ? 0 : attempt)
       assert.strictEqual(standing.disabled !== null, next._tag === "Disable")

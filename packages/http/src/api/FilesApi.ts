@@ -19,7 +19,7 @@ import {
   SandboxNotRunning
 } from "./Errors.ts"
 import { Authenticated } from "./Middleware.ts"
-import { Cursor, inSandbox, repoQuery } from "./Parameters.ts"
+import { digits, inSandbox, repoQuery } from "./Parameters.ts"
 import { Area, NeededScope } from "./Routing.ts"
 
 /** One side of a comparison. */
@@ -51,7 +51,7 @@ export const FileContent = Schema.Struct({
 const fileQuery = { path: characters(1, 1000), ...repoQuery }
 
 /** A checkpoint by its number, the tree as the sandbox found it, or as it is. */
-const Version = Schema.Union([Schema.Literals(["base", "working"]), Cursor])
+const Version = Schema.Union([Schema.Literals(["base", "working"]), digits(Counter, "the number of a checkpoint")])
 
 const unreachable = [
   InvalidPath,

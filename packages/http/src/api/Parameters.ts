@@ -4,8 +4,9 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Counter } from "@slipway/domain/Text"
 import { Schema, SchemaTransformation } from "effect"
 
-const digits = <S extends Schema.Codec<number, number>>(number: S) =>
-  Schema.String.check(Schema.isPattern(/^\d+$/u, { expected: "digits" })).pipe(
+/** `expected`: what is told of anything else. */
+export const digits = <S extends Schema.Codec<number, number>>(number: S, expected = "digits") =>
+  Schema.String.check(Schema.isPattern(/^\d+$/u, { expected })).pipe(
     Schema.decodeTo(number, SchemaTransformation.transform({ decode: Number, encode: String }))
   )
 

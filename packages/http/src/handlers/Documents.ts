@@ -1,4 +1,7 @@
-/** What describes itself: the API in `/openapi.json`, and `/docs` for people; files of repositories in `/schemas`. */
+/**
+ * What describes itself: the API in `/openapi.json`, and `/docs` for people; what operators' programs call in
+ * `/openapi-internal.json`; files of repositories in `/schemas`.
+ */
 import { jsonSchema } from "@slipway/domain/environment/Environment"
 import { Effect } from "effect"
 import { HttpRouter, type HttpServerRequest } from "effect/http"
@@ -23,10 +26,12 @@ const ENVIRONMENT = "/schemas/environment.json"
 
 const SCRIPT_TYPE = "text/javascript; charset=utf-8"
 
-/** What the API says of itself. From a file, which a test keeps up: making it holds up a process for a fifth of a second. */
-const document = Effect.promise(async (): Promise<OpenApi.OpenAPISpec> =>
-  JSON.parse(await readFile(new URL("../../openapi.json", import.meta.url), "utf8"))
-)
+const INTERNAL = "/openapi-internal.json"
+
+/** What the APIs say of themselves. From files, which tests keep up: making one holds up a process for a fifth of a second. */
+const read = (file: URL) => Effect.promise(async (): Promise<OpenApi.OpenAPISpec> => JSON.parse(await readFile(file, "utf8")))
+const document = read(new URL("../../openapi.json", import.meta.url))
+const internalDocument = read(new URL("../../openapi-internal.json", import.meta.url))
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.ts" : "./ReferenceThread.js", import.meta.url)
 
@@ -42,10 +47,11 @@ const JSON_REPLY = { contentType: "application/json", cacheControl: REVALIDATED 
 
 /** `base`: the path of the service at its host. */
 const describe = Effect.fnUntraced(function*(base: string) {
-  const spec = yield* document
-  const openapi = base === "" ? spec : { ...spec, servers: [{ url: base, description: "This server" }] }
+  const at = (spec: OpenApi.OpenAPISpec) =>
+    JSON.stringify(base === "" ? spec : { ...spec, servers: [{ url: base, description: "This server" }] })
   return {
-    openapi: yield* SharedReply.make(Buffer.from(JSON.stringify(openapi)), JSON_REPLY),
+    openapi: yield* SharedReply.make(Buffer.from(at(yield* document)), JSON_REPLY),
+    internal: yield* SharedReply.make(Buffer.from(at(yield* internalDocument)), JSON_REPLY),
     environment: yield* SharedReply.make(Buffer.from(JSON.stringify(jsonSchema())), JSON_REPLY)
   }
 })
@@ -101,8 +107,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const descriptions = descriptionsOf(base)
   const reference = referenceOf(base)
   const routes = yield* Routes
-  for (const path of ["/openapi.json", ENVIRONMENT, "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
+  for (const path of ["/openapi.json", INTERNAL, ENVIRONMENT, "/docs", "/docs/:file"]) routes.declare(path, ["GET", "HEAD"], "docs")
   yield* router.add("GET", "/openapi.json", (request) => Effect.map(descriptions, ({ openapi }) => openapi(request)))
+  yield* router.add("GET", INTERNAL, (request) => Effect.map(descriptions, ({ internal }) => internal(request)))
   yield* router.add("GET", ENVIRONMENT, (request) => Effect.map(descriptions, ({ environment }) => environment(request)))
   yield* router.add("GET", "/docs", (request) => Effect.map(reference, ({ page }) => page(request)))
   yield* router.add(

@@ -10,7 +10,7 @@ const all = Effect.fnUntraced(function*({ call, client }: Server.Server, id: str
   const found: Array<Checkpoint> = []
   for (let after: string | null | undefined; after !== null;) {
     const query = after === undefined ? {} : { after }
-    const { data, nextCursor } = yield* call((signal) => client.checkpoints(id, query, { signal }))
+    const { data, nextCursor } = yield* call((signal) => client.listCheckpoints(id, query, { signal }))
     found.push(...data)
     after = nextCursor
   }
@@ -59,7 +59,7 @@ const restore = Command.make("restore", {
     const server = yield* Server.connect(url)
     const id = yield* Server.resolve(server, given)
     const result = yield* Effect.flatMap(
-      server.call((signal) => server.client.restore(id, number, { signal })),
+      server.call((signal) => server.client.restoreCheckpoint(id, number, { signal })),
       (result) => Server.applied(result)
     )
     yield* print(json, result, () =>

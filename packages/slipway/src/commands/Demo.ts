@@ -42,7 +42,7 @@ const run = Effect.gen(function*() {
   const idempotencyKey = "demo-1"
   const sandbox = yield* step(
     "a sandbox is created",
-    call("creating", () => client.create(request, { idempotencyKey })),
+    call("creating", () => client.createSandbox(request, { idempotencyKey })),
     ({ id, status }) => `${id}, ${status}`
   )
   const follow = yield* following(client, sandbox.id)
@@ -67,32 +67,32 @@ const run = Effect.gen(function*() {
 
   const changed = yield* step(
     "changed files are listed",
-    Effect.map(call("listing", () => client.files(sandbox.id)), ({ entries }) => entries.filter(({ status }) => status !== null)),
+    Effect.map(call("listing", () => client.listFiles(sandbox.id)), ({ entries }) => entries.filter(({ status }) => status !== null)),
     (entries) => entries.map(({ additions, path, status }) => `${path} (${status}, +${additions})`).join(", ")
   )
   yield* expect(changed.length === 1 && changed[0]?.path === FILE, "not exactly the one new file is listed as changed")
   const file = yield* step(
     "one is downloaded",
-    call("downloading", async () => (await client.download(sandbox.id, FILE)).arrayBuffer()),
+    call("downloading", async () => (await client.downloadFile(sandbox.id, FILE)).arrayBuffer()),
     (bytes) => `${FILE}, ${bytes.byteLength} bytes`
   )
   yield* expect(new TextDecoder().decode(file).startsWith("# Discounts"), "the downloaded file is not the one the agent wrote")
 
   const published = yield* step(
     "a draft pull request is published",
-    call("publishing", () => client.publish(sandbox.id)),
+    call("publishing", () => client.publishPullRequest(sandbox.id)),
     ({ pullRequest }) => pullRequest === null ? "" : `#${pullRequest.number}, ${pullRequest.headRef} → ${pullRequest.baseRef}`
   )
   yield* expect(published.pullRequest?.draft === true, "no draft pull request was opened")
   const again = yield* step(
     "creating again finds the same sandbox",
-    call("creating again", () => client.create(request, { idempotencyKey })),
+    call("creating again", () => client.createSandbox(request, { idempotencyKey })),
     ({ id, status }) => `${id}, ${status} by now`
   )
   yield* expect(again.id === sandbox.id, "the repeated creation made another sandbox")
   const republished = yield* step(
     "publishing again finds the same one",
-    call("publishing again", () => client.publish(sandbox.id)),
+    call("publishing again", () => client.publishPullRequest(sandbox.id)),
     ({ pullRequest }) => `#${pullRequest?.number}`
   )
   yield* expect(republished.pullRequest?.number === published.pullRequest?.number, "the repeated publication opened another pull request")
@@ -100,7 +100,7 @@ const run = Effect.gen(function*() {
   yield* step(
     "the sandbox is terminated",
     Effect.andThen(
-      call("terminating", () => client.terminate(sandbox.id)),
+      call("terminating", () => client.terminateSandbox(sandbox.id)),
       follow((event) => event.type === "sandbox.status" && event.data.status === "terminated" ? event : undefined)
     ),
     () => "nothing of it is left"

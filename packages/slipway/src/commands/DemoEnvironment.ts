@@ -18,7 +18,7 @@ const TESTED = "a table costs 1,200 EUR"
 const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string, cache: "hit" | "miss") {
   const sandbox = yield* step(
     "a sandbox is created",
-    call("creating", () => client.create({ repos: [{ fullName: REPO }], prompt: PROMPT, title })),
+    call("creating", () => client.createSandbox({ repos: [{ fullName: REPO }], prompt: PROMPT, title })),
     ({ id, status }) => `${id}, ${status}`
   )
   const follow = yield* following(client, sandbox.id)
@@ -28,7 +28,7 @@ const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string,
     ({ cache, ms }) => `${ms} ms, cache: ${cache}`
   )
   yield* expect(booted.cache === cache, `the cache of the setup is ${booted.cache} and not ${cache}`)
-  const setup = yield* call("reading the setup", () => client.setup(sandbox.id))
+  const setup = yield* call("reading the setup", () => client.getSetup(sandbox.id))
   for (const line of setup.output.trimEnd().split("\n").filter((line) => line !== "")) yield* note(line)
   yield* expect(
     setup.state === "succeeded",
@@ -51,7 +51,7 @@ const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string,
   yield* step(
     "the sandbox is terminated",
     Effect.andThen(
-      call("terminating", () => client.terminate(sandbox.id)),
+      call("terminating", () => client.terminateSandbox(sandbox.id)),
       follow((event) => event.type === "sandbox.status" && event.data.status === "terminated" ? event : undefined)
     ),
     () => "what its setup installed is kept for the next one"

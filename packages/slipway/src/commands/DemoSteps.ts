@@ -69,7 +69,7 @@ export const connect = Effect.fnUntraced(function*({ access, server }: Started) 
 export const following = Effect.fnUntraced(function*(client: SlipwayClient, id: string) {
   const reading = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
-  const events = client.stream(id, { signal: reading.signal })
+  const events = client.streamEvents(id, { signal: reading.signal })
   return <A>(wanted: (event: StreamEvent) => A | undefined) =>
     call("following the stream", async () => {
       for (;;) {
@@ -80,7 +80,7 @@ export const following = Effect.fnUntraced(function*(client: SlipwayClient, id: 
         const found = wanted(next.value)
         if (found !== undefined) return found
         if (next.value.type === "sandbox.status" && next.value.data.status === "failed") {
-          throw new Error((await client.get(id)).error ?? "the sandbox failed")
+          throw new Error((await client.getSandbox(id)).error ?? "the sandbox failed")
         }
       }
     })

@@ -4,7 +4,7 @@ import { keyFiles } from "@slipway/domain/environment/CacheKey"
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import type { Surroundings } from "@slipway/domain/environment/DevContainer"
 import { type Environment, EnvironmentInvalid, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/Environment"
-import { type EnvironmentPath, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
+import { type EnvironmentPath, findEnvironment, unread } from "@slipway/domain/environment/FindEnvironment"
 import { Effect } from "effect"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Isolation from "../settings/Isolation.ts"
@@ -39,15 +39,15 @@ const checkCaches = Effect.fnUntraced(function*(file: EnvironmentPath, { cache }
 })
 
 /**
- * `folder`: absolute. `file` is `null` where the repository says nothing. Fails with the first thing that is wrong; also with caches
- * of files that git would publish.
+ * `folder`: absolute. `file` is `null` where the repository says nothing; `unread` are files that others would read. Fails with the
+ * first thing that is wrong; also with caches of files that git would publish.
  */
 export const look = Effect.fnUntraced(function*(folder: string, which: "commit" | "working") {
   yield* GitProgram.version
   const { egressAllow } = yield* Isolation.load
   const files = yield* LocalFiles.open(folder, which)
   const found = yield* findEnvironment(read(files), SURROUNDINGS)
-  if (found === null) return { file: null, commit: files.commit }
+  if (found === null) return { file: null, commit: files.commit, unread: unread(files.paths) }
   const { environment, file } = found
   yield* checkCaches(file, environment, files)
   const present = keyFiles(environment, files.paths)

@@ -12,7 +12,12 @@ import { type Found, look } from "./EnvironmentLook.ts"
 import * as GivenSecrets from "./GivenSecrets.ts"
 import { columns, print } from "./Output.ts"
 
-export const NOTHING = `There is no ${FILES.join(", ")}: the repository says nothing of what its sandboxes need.`
+const NOTHING = `There is no ${FILES.join(", ")}: the repository says nothing of what its sandboxes need.`
+
+/** What is told of a repository that says nothing. */
+export const nothing = ({ unread }: { readonly unread: ReadonlyArray<string> }): string =>
+  unread.length === 0 ? NOTHING : `${NOTHING}\nNot read, since nobody could choose among several: ${visible(unread.join(", "))}. ` +
+    `Move one to ${FILES[1]}, or write ${FILES[0]}.`
 
 export const folder = Argument.Directory("folder", { mustExist: true }).pipe(
   Argument.withDescription("The repository: the top folder of a checkout, or a bare one"),
@@ -101,7 +106,7 @@ export const environmentRun = Command.make(
       const which = working ? "working" : "commit"
       const secrets = yield* GivenSecrets.read(given)
       const found = yield* look(at, which)
-      if (found.file === null) return yield* print(json, found, () => NOTHING)
+      if (found.file === null) return yield* print(json, found, () => nothing(found))
       const missing = found.secrets.filter((name) => !secrets.has(name))
       if (missing.length > 0) return yield* new SecretsNotGiven({ names: missing })
 
@@ -122,7 +127,7 @@ export const environmentRun = Command.make(
           ),
         output: (text) => write(shown(text))
       })
-      if (tried === null) return yield* print(json, { file: null, commit: found.commit }, () => NOTHING)
+      if (tried === null) return yield* print(json, { file: null, commit: found.commit, unread: [] }, () => NOTHING)
       if (!last.endsWith("\n")) write("\n")
       const report: Report = {
         file: found.file,

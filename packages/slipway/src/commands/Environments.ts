@@ -6,7 +6,7 @@ import path from "node:path"
 import * as Isolation from "../settings/Isolation.ts"
 import { json } from "./Administration.ts"
 import { type Found, look } from "./EnvironmentLook.ts"
-import { environmentRun, folder, NOTHING, working } from "./EnvironmentRun.ts"
+import { environmentRun, folder, nothing, working } from "./EnvironmentRun.ts"
 import { columns, print } from "./Output.ts"
 
 /** As a person would type it. */
@@ -45,7 +45,7 @@ const check = Command.make("check", { folder, working, json }, ({ folder, json, 
     const found = yield* look(path.resolve(folder), working ? "working" : "commit")
     yield* print(json, found, () =>
       found.file === null
-        ? NOTHING
+        ? nothing(found)
         : table(found))
   })).pipe(
     Command.withDescription(

@@ -45,7 +45,7 @@ export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json
   const reading = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
   const onLost = (_: SlipwayError, wait: number) => void Queue.offerUnsafe(inputs, { _tag: "Lost", seconds: Math.ceil(wait / 1000) })
-  const events = client.stream(id, { since: from === "start" ? 0 : undefined, signal: reading.signal, onLost, giveUpMillis })
+  const events = client.streamEvents(id, { since: from === "start" ? 0 : undefined, signal: reading.signal, onLost, giveUpMillis })
   const produce = Server.resumable(
     `slipway attach ${id}`,
     Effect.gen(function*() {

@@ -10,8 +10,8 @@ const isUnderWay = ({ actionState }: PullRequestStatus) => actionState === "publ
 
 /** Publishes one repository and waits until that is done. */
 const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: string, repo: string) {
-  const first = yield* call((signal) => client.publish(id, { repo }, { signal }))
-  const status = !isUnderWay(first) ? first : yield* call((signal) => client.pullRequest(id, { repo }, { signal })).pipe(
+  const first = yield* call((signal) => client.publishPullRequest(id, { repo }, { signal }))
+  const status = !isUnderWay(first) ? first : yield* call((signal) => client.getPullRequest(id, { repo }, { signal })).pipe(
     Effect.repeat({ schedule: Schedule.spaced("2 seconds"), while: isUnderWay }),
     Effect.timeoutOrElse({ duration: LONGEST, orElse: () => Effect.succeed(first) })
   )

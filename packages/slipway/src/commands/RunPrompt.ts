@@ -59,7 +59,7 @@ const conclude = Effect.fnUntraced(function*(
   { outcome, tokens }: { readonly outcome: Outcome; readonly tokens: TokenCounts | null },
   json: boolean
 ) {
-  const sandbox = yield* call((signal) => client.get(id, { signal }))
+  const sandbox = yield* call((signal) => client.getSandbox(id, { signal }))
   if (!json && outcome._tag !== "NoTurn") {
     yield* Terminal.write(`${Terminal.paint("dim", `· cost so far: ${EventText.cost(sandbox.usage, tokens)}`)}\n`)
   }
@@ -107,7 +107,7 @@ const followTo = Effect.fnUntraced(function*(
   if (!publish) return json ? undefined : yield* next(id)
   const published = yield* Effect.result(publishAll(server, id, repos))
   if (json) {
-    const { data } = yield* server.call((signal) => server.client.events(id, { after: followed.cursor }, { signal }))
+    const { data } = yield* server.call((signal) => server.client.listEvents(id, { after: followed.cursor }, { signal }))
     for (const event of data) yield* Terminal.write(`${jsonLine(event)}\n`)
   }
   const pulls = yield* Effect.fromResult(published)
@@ -188,7 +188,7 @@ export const run = Command.make(
         ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
         ...(Option.isSome(title) ? { title: title.value } : {})
       }
-      const sandbox = yield* server.call((signal) => server.client.create(request, { signal })).pipe(
+      const sandbox = yield* server.call((signal) => server.client.createSandbox(request, { signal })).pipe(
         Effect.onInterrupt(() => Terminal.say("\nInterrupted while the sandbox was asked for. Whether there is one, says: slipway ps"))
       )
       const { id } = sandbox
@@ -223,7 +223,7 @@ export const attach = Command.make(
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
       // A wrong id is told at once, not after the stream's own patience.
-      const sandbox = yield* server.call((signal) => server.client.get(id, { signal }))
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {
         const state = `· ${EventText.line(sandbox.title)}: ${EventText.states[sandbox.status] ?? sandbox.status}`
         yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)

@@ -24,7 +24,7 @@ const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query
   let after: string | null | undefined
   while (after !== null && found.length < limit) {
     const page: SandboxQuery = { ...query, limit: Math.min(PAGE, limit - found.length), ...(after === undefined ? {} : { after }) }
-    const { data, nextCursor } = yield* call((signal) => client.list(page, { signal }))
+    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(page, { signal }))
     found.push(...data)
     after = nextCursor
   }
@@ -117,10 +117,10 @@ export const logs = Command.make("logs", {
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
-      yield* server.call((signal) => server.client.get(id, { signal }))
+      yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const reading = new AbortController()
       yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
-      const events = server.client.stream(id, {
+      const events = server.client.streamEvents(id, {
         since: 0,
         signal: reading.signal,
         ...(follow || Option.isSome(giveUp) ? { giveUpMillis: Server.giveUpMillis(giveUp) } : {})
@@ -329,10 +329,10 @@ export const diff = Command.make(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
-      const sandbox = yield* server.call((signal) => server.client.get(id, { signal }))
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const diffs = yield* Effect.forEach(chosen(sandbox, repo), ({ fullName }) =>
         Effect.map(
-          server.call((signal) => server.client.diff(id, { repo: fullName }, { signal })),
+          server.call((signal) => server.client.diffFiles(id, { repo: fullName }, { signal })),
           (diff) => ({ repo: fullName, diff })
         ))
       const textOf = (diff: Uint8Array) => new TextDecoder().decode(diff)
@@ -364,7 +364,7 @@ export const publish = Command.make(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
-      const sandbox = yield* server.call((signal) => server.client.get(id, { signal }))
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const published = yield* publishAll(server, id, chosen(sandbox, repo))
       yield* print(json, published, () => published.map(({ pullRequest }) => pullRequest?.url ?? "").join("\n"))
     })
@@ -386,7 +386,7 @@ export const stop = Command.make("stop", {
     const server = yield* Server.connect(url)
     const id = yield* Server.resolve(server, given)
     const result = yield* Effect.flatMap(
-      server.call((signal) => turn ? server.client.interrupt(id, { signal }) : server.client.terminate(id, { signal })),
+      server.call((signal) => turn ? server.client.interruptTurn(id, { signal }) : server.client.terminateSandbox(id, { signal })),
       (result) => Server.applied(result)
     )
     yield* print(json, result, () =>

@@ -206,7 +206,7 @@ export const resolve = Effect.fnUntraced(function*({ call, client, url: server }
   let after: string | null | undefined
   for (let page = 0; page < MAX_PAGES && after !== null; page++) {
     const cursor = after
-    const { data, nextCursor } = yield* call((signal) => client.list(cursor === undefined ? {} : { after: cursor }, { signal }))
+    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(cursor === undefined ? {} : { after: cursor }, { signal }))
     found.push(...data.filter((sandbox) => sandbox.id.startsWith(given)))
     after = nextCursor
   }

@@ -158,7 +158,7 @@ class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate",
 }
 
 /** What keeps the agents of the running service in. */
-export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("@slipway/http/Isolation") {}
+export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("slipway/service/Chosen") {}
 
 /** What everything here is built on. */
 const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>

@@ -117,8 +117,21 @@ describe("slipway env check", () => {
     Effect.gen(function*() {
       const { check, head } = yield* shop({})
       assert.match((yield* check()).stdout, /^There is no \.slipway\/environment\.json, /u)
-      assert.deepStrictEqual(JSON.parse((yield* check("--json")).stdout), { file: null, commit: head })
+      assert.deepStrictEqual(JSON.parse((yield* check("--json")).stdout), { file: null, commit: head, unread: [] })
     }).pipe(Effect.scoped), LONG)
+
+  it.live(
+    "names devcontainer.json files that are not read, because a person would have to choose among them",
+    () =>
+      Effect.gen(function*() {
+        const named = ".devcontainer/python/devcontainer.json"
+        const { check, head } = yield* shop({ [named]: "{}", ".devcontainer/a/b/devcontainer.json": "{}" })
+        const { stdout } = yield* check()
+        assert.include(stdout, `Not read, since nobody could choose among several: ${named}. Move one to .devcontainer/devcontainer.json`)
+        assert.deepStrictEqual(JSON.parse((yield* check("--json")).stdout), { file: null, commit: head, unread: [named] })
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("ends with 1 and one line that names the key, or the file, that is wrong", () =>
     Effect.gen(function*() {

@@ -48,7 +48,7 @@ const detached = Effect.fnUntraced(function*(prompt: string, type: string, ...fl
   const made = yield* slipway(["run", "acme/shop", prompt, "--detach", ...flags])
   assert.deepStrictEqual([made.code, /^c_[a-z2-9]{12}\n$/u.test(made.stdout)], [0, true], made.stderr)
   const id = made.stdout.trim()
-  yield* until(Effect.promise(() => client.events(id)), ({ data }) => data.some((event) => event.type === type))
+  yield* until(Effect.promise(() => client.listEvents(id)), ({ data }) => data.some((event) => event.type === type))
   return id
 })
 
@@ -100,7 +100,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         yield* first.pressControlC
         assert.strictEqual(yield* first.ended, 130)
         assert.include(first.said(), `Detached. The sandbox goes on; come back with: slipway attach ${id}`)
-        assert.isTrue((yield* Effect.promise(() => client.get(id))).turn.active)
+        assert.isTrue((yield* Effect.promise(() => client.getSandbox(id))).turn.active)
 
         const following = yield* at(["logs", id, "--follow"])
         yield* following.shows(/The agent asks/u)
@@ -164,17 +164,19 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         slipway(["run", "acme/shop", "[[slow 30 100]] [[say The end.]]", "--title", "Cut", "--json"], { SLIPWAY_URL: between.url })
       )
       const [made] = yield* until(
-        Effect.promise(() => client.list({ limit: 100 })).pipe(Effect.map(({ data }) => data.filter(({ title }) => title === "Cut"))),
+        Effect.promise(() => client.listSandboxes({ limit: 100 })).pipe(
+          Effect.map(({ data }) => data.filter(({ title }) => title === "Cut"))
+        ),
         (found) => found.length === 1
       )
       const id = made?.id ?? ""
-      yield* until(Effect.promise(() => client.events(id)), ({ data }) => data.some(({ type }) => type === "message.updated"))
+      yield* until(Effect.promise(() => client.listEvents(id)), ({ data }) => data.some(({ type }) => type === "message.updated"))
       between.cut()
       const { code, stderr, stdout } = yield* Fiber.join(running)
       assert.strictEqual(code, 0, stderr)
       assert.include(stderr, `the connection to ${between.url} is lost; trying again`)
       const told = stdout.trim().split("\n").map((line) => JSON.parse(line)).filter((event) => "id" in event)
-      assert.deepStrictEqual(told, [...(yield* Effect.promise(() => client.events(id))).data].slice(0, told.length))
+      assert.deepStrictEqual(told, [...(yield* Effect.promise(() => client.listEvents(id))).data].slice(0, told.length))
       assert.strictEqual(told.at(-1)?.type, "turn.completed")
     }), LONG)
 
@@ -197,7 +199,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         yield* terminal.type("y\r")
         assert.strictEqual(yield* terminal.ended, 0, terminal.said())
         assert.notInclude(terminal.said(), "Approve \"Write c.md\"?")
-        const { data } = yield* Effect.promise(() => client.events(id))
+        const { data } = yield* Effect.promise(() => client.listEvents(id))
         assert.deepStrictEqual(
           data.flatMap((event) =>
             event.type === "approval.resolved" ? [[event.data.outcome, event.data.by, event.data.scope ?? event.data.reason]] : []

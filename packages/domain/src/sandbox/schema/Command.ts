@@ -1,5 +1,6 @@
 /** What people's commands bring and what they are told, as it is sent. */
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Counter, text } from "../../Text.ts"
 
 /** Characters of a prompt at most. */
@@ -8,8 +9,8 @@ export const MAX_PROMPT = 60_000
 /** 1 to 60000 characters. */
 export const Prompt = text(1, MAX_PROMPT)
 
-/** Names a message of a sandbox: 1 to 300 characters. */
-export const MessageId = text(1, 300)
+/** Names a message of a sandbox: the `turnId` that sending it answered. Any case of letters names the same one. */
+export const MessageId = Schema.String.check(Schema.isUUID()).pipe(Schema.decode(SchemaTransformation.toLowerCase()))
 
 /** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
 export const Rejection = Schema.Literals([
