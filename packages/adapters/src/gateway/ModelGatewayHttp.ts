@@ -15,11 +15,12 @@ import { Cause, type Context, Effect, Exit, Fiber, FiberSet, Layer, Queue, Redac
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import { Agent as HttpsAgent } from "node:https"
-import type { AddressInfo } from "node:net"
+import type { AddressInfo, Socket } from "node:net"
 import { OptionNames } from "../options/OptionNames.ts"
 import { Admission, type Bounds, type Door, type Entry } from "./Admission.ts"
 import { ofCutOff, upperBound } from "./Estimate.ts"
 import { exchange, type Outcome, type Outgoing, refuse, type TimeLimits } from "./Exchange.ts"
+import { IdleConnections } from "./IdleConnections.ts"
 import type { AddressRule } from "./Preparation.ts"
 import * as Preparer from "./Preparer.ts"
 import { type Protocol, protocols } from "./Protocol.ts"
@@ -53,6 +54,9 @@ const BOUNDS: Bounds = { requests: 32, bytes: 64 * 1024 * 1024, totalBytes: 256 
 
 /** From a connection's first byte, or its beginning, until a request's head is there. */
 const HEAD_MILLIS = 15_000
+
+/** Idle connections of strangers together, who have sent no token of a session yet, and those of one session. */
+const IDLE = { strangers: 256, session: 64 }
 
 /** How long what is left of a refused request is read and dropped: an agent that still writes would not see the answer. */
 const LINGER_MILLIS = 5000
@@ -99,6 +103,8 @@ interface Session {
   readonly door: Door
   /** What its refused requests may still cost. */
   readonly refusals: Pace.Allowance
+  /** The connections on which it asked last. */
+  readonly idle: IdleConnections
   /** What its agent is at when it asks. */
   readonly activity: RootSpan.Activity
   readonly run: (request: Effect.Effect<void>) => void
@@ -236,6 +242,8 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
     Effect.gen(function*() {
       const { bodyMillis = 30_000, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
       const admission = new Admission({ ...BOUNDS, ...options.bounds })
+      const strangers = new IdleConnections(IDLE.strangers)
+      const owners = new WeakMap<Socket, IdleConnections>()
       const prepare = yield* Preparer.make(options.addresses ?? "refuse")
       const nameOf = yield* OptionNames
       const limits = { ...LIMITS, ...options.limits }
@@ -465,6 +473,9 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
         if (session === undefined) {
           return refuse(response, protocol, { status: 401, code: "invalid_api_key", message: "The token is not valid here." })
         }
+        owners.get(request.socket)?.remove(request.socket)
+        owners.set(request.socket, session.idle)
+        response.once("close", () => session.idle.add(request.socket))
         const { upstream } = session
         if (request.method === "GET" && path === "/v1/models") {
           response.writeHead(200, { "content-type": "application/json", "cache-control": "no-store" })
@@ -515,6 +526,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
               requestTimeout: HEAD_MILLIS + 2 * bodyMillis,
               connectionsCheckingInterval: 5000
             }, handle)
+            server.on("connection", (connection) => {
+              owners.set(connection, strangers)
+              strangers.add(connection)
+              connection.once("close", () => owners.get(connection)?.remove(connection))
+            })
             yield* listen(server, where)
             return server
           }),
@@ -554,6 +570,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             account,
             door: admission.open(),
             refusals: Pace.allowance(REFUSED),
+            idle: new IdleConnections(IDLE.session),
             activity: yield* RootSpan.CurrentActivity,
             run
           }

@@ -80,6 +80,22 @@ const elsewhere = Effect.gen(function*() {
   return row?.n ?? 0
 })
 
+/** How often the tables may be others once they are locked: migrations come one after the other. */
+const TRIES = 5
+
+/**
+ * The tables, locked against changes of the schema. The locks come before the transaction's first query, whose snapshot is that of all
+ * others: a migration that the locks wait for is in what is read then. `null`: it made other tables.
+ */
+const locked = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
+  yield* sql.unsafe(`LOCK TABLE ${[...names, "effect_sql_migrations"].map(quoted).join(", ")} IN ACCESS SHARE MODE`)
+  yield* exactly
+  const found = yield* tables
+  return found.length === names.length && found.every(({ name }, i) => name === names[i]) ? found : null
+})
+
 /** The first version that can be backed up: what is asked of its tables is there from then on. */
 const FIRST = "0029_pinned"
 
@@ -90,12 +106,14 @@ const FIRST = "0029_pinned"
 export const read = <E, R>(write: (table: Table, rows: Stream.Stream<ReadonlyArray<string>, unknown>) => Effect.Effect<void, E, R>) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    return yield* sql.withTransaction(Effect.gen(function*() {
-      yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
-      yield* exactly
-      const found = yield* tables
-      // Before the first row is read, so that all of them are of one schema.
-      yield* sql.unsafe(`LOCK TABLE ${[...found.map(({ name }) => quoted(name)), "effect_sql_migrations"].join(", ")} IN ACCESS SHARE MODE`)
+    const dump = Effect.gen(function*() {
+      // Names that are gone by then fail the lock.
+      const known = yield* tables
+      return yield* sql.withTransaction(reading(known.map(({ name }) => name)))
+    })
+    const reading = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+      const found = yield* locked(names)
+      if (found === null) return null
       const migrations = yield* applied
       for (const [i, table] of found.entries()) {
         const cursor = `backup_${i}`
@@ -125,7 +143,12 @@ export const read = <E, R>(write: (table: Table, rows: Stream.Stream<ReadonlyArr
         unsaved: asks ? yield* unsaved : [],
         checkpointsElsewhere: asks ? yield* elsewhere : 0
       }
-    }))
+    })
+    for (let i = 0; i < TRIES; i++) {
+      const read = yield* dump
+      if (read !== null) return read
+    }
+    return yield* Effect.die(new Error("the tables of the database change all the time"))
   })
 
 /** Migrations that this version does not know: the backup is of a newer one. */

@@ -4,6 +4,7 @@ import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Effect, Fiber, Redacted } from "effect"
 import { request as send } from "node:http"
+import { connect, type Socket } from "node:net"
 import { prepare } from "../../src/gateway/Preparation.ts"
 import * as Preparer from "../../src/gateway/Preparer.ts"
 import { layer, open, upstreamOf } from "./Gateway.ts"
@@ -111,6 +112,42 @@ describe.each(Object.keys(PATH) as ReadonlyArray<UpstreamProtocol>)("%s", (proto
       yield* stalled.closed
       assert.strictEqual((yield* Provider.ask(access, path, small)).status, 200)
     }).pipe(Effect.scoped, Effect.provide(layer({ bodyMillis: 200, bounds: { requests: 1 } }))))
+})
+
+/** Connections one after the other, each of which is the gateway's before the next begins. */
+const connections = (access: ModelAccess, count: number, first = "") =>
+  Effect.forEach(Array.from({ length: count }), () =>
+    Effect.acquireRelease(
+      Effect.callback<{ readonly socket: Socket; readonly closed: Promise<void> }>((resume) => {
+        const socket = connect({ host: "127.0.0.1", port: Number(new URL(access.baseUrl).port) })
+        socket.on("error", () => {})
+        const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()))
+        const ready = () => resume(Effect.succeed({ socket, closed }))
+        if (first === "") socket.once("connect", ready).resume()
+        else {
+          socket.once("connect", () => socket.write(first))
+          socket.once("data", ready)
+        }
+      }),
+      ({ socket }) => Effect.sync(() => socket.destroy())
+    ))
+const areOpen = (all: ReadonlyArray<{ readonly socket: Socket }>) => all.every(({ socket }) => !socket.destroyed)
+const areClosed = (all: ReadonlyArray<{ readonly closed: Promise<void> }>) =>
+  Effect.promise(() => Promise.all(all.map(({ closed }) => closed)))
+
+describe("the gateway's connections", () => {
+  it.live("the oldest that say nothing give way, and no one that a session used", () =>
+    Effect.gen(function*() {
+      const provider = yield* Provider.start
+      const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
+      const models = `GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${Redacted.value(access.token)}\r\n\r\n`
+      const used = yield* connections(access, 66, models)
+      yield* areClosed(used.slice(0, 2))
+      const silent = yield* connections(access, 300)
+      yield* areClosed(silent.slice(0, 44))
+      assert.isTrue(areOpen(silent.slice(44)) && areOpen(used.slice(2)))
+      assert.strictEqual((yield* Provider.ask(access, PATH["openai-chat"], small)).status, 200)
+    }).pipe(Effect.scoped, Effect.provide(layer())))
 })
 
 describe("the gateway's memory", () => {

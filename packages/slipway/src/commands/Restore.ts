@@ -32,8 +32,9 @@ const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Ma
   const total = manifest.tables.reduce((sum, { rows }) => sum + rows, 0)
   let loaded = 0
   const told = yield* progress
+  const rowsOf = new Map(manifest.tables.map((table) => [table.name, table.rows]))
   const fill = Dump.load(manifest, ({ name }) =>
-    Stream.tap(BackupFolder.rowsIn(from, name), (rows) => {
+    Stream.tap(BackupFolder.rowsIn(from, { name, rows: rowsOf.get(name) ?? 0 }), (rows) => {
       loaded += rows.length
       return told(() => `${loaded} of ${total} rows`)
     }))

@@ -23,6 +23,13 @@ export const KEY = "secrets.key"
 /** Characters of rows that are handed on at once, about. */
 const AT_ONCE = 4 * 2 ** 20
 
+/** Of a line: a row has 2 MiB at most, and JSON writes some characters as six. */
+const LINE_BYTES = 16 * 2 ** 20
+/** What a row costs beside its characters, so that many empty ones are handed on too. */
+const ROW = 64
+/** Of `manifest.json`, and of the key. */
+const SMALL_BYTES = 4 * 2 ** 20
+
 const File = Schema.Struct({
   bytes: Schema.Natural,
   /** SHA-256 in hexadecimal. */
@@ -122,13 +129,18 @@ export const putRows = (file: string, rows: Stream.Stream<ReadonlyArray<string>,
 const Row = Schema.fromJsonString(Schema.String)
 const decodeRow = Schema.decodeUnknownSync(Row)
 
-/** What {@link putRows} wrote. */
-export const rowsIn = (folder: string, name: string): Stream.Stream<ReadonlyArray<string>, NotRestorable> => {
+/** What {@link putRows} wrote. Whoever can change a backup can change its digests too, so nothing is read without a bound. */
+export const rowsIn = (
+  folder: string,
+  { name, rows: most }: Pick<Manifest["tables"][number], "name" | "rows">
+): Stream.Stream<ReadonlyArray<string>, NotRestorable> => {
   const pieces = async function*() {
     const source = createReadStream(tableFile(folder, name))
     const text = source.pipe(createZstdDecompress())
     source.on("error", (error) => text.destroy(error))
     let rest: Array<Buffer> = []
+    let restBytes = 0
+    let count = 0
     let rows: Array<string> = []
     let size = 0
     for await (const chunk of text) {
@@ -136,8 +148,10 @@ export const rowsIn = (folder: string, name: string): Stream.Stream<ReadonlyArra
       for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, from)) {
         const row = decodeRow(Buffer.concat([...rest, chunk.subarray(from, end)]).toString("utf8"))
         rest = []
+        restBytes = 0
+        if (++count > most) throw new Error(`it has more than the ${most} rows that ${MANIFEST} says`)
         rows.push(row)
-        size += row.length
+        size += row.length + ROW
         from = end + 1
         if (size >= AT_ONCE) {
           yield rows
@@ -146,6 +160,8 @@ export const rowsIn = (folder: string, name: string): Stream.Stream<ReadonlyArra
         }
       }
       if (from < chunk.length) rest.push(chunk.subarray(from))
+      restBytes += chunk.length - from
+      if (restBytes > LINE_BYTES) throw new Error(`a row has more than ${LINE_BYTES} bytes`)
     }
     if (rows.length > 0) yield rows
   }
@@ -170,11 +186,17 @@ const Versioned = Schema.fromJsonString(Schema.Struct({ format: Schema.Natural, 
 const decodeVersioned = Schema.decodeUnknownOption(Versioned)
 const decodeManifest = Schema.decodeUnknownOption(Schema.fromJsonString(Manifest))
 
+const readSmall = async (file: string): Promise<string> => {
+  const { size } = await stat(file)
+  if (size > SMALL_BYTES) throw new Error(`${path.basename(file)} has ${size} bytes, more than the ${SMALL_BYTES} that it may have`)
+  return readFile(file, "utf8")
+}
+
 /** Reads what it is. Its files are not looked at. */
 export const manifestOf = Effect.fnUntraced(function*(folder: string) {
   const refuse = (problem: string) => new NotRestorable({ folder, problem })
   const [text, check] = yield* Effect.tryPromise({
-    try: () => Promise.all([readFile(path.join(folder, MANIFEST), "utf8"), readFile(path.join(folder, CHECK), "utf8")]),
+    try: () => Promise.all([readSmall(path.join(folder, MANIFEST)), readSmall(path.join(folder, CHECK))]),
     catch: (cause) => refuse(`it is none, or not a whole one. ${sentence(cause)}`)
   })
   if (check !== `${createHash("sha256").update(text).digest("hex")}  ${MANIFEST}\n`) {
@@ -201,6 +223,7 @@ export const verify = Effect.fnUntraced(function*(folder: string, { key, tables 
     const problem = yield* Effect.tryPromise({
       try: async () => {
         const { size } = await stat(file)
+        if (name === KEY && size > SMALL_BYTES) return `${name} has ${size} bytes, more than any key.`
         if (size !== bytes) return `${name} has ${size} bytes where it had ${bytes}.`
         return await digest(file) === sha256 ? null : `${name} was changed since it was made: it has another digest.`
       },
