@@ -13,10 +13,11 @@ RUN npm ci --no-audit --no-fund && npm run pack && npm prune --omit=dev --no-aud
 FROM ${BASE}
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap ca-certificates git tini > /dev/null && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
-# A user that no base has, by a number that clusters can see is not root's.
+# A user that no base has, by a number that clusters can see is not root's. Those that run containers as any user of group 0 may write
+# to the folder, too.
 RUN groupadd --gid 10001 slipway && \
     useradd --uid 10001 --gid slipway --home-dir /var/lib/slipway --create-home --shell /usr/sbin/nologin slipway && \
-    chmod 700 /var/lib/slipway
+    chgrp 0 /var/lib/slipway && chmod 770 /var/lib/slipway
 COPY deploy/image/health.mjs /opt/slipway/
 COPY --from=build /opt/slipway/node_modules /opt/slipway/node_modules
 # V8's compiled code is kept by a first run, as the user that will read it: containers cannot write there.

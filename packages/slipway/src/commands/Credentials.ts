@@ -18,8 +18,8 @@ import {
   type Stats,
   writeSync
 } from "node:fs"
-import { homedir } from "node:os"
 import path from "node:path"
+import { homeFolder } from "../service/HomeFolder.ts"
 
 /** The file, or the folder it is in, is not safe to use, or cannot be read or written. Says what helps; tells no key. */
 export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>()("UnusableCredentials", { detail: Schema.String }) {
@@ -37,7 +37,7 @@ const MAX_BYTES = 1024 * 1024
 /** Where the file is. As the XDG Base Directory Specification says, a path that is not absolute counts as none. */
 export const file = (): string => {
   const given = process.env["XDG_CONFIG_HOME"] ?? ""
-  return path.join(path.isAbsolute(given) ? given : path.join(homedir(), ".config"), "slipway/credentials.json")
+  return path.join(path.isAbsolute(given) ? given : path.join(homeFolder(), ".config"), "slipway/credentials.json")
 }
 
 /**

@@ -6,7 +6,9 @@ import * as DataFolder from "../service/DataFolder.ts"
 import * as GitProgram from "../service/GitProgram.ts"
 import * as Logs from "../service/Logs.ts"
 import * as OwnPostgres from "../service/OwnPostgres.ts"
+import * as ProcFolder from "../service/ProcFolder.ts"
 import * as Services from "../service/Services.ts"
+import * as TemporaryFolder from "../service/TemporaryFolder.ts"
 import * as Listening from "../settings/Listening.ts"
 import * as Settings from "../settings/Settings.ts"
 import { columns } from "./Output.ts"
@@ -48,6 +50,8 @@ const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
   // A process that answers for GitHub alone never runs it.
   const git = yield* Effect.forkScoped(settings.role === "http" && settings.github !== null ? Effect.void : GitProgram.version)
+  yield* ProcFolder.readable
+  yield* TemporaryFolder.usable
   // A process that only answers keeps nothing there, unless its database is there.
   if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
   // Before anybody is told that the service is up.

@@ -6,10 +6,10 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
-import { homedir } from "node:os"
 import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"
 import { settings as storage } from "../settings/Storage.ts"
+import { homeFolder } from "./HomeFolder.ts"
 import * as TemporaryFolder from "./TemporaryFolder.ts"
 
 /** Nothing says which service is meant, or there is none. Nothing was made. */
@@ -32,7 +32,7 @@ const Running = Schema.Struct({
 })
 type Running = typeof Running.Type
 
-const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.join(homedir(), ".local/state"), "slipway/services")
+const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.join(homeFolder(), ".local/state"), "slipway/services")
 
 /** Field 22 of the process's `stat`, behind its name in parentheses: see proc(5). `undefined`: there is no such process. */
 const beginningOf = async (pid: number): Promise<string | null | undefined> => {

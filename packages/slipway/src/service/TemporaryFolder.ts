@@ -1,11 +1,30 @@
 /** A folder that is gone when the scope closes, whatever happened. */
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
+/** Nothing can be put where temporary files go. */
+class NoTemporaryFolder extends Schema.TaggedError<NoTemporaryFolder>()("NoTemporaryFolder", {
+  folder: Schema.String,
+  /** Of the system. */
+  code: Schema.String
+}) {
+  override get message() {
+    const reason = this.code === "ENOENT" ? "it is not there" : `it cannot be written to (${this.code})`
+    return `Temporary files cannot be put into ${this.folder}: ${reason}. Mend that, or name another folder with TMPDIR.`
+  }
+}
+
 export const make = (purpose: string) =>
   Effect.acquireRelease(
-    Effect.promise(() => mkdtemp(path.join(tmpdir(), `slipway-${purpose}-`))),
+    Effect.tryPromise({
+      try: () => mkdtemp(path.join(tmpdir(), `slipway-${purpose}-`)),
+      catch: (error) =>
+        new NoTemporaryFolder({ folder: tmpdir(), code: error instanceof Error && "code" in error ? String(error.code) : String(error) })
+    }),
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
   )
+
+/** Fails where there is no place for temporary files. */
+export const usable = Effect.scoped(Effect.asVoid(make("try")))

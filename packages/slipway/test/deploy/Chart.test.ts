@@ -273,6 +273,12 @@ describe.skipIf(withoutGo)("the chart (needs golang-go, golang-github-mastermind
         })
       }
     }
+    for (const runAsUser of [null, 1_001_230_000]) {
+      for (const { spec } of render({ ...least, runAsUser }).filter(({ kind }) => kind === "Deployment" || kind === "StatefulSet")) {
+        const { fsGroup, runAsGroup, runAsNonRoot, runAsUser: user } = spec.template.spec.securityContext
+        assert.deepStrictEqual([runAsNonRoot, user ?? null, runAsGroup ?? null, fsGroup ?? null], [true, runAsUser, runAsUser, runAsUser])
+      }
+    }
     const worker = one(render(least), "StatefulSet", "slipway-worker").spec.template.spec
     assert.deepStrictEqual([worker.hostUsers, worker.containers[0].securityContext.procMount], [false, "Unmasked"])
   })

@@ -64,13 +64,26 @@ describe("the image", () => {
   it("runs as a user of its own and has neither sources nor what they are built with", async () => {
     assert.match(await must("run", "--rm", "--network=host", IMAGE, "--version"), /^slipway v/u)
     const sh = (script: string) => must("run", "--rm", "--network=host", "--entrypoint=sh", IMAGE, "-c", script)
-    assert.strictEqual(await sh("id -u; stat -c %U:%a /var/lib/slipway"), "10001\nslipway:700")
+    assert.strictEqual(await sh("id -u; stat -c %U:%a /var/lib/slipway"), "10001\nslipway:770")
     assert.strictEqual(await sh("find / -xdev -writable -user 10001 -not -path '/proc/*' 2>/dev/null || true"), "/var/lib/slipway")
     assert.strictEqual(
       await sh("ls /src 2>&1; find /opt/slipway -name '*.ts' -path '*@slipway*' -not -name '*.d.ts' | head -1"),
       "ls: cannot access '/src': No such file or directory"
     )
     assert.strictEqual(await sh("cd /opt/slipway/node_modules && ls -d typescript vitest turbo node 2>/dev/null | cat"), "")
+  })
+
+  it("says in one line what a user that the system does not know lacks", async () => {
+    const unknown = ["run", "--rm", "--network=host", "--user=1001230000:0", "--read-only"]
+    const lines = async (...options: ReadonlyArray<string>) => {
+      const { code, output } = await docker(...unknown, ...options, IMAGE, "serve")
+      assert.strictEqual(code, 1, output)
+      assert.match(output, /^slipway: [^\n]+\n$/u)
+      return output
+    }
+    assert.include(await lines(), "/tmp")
+    assert.include(await lines("--tmpfs=/tmp"), "does not know the user 1001230000")
+    assert.include(await lines("--tmpfs=/tmp", "--env=HOME="), "does not know the user 1001230000")
   })
 
   it("does the whole job of the demo with a read-only root, no capability and boxes of bubblewrap", async () => {

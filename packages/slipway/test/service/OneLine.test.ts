@@ -1,7 +1,7 @@
 /** What goes wrong for somebody new is one line that says what to do. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"
+import { chmodSync, chownSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { folder, processesOf, runIn, serve, until } from "../commands/SlipwayProcess.ts"
@@ -61,6 +61,40 @@ describe("one line", () => {
       }
       assert.deepStrictEqual(yield* processesOf(data), [])
     }).pipe(Effect.scoped), LONG)
+
+  it.live("a temporary folder that is missing or cannot be written to is named", () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const file = path.join(data, "file")
+      writeFileSync(file, "")
+      for (const [place, reason] of [[path.join(data, "missing"), "it is not there"], [file, "ENOTDIR"]] as const) {
+        for (const args of [["serve"], ["demo"]]) {
+          const ended = yield* runIn(data, args, { TMPDIR: place })
+          assert.strictEqual(ended.code, 1)
+          assert.match(ended.stderr, new RegExp(`^slipway: Temporary files cannot be put into ${place}: [^\\n]*${reason}[^\\n]*\\n$`, "u"))
+        }
+      }
+    }).pipe(Effect.scoped), LONG)
+
+  it.live.skipIf(process.getuid?.() !== 0)(
+    "a user that the system does not know is told what the embedded database needs, with and without a home (needs root)",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const unknown = path.join(data, "unknown.mjs")
+        writeFileSync(unknown, "process.setgroups([0]); process.setgid(0); process.setuid(1001230000)")
+        for (const [name, HOME] of [["a", ""], ["b", data]] as const) {
+          const own = path.join(data, name)
+          mkdirSync(own)
+          chownSync(own, 1_001_230_000, 0)
+          chmodSync(data, 0o711)
+          const ended = yield* runIn(own, ["serve"], { HOME, SLIPWAY_ISOLATION: "none" }, { nodeArgs: ["--import", unknown] })
+          assert.strictEqual(ended.code, 1)
+          assert.match(ended.stderr, /^slipway: [^\n]*does not know the user 1001230000[^\n]*DATABASE_URL[^\n]*\n$/u)
+        }
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("a database that cannot be reached is named, without its password", () =>
     Effect.gen(function*() {

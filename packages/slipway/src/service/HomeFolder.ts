@@ -1,0 +1,12 @@
+/** The home of this process's user. */
+import { homedir } from "node:os"
+
+/** `/` for a user that the system does not know, where HOME is not set: containers that run as any user have it so. */
+export const homeFolder = (): string => {
+  try {
+    return homedir()
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ERR_SYSTEM_ERROR") return "/"
+    throw error
+  }
+}
