@@ -100,7 +100,7 @@ const retryAfterOf = (headers: Headers): number | undefined => {
   return Number.isNaN(seconds) ? undefined : Math.max(seconds, 0)
 }
 
-const UNREADABLE = "The service could not be reached, or does not allow pages of this origin (SLIPWAY_ALLOWED_ORIGINS)."
+const UNREADABLE = "The service could not be reached, or does not allow pages of this origin, which its operator can allow."
 
 /** Whether this runs in a page of another origin. Browsers do not say why such a request failed. */
 const isOfAnotherOrigin = (url: string): boolean => {

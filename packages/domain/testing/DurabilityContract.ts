@@ -302,7 +302,7 @@ const leaseCalls: Readonly<Record<string, Stage>> = {
 const purgeCalls: Readonly<Record<string, Stage>> = {
   "a purge of events": Effect.gen(function*() {
     const { sandbox, turn } = yield* running
-    const then = DateTime.subtract(at, { days: 100 })
+    const then = DateTime.add(at, { days: 100 })
     const limits = yield* Policy
     const store = yield* SandboxStore
     const call = Upkeep.use((upkeep) => upkeep.purgeEvents(then, ALL))

@@ -76,7 +76,7 @@ const printable = (text: string) => text.slice(0, 200).replace(/[^\x20-\x7e]/gu,
 const statusOf = (reason: Refusal["reason"]): number => reason === "not resolved" || reason === "not reached" ? 502 : 403
 
 const ADVICE: Partial<Record<Refusal["reason"], string>> = {
-  "not allowed": "not on the list of what sandboxes may reach (SLIPWAY_EGRESS_ALLOW)",
+  "not allowed": "not on the list of what sandboxes may reach, which its operator keeps",
   "not resolved": "a name that cannot be resolved",
   "not reached": "not reachable"
 }

@@ -103,14 +103,14 @@ it.live("long logs are forgotten in slices, each of which stays forgotten, and t
     })
     const [many, large, short] = [yield* ended, yield* ended, yield* ended]
     const EVENTS = 25_000
-    const grow = (id: SandboxId, count: number, wire: string) =>
+    const grow = (id: SandboxId, count: number, wire: string, earlier: number) =>
       Effect.andThen(
         sql`INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire)
           SELECT ${id}, 100 + n, now(), 'message.updated', ${wire} FROM generate_series(1, ${count}) n`,
-        sql`UPDATE sandboxes SET last_seq = 100 + ${count}, status_at = status_at - interval '1 minute' WHERE id = ${id}`
+        sql`UPDATE sandboxes SET last_seq = 100 + ${count}, status_at = status_at - ${earlier} * interval '1 minute' WHERE id = ${id}`
       )
-    yield* grow(many.id, EVENTS, "{}")
-    yield* grow(large.id, 50, JSON.stringify("x".repeat(1024 * 1024)))
+    yield* grow(many.id, EVENTS, "{}", 2)
+    yield* grow(large.id, 50, JSON.stringify("x".repeat(1024 * 1024)), 1)
     const kept = Effect.map(
       sql<{ readonly events: bigint }>`SELECT count(*) AS events FROM sandbox_events`,
       ([row]) => Number(row?.events)

@@ -297,7 +297,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
             : new UnknownCommit({ commits: [query.from] })
       }))
       const { diff } = yield* reach()
-      const query = { from: "base", to: "0".repeat(40), path: "dir", maximumBytes: 10 * MiB }
+      const query = { from: "base", to: "0".repeat(40), path: "dir", maximumBytes: 10 * MiB, isWhole: true }
       assert.isTrue(Buffer.from(yield* diff(key, query)).equals(patch))
       assert.deepStrictEqual(asked, [[key, query]])
       assert.strictEqual(yield* failure(diff(key, { ...query, from: "working" })), "UnknownCommit")
