@@ -408,7 +408,7 @@ describe("streams", () => {
     const fetch = () => Promise.reject(new TypeError("Failed to fetch"))
     const told = async (baseUrl: string) => {
       const { code, message } = await failure(clientOf(baseUrl, { fetch, retries: 0 }).getSandbox(ID))
-      return [code, message.includes("SLIPWAY_ALLOWED_ORIGINS")]
+      return [code, message.includes("of this origin")]
     }
     assert.deepStrictEqual(await told("https://slipway.example"), ["unreachable", true])
     assert.deepStrictEqual(await told("https://app.example/below"), ["unreachable", false])

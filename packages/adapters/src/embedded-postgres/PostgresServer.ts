@@ -169,7 +169,7 @@ const initialise = (
       if (!succeeded && /could not look up effective user ID/u.test(complaint)) {
         return yield* failed(
           `The database in ${place.home} could not be made: the system does not know the user ${process.getuid?.()}.`,
-          "Give it an entry in /etc/passwd, or use a Postgres of your own instead of this one: DATABASE_URL."
+          "Give it an entry in /etc/passwd, or use a Postgres of your own instead of this one."
         )
       }
       if (!succeeded) {

@@ -175,7 +175,7 @@ describe("Proxy", () => {
   it.live("says in the first line of an answer why it refuses, since programs show nothing else of it", () =>
     Effect.gen(function*() {
       const { socket } = yield* opened("allowed.test:443")
-      const why = "Slipway: other.test:443 is not on the list of what sandboxes may reach (SLIPWAY_EGRESS_ALLOW)."
+      const why = "Slipway: other.test:443 is not on the list of what sandboxes may reach, which its operator keeps."
       for (const request of [CONNECT("other.test:443"), "GET http://other.test:443/ HTTP/1.1\r\nHost: other.test\r\n\r\n"]) {
         assert.strictEqual((yield* speak(socket, request)).split("\r\n")[0], `HTTP/1.1 403 ${why}`)
       }
