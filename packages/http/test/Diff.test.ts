@@ -1,7 +1,14 @@
 /** What differs between versions of a tree, as HTTP tells it (docs/decisions.md 16). */
 import { assert, layer } from "@effect/vitest"
 import type { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
-import { type DiffQuery, FileTooLarge, OnBehalfOf, UnknownCommit, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import {
+  type DiffQuery,
+  FileTooLarge,
+  OnBehalfOf,
+  TreesUnavailable,
+  UnknownCommit,
+  type WorkingTrees
+} from "@slipway/domain/files/WorkingTrees"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
 import { Effect } from "effect"
 import { checkpointed, shaOf } from "../testing/Checkpointed.ts"
@@ -19,6 +26,7 @@ const trees: Partial<WorkingTrees["Service"]> = {
   diff: Effect.fnUntraced(function*({ repo }, query) {
     asked.push({ repo, for: yield* OnBehalfOf, query })
     if (query.path === "huge") return yield* new FileTooLarge({ maximumBytes: query.maximumBytes })
+    if (query.path === "busy") return yield* new TreesUnavailable({ detail: "Git did not get its turn.", retryable: true })
     if (query.path === "elsewhere" && !learned.has(query.from)) return yield* new UnknownCommit({ commits: [query.from] })
     return new TextEncoder().encode(query.path === "same" ? "" : PATCH)
   })
@@ -83,6 +91,16 @@ layer(http({ trees, restored }), { excludeTestServices: true })("what differs", 
       }
       for (const path of ["../x", "/etc", "a%00b"]) refused(yield* diff(key, id, `?path=${path}`), 400, "invalid_path")
       refused(yield* diff(key, id, "?repo=acme/other"), 404, "repo_not_found")
+    }))
+
+  it.effect("says that git is what is not available, and not the store", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* checkpointed(key)
+      const reply = yield* diff(key, id, "?path=busy")
+      refused(reply, 503, "unavailable")
+      assert.strictEqual(JSON.parse(reply.text).error.message, "Git did not get its turn.")
+      assert.match(reply.headers["retry-after"] ?? "", /^\d+$/u)
     }))
 
   it.effect("is no larger than 10 MiB", () =>

@@ -24,13 +24,15 @@ ${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
   environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
   pages         the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
                 their bytes, their first paint in Chromium
+  repositories  100,000 files, 50,000 commits and 1 GiB (10 min; 1 with --quick, which takes a twentieth): boots, listings, comparisons and
+                a publication, and trees that are too deep. Fails where one of them does, or a boot takes more than 90 s
   traces        what traces cost, off and on (4 min): our server beside itself without a line that makes spans
 
   --quick     fewer or shorter rounds
   --keep      with rows: takes quick rounds and keeps their ratios, for what runs with --quick later
   --only      ids of rows; or agents; or of fleet slots, burst, rest, checkpoint, moving; or hosts, such as none,runner-gvisor; separated by
               commas
-  --json      with rows, hosts and environments: file for all figures and every sample
+  --json      with rows, hosts, environments and repositories: file for all figures and every sample
   --profile   with rows: folder for CPU profiles of our processes
   --before    with fleet, hosts and pages: a checkout of another version, installed, to put beside this one; of hosts those without
               runners
@@ -74,6 +76,12 @@ else {
     hosts: { minutes: 90, run: async () => (await import("./hosts/Hosts.ts")).run({ quick, only, before, json }) },
     environments: { minutes: 30, run: async () => (await import("./environments/Environments.ts")).run({ quick, json }) },
     pages: { minutes: 30, run: async () => (await import("./pages/Pages.ts")).run({ quick, before }) },
+    repositories: {
+      minutes: 60,
+      run: async () => {
+        if (!await (await import("./repositories/Repositories.ts")).run({ quick, json })) process.exitCode = 1
+      }
+    },
     traces: { minutes: 30, run: async () => (await import("./traces/Traces.ts")).run({ quick }) }
   }
   const other = Object.hasOwn(others, what) ? others[what] : undefined

@@ -158,7 +158,7 @@ export const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {
 }
 
 /** Bytes of names and differences: more than is ever shown. The agent cannot have the host read without end. */
-const MAXIMUM_BYTES = 16_777_216
+export const MAXIMUM_BYTES = 16_777_216
 const NUL = 0
 /** Of an entry of `git status`, before the name: how the index differs from the commit, how the tree does from the index, a space. */
 const STATUS_BYTES = 3
@@ -175,8 +175,8 @@ const INDEX_HEAD_BYTES = 20
 /** Of files that are copied to be compared: of others git says that they differ. */
 const MAXIMUM_COMPARED_BYTES = 268_435_456
 
-/** Seconds, of a processor and of the clock. */
-const PATIENCE = { changes: 10, ignored: 20, names: 20, snapshot: 120 }
+/** Seconds, of a processor and of the clock: enough for 100,000 files of which 20,000 differ. */
+export const PATIENCE = { changes: 60, ignored: 20, names: 60, snapshot: 120 }
 
 const IN_BOX = "in the box"
 

@@ -11,7 +11,7 @@ import * as DiskTrouble from "../node/DiskTrouble.ts"
 import { textIn } from "../node/IsThere.ts"
 import * as AgentCommits from "./AgentCommits.ts"
 import * as AgentHead from "./AgentHead.ts"
-import type { BoxGit } from "./BoxGit.ts"
+import { type BoxGit, MAXIMUM_BYTES as MAXIMUM_NAMES, PATIENCE } from "./BoxGit.ts"
 import { isNestedRepository } from "./Changes.ts"
 import * as CommitObject from "./CommitObject.ts"
 import * as FetchedCommits from "./FetchedCommits.ts"
@@ -223,11 +223,14 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
 
 const explain = ({ reason }: GitFailed) =>
   reason === "timeout" ?
-    { detail: "Committing the changes took too long.", retryable: true }
+    { detail: `Committing the changes took too long: git has ${PATIENCE.snapshot} seconds for it.`, retryable: true }
     : reason === "lost" ?
     { detail: "Its box went away meanwhile.", retryable: true }
     : reason === "output" ?
-    { detail: "There are too many changes to commit.", retryable: false }
+    {
+      detail: `There are too many changes to commit: more than ${MAXIMUM_FILES} files, or ${MAXIMUM_NAMES / 2 ** 20} MiB of their names.`,
+      retryable: false
+    }
     : { detail: "Git could not commit the changes.", retryable: false }
 
 /** The tree without these. */

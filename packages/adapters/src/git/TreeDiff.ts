@@ -6,7 +6,7 @@ import { Effect, type Scope } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
-import type { BoxGit } from "./BoxGit.ts"
+import { type BoxGit, MAXIMUM_BYTES as MAXIMUM_NAMES, PATIENCE } from "./BoxGit.ts"
 import { eachField, type GitFailed, line, terminated } from "./Git.ts"
 import { type HostRepository, run, scratch } from "./HostRepository.ts"
 import { inPieces } from "./InPieces.ts"
@@ -41,6 +41,19 @@ const quoted = (path: Buffer): string => {
 /** That a protected file differs: a comment, which `git apply` passes over. */
 const note = ({ newMode, oldMode, path }: Hidden): string =>
   `# Protected file ${oldMode === ABSENT ? "added" : newMode === ABSENT ? "deleted" : "modified"}: ${quoted(path)}\n`
+
+const explain = ({ reason }: GitFailed) =>
+  reason === "timeout"
+    ? {
+      detail:
+        `Git took too long to compare the trees: it has ${PATIENCE.snapshot} seconds to look at the files, and ${TIMEOUT} to compare.`,
+      retryable: true
+    }
+    : reason === "lost"
+    ? { detail: "Git was stopped while it compared the trees: the sandbox's box went away. Try again.", retryable: true }
+    : reason === "output"
+    ? { detail: `Git has more to say of the changes than the limit of ${MAXIMUM_NAMES / 2 ** 20} MiB of names.`, retryable: false }
+    : { detail: "Git could not compare the trees.", retryable: false }
 
 export const diff = Effect.fn("TreeDiff.diff")(
   function*(
@@ -150,10 +163,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
           if (failure.reason === "output" && failure.command === "diff-tree") return yield* new FileTooLarge({ maximumBytes })
           if (DiskTrouble.of(failure) !== undefined) return yield* Effect.die(failure)
           yield* Effect.logWarning("git could not compare trees", { repo, failure: failure.message })
-          return yield* new TreesUnavailable({
-            detail: "Git could not compare the trees.",
-            retryable: failure.reason === "timeout" || failure.reason === "lost"
-          })
+          return yield* new TreesUnavailable(explain(failure))
         })
       }),
       Effect.scoped

@@ -100,8 +100,8 @@ const AT_WORK: FairTurns.Limits = {
   atOnce: Math.max(4, availableParallelism()),
   perGroup: Math.max(2, Math.floor(availableParallelism() / 2))
 }
-/** Listings wait so long for their turn, and then are shown without what git says. */
-const WAIT = "5 seconds"
+/** Listings wait so long for their turn, and then are shown without what git says. A checkpoint of a large tree goes before them. */
+const WAIT = "15 seconds"
 const PUBLICATION_WAIT = "2 minutes"
 /** Listings take some milliseconds each when it is their turn. */
 const READING_WAIT = "15 seconds"
@@ -368,7 +368,7 @@ export const make = Effect.fnUntraced(function*<R>(
       `${repository.gitDir}\0${directory}\0${comparison?.number}`,
       [yield* OnBehalfOf, key.sandboxId, READING_WAIT],
       Listing.list(repository, directory, comparison),
-      () => new TreesUnavailable({ detail: "This machine has too much to list just now.", retryable: true })
+      () => new TreesUnavailable({ detail: "Git did not get its turn: this machine has too much to list just now.", retryable: true })
     )
   }, minded)
 
@@ -433,7 +433,11 @@ export const make = Effect.fnUntraced(function*<R>(
         treeBytes,
         learned.objectsOf(repository)
       ),
-      () => new TreesUnavailable({ detail: "This machine has too much to compare just now.", retryable: true })
+      () =>
+        new TreesUnavailable({
+          detail: `Git did not get its turn within ${READING_WAIT}: this machine has too much to compare just now.`,
+          retryable: true
+        })
     )
   }, minded)
 

@@ -30,12 +30,12 @@ import {
   TreesUnavailable
 } from "./WorkingTrees.ts"
 
-/** To those who ask, a disk that refuses is a store that does: what it is, the log says. */
+/** To those who ask, git or a disk that refuses is a store that does, and says what it is. */
 const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
   Effect.catchIf(
     self,
     (error): error is Extract<E | TreesUnavailable, TreesUnavailable> => error instanceof TreesUnavailable,
-    (cause) => Effect.fail(new StoreUnavailable({ cause }))
+    (cause) => Effect.fail(new StoreUnavailable({ cause, detail: cause.detail }))
   )
 
 /** What is downloaded may be any size: only trees that are there are worth it. */

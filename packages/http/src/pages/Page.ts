@@ -194,15 +194,17 @@ export const make = Effect.gen(function*() {
     if (error instanceof SignInFirst) return redirect(error.next === null ? "/sign-in" : `/sign-in?next=${encodeURIComponent(error.next)}`)
     const origin = yield* ActingFrom
     const unavailable = error instanceof StoreUnavailable
-    if (unavailable) yield* Effect.logWarning("the store is not available", cause)
-    else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
+    const detail = unavailable ? error.detail : undefined
+    if (unavailable) {
+      yield* Effect.logWarning(detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause)
+    } else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
     const { headers = {}, more = null, status, text, title } = error instanceof Refused
       ? error
       : unavailable
       ? new Refused({
         status: 503,
         title: "Not now",
-        text: "The service cannot reach its database. Try again in a moment.",
+        text: detail ?? "The service cannot reach its database. Try again in a moment.",
         headers: { "retry-after": "1" }
       })
       : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })

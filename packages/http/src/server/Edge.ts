@@ -142,7 +142,7 @@ const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.
   }
   if (error instanceof StoreUnavailable) {
     return Effect.as(
-      Effect.logWarning("the store is not available", cause),
+      Effect.logWarning(error.detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause),
       respond(Unavailable.make(error.message, { "retry-after": STORE_RETRY_SECONDS }))
     )
   }
