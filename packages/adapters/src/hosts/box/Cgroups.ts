@@ -97,7 +97,7 @@ const SERVICE = /^slipway-[0-9a-f]{12}$/u
 /** A group that is younger may be one that a box is about to enter. */
 const LEFT_AFTER_MS = 3_600_000
 
-const isLeft = (folder: string) => stat(folder).then(({ mtimeMs }) => mtimeMs < Date.now() - LEFT_AFTER_MS, () => false)
+const isLeft = (folder: string) => stat(folder).then(({ mtimeMs }) => mtimeMs < Date.now() - LEFT_AFTER_MS, ifAbsent(false))
 
 /**
  * Removes the groups that other services of this machine left, whose data folder may be lost. The kernel removes no group that has a
