@@ -48,7 +48,7 @@ const stream = function*({ bytes, commits, files }: Size): Generator<Buffer> {
 export const make = async (folder: string, size: Size): Promise<string> => {
   mkdirSync(folder, { recursive: true })
   execFileSync("git", ["init", "--quiet", "--bare", "--initial-branch=main", folder])
-  const child = spawn("git", ["-c", "core.bigFileThreshold=1m", "fast-import", "--quiet"], {
+  const child = spawn("git", ["-c", "core.bigFileThreshold=1m", "-c", "core.compression=1", "fast-import", "--quiet"], {
     cwd: folder,
     stdio: ["pipe", "ignore", "inherit"]
   })
