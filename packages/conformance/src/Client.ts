@@ -4,6 +4,7 @@ import https from "node:https"
 import net from "node:net"
 import tls from "node:tls"
 import { Json, Miss, same, shown } from "./Expect.ts"
+import { inBody, inPath, isCode, type Names, OURS } from "./Names.ts"
 
 export interface Ask {
   readonly method?: string
@@ -23,7 +24,10 @@ export class Reply {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly bytes: Buffer
-  constructor(status: number, headers: IncomingHttpHeaders, bytes: Buffer) {
+  /** The server's. */
+  readonly names: Names
+  constructor(status: number, headers: IncomingHttpHeaders, bytes: Buffer, names: Names) {
+    this.names = names
     this.status = status
     this.headers = headers
     this.bytes = bytes
@@ -62,10 +66,12 @@ export const answered = (reply: Reply, status: number, to: string): Reply => {
   return reply
 }
 
+export const isRefusal = (reply: Reply, status: number, code: string): boolean => isCode(reply.names, summary(reply), status, code)
+
 /** A refusal with that status and one of the codes. */
 export const refused = (reply: Reply, status: number, code: string | ReadonlyArray<string>, to: string): Reply => {
   const codes = typeof code === "string" ? [code] : code
-  if (!codes.some((wanted) => summary(reply) === `${status} ${wanted}`)) {
+  if (!codes.some((wanted) => isRefusal(reply, status, wanted))) {
     throw otherThan(`${status} ${codes.join(" or ")} to ${to}`, reply)
   }
   return reply
@@ -161,6 +167,9 @@ export interface ClientOptions {
   /** Base address without a slash at its end. */
   readonly url: string
   readonly key: string
+  /** The longest a request may take, the server's own waiting included. */
+  readonly timeoutMillis: number
+  readonly names?: Names
   /** Told before a wait for the server's rate limit. */
   readonly onWait: (seconds: number) => void
   /** Sends each try of a request, or refuses to. */
@@ -174,24 +183,25 @@ export interface ClientOptions {
 
 /** The longest the client waits for one request, over all its tries. */
 const MAX_WAIT_SECONDS = 180
-/** The longest a request may take, the server's own waiting included. */
-const TIMEOUT = 30_000
-
 /** Seconds until the next try; a server that does not say gets 1. */
 const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
 
 export class Client {
   readonly options: ClientOptions
   readonly #agent: http.Agent
+  readonly #names: Names
   constructor(options: ClientOptions) {
     this.options = options
+    this.#names = options.names ?? OURS
     this.#agent = options.url.startsWith("https:")
       ? new https.Agent({ keepAlive: true })
       : new http.Agent({ keepAlive: true })
   }
 
   /** Sends one request; waits and repeats it when the server says that there were too many. */
-  async ask(path: string, ask: Ask = {}): Promise<Reply> {
+  async ask(ours: string, asked: Ask = {}): Promise<Reply> {
+    const path = inPath(this.#names, ours)
+    const ask = { ...asked, ...(asked.body === undefined ? {} : { body: inBody(this.#names, ours, asked.body) }) }
     const key = ask.key === undefined ? this.options.key : ask.key
     for (let waited = 0;;) {
       const send = () => this.#once(path, ask, key)
@@ -209,7 +219,8 @@ export class Client {
   }
 
   /** Opens an event stream whatever the status. */
-  async stream(path: string, ask: Pick<Ask, "key" | "headers"> = {}): Promise<EventStream> {
+  async stream(ours: string, ask: Pick<Ask, "key" | "headers"> = {}): Promise<EventStream> {
+    const path = inPath(this.#names, ours)
     const key = ask.key === undefined ? this.options.key : ask.key
     for (let waited = 0;;) {
       const stream = await this.#send<EventStream>(
@@ -231,7 +242,7 @@ export class Client {
 
   /** Writes bytes to a connection of its own; the first answer. A server that answers nothing gives status 0. */
   async raw(bytes: string | Uint8Array): Promise<Reply> {
-    return parseRaw(await this.#exchange(bytes))[0]
+    return parseRaw(await this.#exchange(bytes), this.#names)[0]
   }
 
   /**
@@ -242,7 +253,7 @@ export class Client {
     for (let waited = 0;;) {
       const replies: Array<Reply> = []
       for (let rest = await this.#exchange(bytes); rest.length > 0;) {
-        const [reply, after] = parseRaw(rest)
+        const [reply, after] = parseRaw(rest, this.#names)
         replies.push(reply)
         rest = after
       }
@@ -266,7 +277,7 @@ export class Client {
     return new Promise((resolve, reject) => {
       const socket = secure ? tls.connect({ ...to, servername: host }) : net.connect(to)
       const chunks: Array<Buffer> = []
-      socket.setTimeout(TIMEOUT, () => socket.destroy(new Error("no answer")))
+      socket.setTimeout(this.options.timeoutMillis, () => socket.destroy(new Error("no answer")))
       socket.once(secure ? "secureConnect" : "connect", () => socket.write(bytes))
       socket.on("data", (chunk: Buffer) => chunks.push(chunk))
       socket.on("error", (error) => chunks.length > 0 ? socket.destroy() : reject(error))
@@ -282,7 +293,7 @@ export class Client {
   #once(path: string, ask: Ask, key: string | null): Promise<Reply> {
     return this.#send(path, ask, key, true, (response, resolve, reject) => {
       const chunks: Array<Buffer> = []
-      const done = () => resolve(new Reply(response.statusCode ?? 0, response.headers, Buffer.concat(chunks)))
+      const done = () => resolve(new Reply(response.statusCode ?? 0, response.headers, Buffer.concat(chunks), this.#names))
       if (ask.headersOnly === true) {
         done()
         response.destroy()
@@ -333,7 +344,8 @@ export class Client {
         answered = true
         take(response, resolve, reject)
       })
-      if (reuse) request.setTimeout(TIMEOUT, () => request.destroy(new Error(`no answer within ${TIMEOUT / 1000} s`)))
+      const { timeoutMillis } = this.options
+      if (reuse) request.setTimeout(timeoutMillis, () => request.destroy(new Error(`no answer within ${timeoutMillis / 1000} s`)))
       // A server may answer, and close, before it has read a body that is too large.
       request.on("error", (error) => answered ? undefined : reject(error))
       request.end(bytes)
@@ -342,7 +354,7 @@ export class Client {
 }
 
 /** The first answer of these bytes, and the bytes after it. */
-const parseRaw = (bytes: Buffer): readonly [reply: Reply, rest: Buffer] => {
+const parseRaw = (bytes: Buffer, names: Names): readonly [reply: Reply, rest: Buffer] => {
   const end = bytes.indexOf("\r\n\r\n")
   const [line = "", ...rest] = bytes.subarray(0, end < 0 ? bytes.length : end).toString("latin1").split("\r\n")
   const headers = Object.fromEntries(rest.map((header) => {
@@ -353,7 +365,7 @@ const parseRaw = (bytes: Buffer): readonly [reply: Reply, rest: Buffer] => {
   const [body, others] = headers["transfer-encoding"] === undefined
     ? split(after, Number(headers["content-length"] ?? after.length))
     : dechunked(after)
-  return [new Reply(Number(line.split(" ")[1] ?? 0), headers, body), others]
+  return [new Reply(Number(line.split(" ")[1] ?? 0), headers, body, names), others]
 }
 
 const split = (bytes: Buffer, at: number) => [bytes.subarray(0, at), bytes.subarray(at)] as const

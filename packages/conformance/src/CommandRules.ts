@@ -1,5 +1,5 @@
 import { answered, refused, type Reply } from "./Client.ts"
-import { count, fits, holds, is, object, same, uuid } from "./Expect.ts"
+import { count, filled, fits, holds, is, object, same, uuid } from "./Expect.ts"
 import { derived } from "./Identity.ts"
 import { rulesOf } from "./Rule.ts"
 import { type Box, type Event, SANDBOXES, UNKNOWN, type World } from "./World.ts"
@@ -52,7 +52,7 @@ export const rules = [
         commandId: uuid,
         revision: count,
         outcome: is("rejected"),
-        rejection: is("sandbox_terminal")
+        rejection: world.options.contract ? filled : is("sandbox_terminal")
       })
       fits(result(await world.post(box, "/terminate"), "terminate").json.value, done, "")
       fits(result(await world.post(box, "/interrupt"), "interrupt").json.value, refusal, "")
@@ -169,6 +169,12 @@ export const rules = [
     "approve",
     "approve is applied, with the id derived from <id>/approval/<approvalId>/approve, and the tool runs.",
     async (world) => {
+      if (world.options.contract) {
+        const box = await world.asking()
+        const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
+        const { outcome } = result(await decide(world, box, asked.data.at("approval_id").string, "approve"), "approve")
+        return holds(outcome === "applied" || outcome === "duplicate", "approve to be applied", outcome)
+      }
       const { approval, box, turn } = await world.pending()
       const found = outcome(await decide(world, box, approval, "approve"), "applied", "approve")
       same(found.commandId, derived(`${box.id}/approval/${approval}/approve`), "commandId")
@@ -179,7 +185,7 @@ export const rules = [
       const tool = log.findLast(({ data, type }) => type === "tool.updated" && data.at("call_id").value === approval)
       same(tool?.data.at("status").value, "completed", "the tool")
     },
-    running
+    { ...running, source: "docs/interface.md 4.6" }
   ),
   rule("deny", "deny is applied, and the tool does not run.", async (world) => {
     const { approval, box, turn } = await world.pending()

@@ -20,7 +20,7 @@ import {
   Miss
 } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
-import { Box, MODEL, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
+import { Box, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
 
 const rule = rulesOf("creation", "docs/interface.md 4.2")
 
@@ -105,7 +105,7 @@ const creation = [
     same(json.at("metadata").value, { ticket: "C-1" }, "metadata")
   }, { source: "docs/decisions.md 12" }),
   rule("model", "The model is returned by its id; one that is left out is the default's.", async (world) => {
-    same(created(await world.created()).at("model").value, MODEL, "model")
+    same(created(await world.created()).at("model").value, world.options.model, "model")
     fits(created(await world.create({ model: undefined })).at("model").value, filled, "model")
   }, { source: "docs/decisions.md 2.3" }),
   rule("metadata-default", "Metadata that is left out is {}.", async (world) => {
@@ -192,10 +192,10 @@ const edge = (
 const limits = [
   edge("prompt", "A prompt has 1 to 60000 characters.", [{ prompt: "x" }, { prompt: "x".repeat(60_000) }], [{
     prompt: ""
-  }, { prompt: "x".repeat(60_001) }]),
+  }, { prompt: "x".repeat(60_001) }], { source: "docs/interface.md 8" }),
   edge("title", "A title has 1 to 120 characters.", [{ title: "x" }, { title: "x".repeat(120) }], [{ title: "" }, {
     title: "x".repeat(121)
-  }]),
+  }], { source: "docs/interface.md 8" }),
   edge("code-points", "Characters are Unicode code points, not UTF-16 units.", [{ title: EMOJI.repeat(120) }, {
     prompt: EMOJI.repeat(60_000)
   }], [
@@ -212,12 +212,12 @@ const limits = [
   }], [
     { metadata: { ["k".repeat(65)]: "v" } },
     { metadata: { "": "v" } }
-  ]),
+  ], { source: "docs/interface.md 8" }),
   edge("metadata-value", "A metadata value has at most 1000 characters.", [{ metadata: { k: "v".repeat(1000) } }, {
     metadata: { k: "" }
   }], [
     { metadata: { k: "v".repeat(1001) } }
-  ]),
+  ], { source: "docs/interface.md 8" }),
   edge("metadata-pairs", "Metadata has at most 16 pairs.", [{ metadata: pairs(16) }], [{ metadata: pairs(17) }]),
   edge("repos", "A sandbox has 1 to 16 repositories.", [{ repos: repos(16) }], [{ repos: [] }, { repos: repos(17) }]),
   edge("repos-distinct", "Its repositories differ in more than case.", [{
@@ -374,7 +374,7 @@ const idempotency = [
     answered(await again(world, (body) => ({ ...body, toolApprovalMode: "auto" })), 200, "the default written out")
   }),
   idempotent("model", "A model that was left out is not the same as the default's name.", async (world) => {
-    await conflict(world, "the model written out", (body) => ({ ...body, model: MODEL }))
+    await conflict(world, "the model written out", (body) => ({ ...body, model: world.options.model }))
   }),
   idempotent("array-order", "The order of repositories counts.", async (world) => {
     await conflict(

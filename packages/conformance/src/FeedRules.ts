@@ -166,7 +166,12 @@ export const rules = [
     )
   }, { source: "docs/decisions.md 1" }),
   rule("key", "Without a valid key: 401 with the challenge.", async (world) => {
-    unauthorized(await world.http.ask(FEED, { key: null }), REALM, "a feed without a key")
+    const bare = await world.http.ask(FEED, { key: null })
+    if (world.options.contract) {
+      refused(bare, 401, "unauthorized", "a feed without a key")
+      return holds(/^Bearer\b/u.test(bare.header("www-authenticate") ?? ""), "a Bearer challenge", bare.header("www-authenticate"))
+    }
+    unauthorized(bare, REALM, "a feed without a key")
     unauthorized(await world.http.ask(FEED, { key: "nonsense" }), INVALID, "a feed with a malformed key")
   }, { source: "docs/interface.md 5" }),
   rule("scope", "A key without the scope sandboxes: 403 with a challenge that names it.", async (world) => {

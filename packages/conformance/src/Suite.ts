@@ -41,11 +41,15 @@ export const rules: ReadonlyArray<Rule> = [
   ...DocumentRules.rules
 ].sort(inOrder)
 
-/** Rules of an area, or the one with that id; commas separate several. */
+/** Chooses what docs/interface.md states, alone. */
+export const CONTRACT = "contract"
+
+/** Rules of an area, or the one with that id, or those of the contract; commas separate several. */
 export const select = (only: string | null): ReadonlyArray<Rule> => {
   if (only === null) return rules
   const wanted = only.split(",").map((name) => name.trim())
-  return rules.filter(({ area, id }) => wanted.includes(area) || wanted.includes(id))
+  const states = ({ source }: Rule) => wanted.includes(CONTRACT) && source.startsWith("docs/interface.md")
+  return rules.filter((rule) => wanted.includes(rule.area) || wanted.includes(rule.id) || states(rule))
 }
 
 const reasons: Readonly<Record<Need, string>> = {

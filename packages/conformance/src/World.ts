@@ -3,10 +3,12 @@
  * at (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
  */
 import { randomBytes } from "node:crypto"
-import { answered, type Ask, Client, type EventStream, refused, type Reply, summary } from "./Client.ts"
+import { answered, type Ask, Client, type EventStream, isRefusal, refused, type Reply, summary } from "./Client.ts"
 import { holds, type Json, Miss, Skip } from "./Expect.ts"
 import { turnId } from "./Identity.ts"
+import { knows, type Names, OURS } from "./Names.ts"
 import type { Need } from "./Rule.ts"
+import { errorOf } from "./ScoreCard.ts"
 
 export interface Options {
   /** Base address of the server, without a slash at its end. */
@@ -23,19 +25,33 @@ export interface Options {
   /** How long a silent stream is listened to for its heartbeat. */
   readonly heartbeatMillis: number
   readonly onWait: (seconds: number) => void
+  /** How long the server may take for an answer, and its agent for whatever it is told; 30 s when left out. */
+  readonly timeoutMillis?: number
+  /** The model of sandboxes; ours when left out. */
+  readonly model?: string
+  /** What the interface leaves open, where the server has it otherwise. */
+  readonly names?: Names
+  /** Only what docs/interface.md states: rules leave out what else they know of our server. */
+  readonly contract?: boolean
+}
+
+/** What was asked for and did not come about: the rules that need it cannot be checked. */
+export class Unmade extends Skip {
+  constructor(name: string, error: unknown) {
+    super(`cannot be checked, since the sandbox it needs (${name}) did not come up: ${errorOf(error)}`)
+  }
 }
 
 export const API = "/api/public/v1"
 export const SANDBOXES = `${API}/sandboxes`
 /** Nobody has it: ids are random. */
 export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
-export const MODEL = "offline/demo"
+const MODEL = "offline/demo"
 /** Nobody has it. */
 export const NO_REPO = "conformance/no-such-repository"
 const NO_BRANCH = "conformance/no-such-branch"
 
-/** How long the offline agent and the service may take for anything. */
-const PATIENCE = 30_000
+const TIMEOUT_MILLIS = 30_000
 
 /** Written into files by the agent: must not show where arguments of tools do not belong. */
 /** What an agent says before a message that it takes into its turn. */
@@ -98,14 +114,15 @@ export class Box {
   /** Waits until the log has an event that `wanted` accepts, after the event `after`. */
   until(wanted: (event: Event) => boolean, after = 0, what = "an event"): Promise<Event> {
     const work = this.#reading.then(async () => {
-      const deadline = Date.now() + PATIENCE
+      const { timeoutMillis } = this.#client.options
+      const deadline = Date.now() + timeoutMillis
       for (;;) {
         const found = this.events.find((event) => event.id > after && wanted(event))
         if (found !== undefined) return found
         const left = deadline - Date.now()
         const block = left <= 0 ? undefined : await (await this.#open()).next(left).catch(() => undefined)
         if (block === undefined) {
-          throw new Miss(`${what} in the log of ${this.id} within ${PATIENCE / 1000} s`, this.events.at(-1)?.json.value)
+          throw new Miss(`${what} in the log of ${this.id} within ${timeoutMillis / 1000} s`, this.events.at(-1)?.json.value)
         }
         if (block === null) {
           // The stream of a finished sandbox ends, but it may yet be terminated.
@@ -137,6 +154,11 @@ export class Box {
     )
   }
 
+  /** The end of the first turn, by its type alone. */
+  firstEnd(): Promise<Event> {
+    return this.until(({ type }) => type === "turn.completed", 0, "the end of a turn")
+  }
+
   turnEnd(turn: string): Promise<Event> {
     return this.until(({ turnId, type }) => type === "turn.completed" && turnId === turn, 0, "the end of a turn")
   }
@@ -163,9 +185,10 @@ export class Box {
     const active = async () => (await this.ask("")).json.at("turn").at("active").value === true
     if (!(await active())) return
     await this.ask("/interrupt", { method: "POST" })
-    for (const deadline = Date.now() + PATIENCE; await active();) {
+    const { timeoutMillis } = this.#client.options
+    for (const deadline = Date.now() + timeoutMillis; await active();) {
       if (Date.now() > deadline) {
-        throw new Miss(`the turn of ${this.id} to end within ${PATIENCE / 1000} s of an interrupt`, undefined)
+        throw new Miss(`the turn of ${this.id} to end within ${timeoutMillis / 1000} s of an interrupt`, undefined)
       }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
@@ -188,7 +211,9 @@ export class Box {
 
 /** Outlives a run: whatever is made for the rules, until `end`. */
 export class Session {
-  readonly options: Options
+  readonly options: Required<Options>
+  /** Names of what did not come up. */
+  readonly unmade = new Set<string>()
   readonly setup: Client
   /** How often a request had to wait for the server's rate limit. */
   waits = 0
@@ -199,16 +224,18 @@ export class Session {
   #over = false
 
   constructor(options: Options) {
-    this.options = options
+    this.options = { timeoutMillis: TIMEOUT_MILLIS, model: MODEL, names: OURS, contract: false, ...options }
     this.setup = this.client(options.url)
   }
 
   /** `refusals` collects every 429. */
   client(url: string, refusals: Array<Reply> = []): Client {
-    const { key, onWait } = this.options
+    const { key, names, onWait, timeoutMillis } = this.options
     return new Client({
       url,
       key,
+      names,
+      timeoutMillis,
       onWait: (seconds) => {
         this.waits++
         onWait(seconds)
@@ -246,7 +273,11 @@ export class Session {
     const known = this.#fixtures.get(name)
     // The name stands for the type: each is used by one function.
     if (known !== undefined) return known as Promise<A>
-    const made = make()
+    const made = make().catch((error: unknown) => {
+      if (error instanceof Skip) throw error
+      this.unmade.add(name)
+      throw new Unmade(name, error)
+    })
     this.#fixtures.set(name, made)
     return made
   }
@@ -302,7 +333,7 @@ export class Session {
 export class World {
   readonly session: Session
   readonly http: Client
-  readonly options: Options
+  readonly options: Required<Options>
   /** Every 429 that a rule was answered with. */
   readonly refusals: Array<Reply> = []
   readonly #evidence = new Map<string, Promise<unknown>>()
@@ -356,7 +387,7 @@ export class World {
     return {
       repos: [{ fullName: this.repo }],
       prompt: "Conformance: nothing to do. [[say Hello.]]",
-      model: MODEL,
+      model: this.options.model,
       ...more
     }
   }
@@ -381,7 +412,7 @@ export class World {
   /** The body passes validation. */
   async accepts(more: object, what: string): Promise<void> {
     const reply = await this.probe(more)
-    const good = reply.status === 201 || reply.status === 200 || summary(reply) === "409 idempotency_conflict"
+    const good = reply.status === 201 || reply.status === 200 || isRefusal(reply, 409, "idempotency_conflict")
     if (!good) throw new Miss(`${what} to be accepted`, undefined, summary(reply))
   }
 
@@ -431,6 +462,7 @@ export class World {
         "cd .. && for f in *; do if test -f \"$f\"; then echo changed >> \"$f\"; break; fi; done",
         WORKED
       ].join(" && ")
+      if (this.options.contract && !knows(this.options.names, "shell")) return this.wrote()
       const box = await this.session.box(this.creation({
         prompt: [
           "Conformance: work.",
@@ -449,6 +481,15 @@ export class World {
       await box.checkpoint(turnId(box.id, 1))
       return box
     })
+  }
+
+  /** As much of `worked` as an agent can that runs no commands. */
+  async wrote(): Promise<Box> {
+    const box = await this.session.box(this.creation({
+      prompt: `Conformance: work.\n[[say I will change some files.]]\n[[write path=conformance/new.txt content=${CANARY}]]\n[[say Done.]]`
+    }))
+    await box.firstEnd()
+    return box
   }
 
   /** A second turn went on from the first one's checkpoint; then it went back to that. */
@@ -504,7 +545,7 @@ export class World {
       const box = await this.session.box(
         this.creation({ prompt: "Conformance: publish.\n[[write path=conformance/published.txt content=1]]" })
       )
-      await box.turnEnd(turnId(box.id, 1))
+      await box.firstEnd()
       return box
     })
   }
@@ -605,7 +646,10 @@ export class World {
   > {
     return this.session.fixture("ended", async () => {
       const box = await this.session.box(
-        this.creation({ toolApprovalMode: "prompt", prompt: `Conformance: end. [[shell ${ASKED}]]` })
+        this.creation({
+          toolApprovalMode: "prompt",
+          prompt: `Conformance: end.${knows(this.options.names, "shell") ? ` [[shell ${ASKED}]]` : writes(1)}`
+        })
       )
       const asked = await box.until(({ type }) => type === "approval.requested", 0, "a request for approval")
       const { json } = await box.ask("/terminate", { method: "POST" })

@@ -1,10 +1,13 @@
 /** `slipway conformance`: checks the rules of the interface on any server, over HTTP alone. */
+import * as Names from "@slipway/conformance/Names"
+import type { Rule } from "@slipway/conformance/Rule"
 import { errorOf, scoreCard, totals, type Verdict } from "@slipway/conformance/ScoreCard"
 import * as Suite from "@slipway/conformance/Suite"
 import { Session, World } from "@slipway/conformance/World"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Clock, Config, Console, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { readFileSync } from "node:fs"
 import { styleText } from "node:util"
 import * as Credentials from "./Credentials.ts"
 import { find, signInHint } from "./Server.ts"
@@ -13,6 +16,12 @@ import { find, signInHint } from "./Server.ts"
 class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {
   override get message() {
     return `the server misses ${this.missed} ${this.missed === 1 ? "rule" : "rules"}.`
+  }
+}
+/** Rules could not be checked, because what they need did not come up. */
+class NotChecked extends Schema.TaggedError<NotChecked>()("NotChecked", { unmade: Schema.Array(Schema.String) }) {
+  override get message() {
+    return `not all could be checked: these sandboxes did not come up: ${this.unmade.join(", ")}. A slow server needs a higher --timeout.`
   }
 }
 /** The suite cannot begin. */
@@ -25,13 +34,27 @@ class CannotCheck extends Schema.TaggedError<CannotCheck>()("CannotCheck", { rea
 /** What shells make of a SIGINT: 128 and its number. */
 const INTERRUPTED = 130
 
-/** A run that was cut short says nothing about the server. By the exit code: an interrupted fiber's failures are dropped. */
-const interrupted = Effect.andThen(
-  Effect.sync(() => {
-    process.exitCode = INTERRUPTED
-  }),
-  Console.error("slipway: interrupted, so there is no score card.")
-)
+/** By the exit code: an interrupted fiber's failures are dropped. */
+const interrupted = (checked: number, all: number) =>
+  Effect.andThen(
+    Effect.sync(() => {
+      process.exitCode = INTERRUPTED
+    }),
+    Console.error(`slipway: interrupted after ${checked} of ${all} rules.`)
+  )
+
+/** What a file says that the interface leaves open. */
+const namesIn = (file: Option.Option<string>, anyCode: boolean) =>
+  Effect.gen(function*() {
+    if (Option.isNone(file)) return { ...Names.OURS, anyCode }
+    const text = yield* Effect.try({
+      try: () => readFileSync(file.value, "utf8"),
+      catch: (error) => new CannotCheck({ reason: `${file.value} cannot be read: ${errorOf(error)}.` })
+    })
+    const names = Names.parse(text)
+    if (typeof names === "string") return yield* new CannotCheck({ reason: `${file.value} has no names: ${names}.` })
+    return { ...names, anyCode }
+  })
 
 /** Progress goes to standard error, where it does not mix with the result. */
 const say = (text: string) => {
@@ -65,18 +88,15 @@ const reach = ({ setup }: Session, url: string) =>
     }
   })
 
-const check = Effect.fnUntraced(function*(session: Session, url: string, only: string | null) {
-  const rules = Suite.select(only)
-  if (rules.length === 0) return yield* new CannotCheck({ reason: `there is no area or rule ${only}.` })
+/** Adds to `verdicts`, so that what was checked can be told however it ends. */
+const check = Effect.fnUntraced(function*(session: Session, url: string, rules: ReadonlyArray<Rule>, verdicts: Array<Verdict>) {
   yield* reach(session, url)
   const world = new World(session)
-  const verdicts: Array<Verdict> = []
   for (const [i, rule] of rules.entries()) {
     say(`${i + 1}/${rules.length}  ${rule.id}`)
     verdicts.push(yield* Effect.promise(() => Suite.judge(rule, world)))
   }
   world.http.close()
-  return verdicts
 })
 
 export const conformance = Command.make("conformance", {
@@ -102,7 +122,23 @@ export const conformance = Command.make("conformance", {
     Flag.withSchema(RepoName),
     Flag.atMost(2)
   ),
-  only: Flag.String("only").pipe(Flag.withDescription("Areas or rules to check, by comma"), Flag.optional),
+  only: Flag.String("only").pipe(
+    Flag.withDescription("Areas or rules to check, by comma; contract: what docs/interface.md states, and nothing beyond"),
+    Flag.optional
+  ),
+  model: Flag.String("model").pipe(
+    Flag.withDescription("Model of the sandboxes, whose agent does what its prompts' directives say"),
+    Flag.withDefault("offline/demo")
+  ),
+  timeout: Flag.Int("timeout").pipe(
+    Flag.withDescription("Seconds the server may take for an answer, and its agent for whatever it is told"),
+    Flag.filter((seconds) => seconds >= 1 && seconds <= 3600, () => "--timeout is 1 to 3600 seconds"),
+    Flag.withDefault(30)
+  ),
+  names: Flag.String("names").pipe(
+    Flag.withDescription("File with what the interface leaves open, as this server has it: parameters, decision, codes, directives (JSON)"),
+    Flag.optional
+  ),
   slow: Flag.Boolean("slow").pipe(
     Flag.withDescription("Also rules that take long: heartbeats"),
     Flag.withDefault(false)
@@ -111,11 +147,16 @@ export const conformance = Command.make("conformance", {
     Flag.withDescription("Print one JSON value instead of a score card"),
     Flag.withDefault(false)
   )
-}, ({ json, key: givenKey, noScopeKey, only, otherKey, repos, slow, url: given }) =>
+}, ({ json, key: givenKey, model, names: file, noScopeKey, only, otherKey, repos, slow, timeout, url: given }) =>
   Effect.gen(function*() {
     const url = given.replace(/(?<!\/)\/+$/u, "")
     const key = Option.isSome(givenKey) ? givenKey : yield* Credentials.find(yield* find(Option.some(url)))
     if (Option.isNone(key)) return yield* new CannotCheck({ reason: `there is no key for ${url}. Sign in: ${signInHint(url)}` })
+    const wanted = Option.getOrNull(only)
+    const rules = Suite.select(wanted)
+    if (rules.length === 0) return yield* new CannotCheck({ reason: `there is no area or rule ${wanted}.` })
+    const contract = wanted === Suite.CONTRACT
+    const names = yield* namesIn(file, contract)
     const started = yield* Clock.currentTimeMillis
     const session = new Session({
       url,
@@ -124,29 +165,40 @@ export const conformance = Command.make("conformance", {
       noScopeKey: shown(noScopeKey),
       repos,
       slow,
+      model,
+      names,
+      contract,
+      timeoutMillis: timeout * 1000,
       heartbeatMillis: 20_000,
       onWait: (seconds) => say(`waiting ${seconds} s for the server's rate limit`)
     })
-    const verdicts = yield* Effect.acquireUseRelease(
+    const verdicts: Array<Verdict> = []
+    const tell = Effect.gen(function*() {
+      const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
+      yield* Console.log(
+        json
+          ? JSON.stringify({ url, seconds, ...totals(verdicts), rules: verdicts })
+          : scoreCard(verdicts, seconds, (style, text) => styleText(style, text, { stream: process.stdout }))
+      )
+    })
+    yield* Effect.acquireUseRelease(
       Effect.succeed(session),
-      () => check(session, url, Option.getOrNull(only)),
+      () => check(session, url, rules, verdicts),
       () => {
         say("ending what was made")
         return Effect.andThen(Effect.ignore(Effect.tryPromise(() => session.end())), Effect.sync(() => say("")))
       }
-    ).pipe(Effect.onInterrupt(() => interrupted))
-    const seconds = ((yield* Clock.currentTimeMillis) - started) / 1000
-    const counted = totals(verdicts)
-    yield* Console.log(
-      json
-        ? JSON.stringify({ url, seconds, ...counted, rules: verdicts })
-        : scoreCard(verdicts, seconds, (style, text) => styleText(style, text, { stream: process.stdout }))
+    ).pipe(
+      Effect.onInterrupt(() => Effect.andThen(tell, interrupted(verdicts.length, rules.length)))
     )
-    if (counted.missed > 0) return yield* new NotConformant({ missed: counted.missed })
+    yield* tell
+    const { missed } = totals(verdicts)
+    if (missed > 0) return yield* new NotConformant({ missed })
+    if (session.unmade.size > 0) return yield* new NotChecked({ unmade: [...session.unmade] })
   })).pipe(
     Command.withDescription(
       "Check the rules of the interface on a server, whoever wrote it, over HTTP alone.\n\n" +
-        "Makes some 60 sandboxes with the model offline/demo and terminates them. Sends some 800 requests and waits " +
+        "Makes some 60 sandboxes and terminates them. Sends some 800 requests and waits " +
         "when the server says that there were too many: minutes with the default limit of 120 a minute, seconds " +
         "with a higher one."
     ),
