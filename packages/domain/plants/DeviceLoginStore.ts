@@ -1,6 +1,7 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
 const isForgotten = "DateTime.isLessThanOrEqualTo(deviceLoginForgottenAt(other.login), login.createdAt)"
+const tenMinutesAfter = (login: string) => `DateTime.add(${login}.createdAt, { minutes: 10 })`
 const open = "user === userDigest && isOpen(login, now)"
 
 export const plants: Plants = {
@@ -8,7 +9,8 @@ export const plants: Plants = {
   subject: "packages/domain/test/access/DeviceLoginStore.suites.ts",
   plants: plantsIn("packages/domain/memory/DeviceLoginStoreMemory.ts", [
     ["keeps a login for a moment longer than it is to be kept", isForgotten, isForgotten.replace("OrEqualTo", "")],
-    ["forgets a login when it is over", isForgotten, isForgotten.replace("deviceLoginForgottenAt", "deviceLoginExpiresAt")],
+    ["forgets a login when it is over", isForgotten,
+      isForgotten.replace("deviceLoginForgottenAt(other.login)", tenMinutesAfter("other.login"))],
     ["forgets the logins of others when one begins", `if (${isForgotten}) `, ""],
     ["lets one more of a network wait than may", "ofNetwork.length + 1 - most.ofNetwork", "ofNetwork.length - most.ofNetwork"],
     ["lets one more of all wait than may", "ofAll.length + 1 - most.ofAll", "ofAll.length - most.ofAll"],
@@ -21,7 +23,7 @@ export const plants: Plants = {
     ["takes a user code that another login has", " || Array.from(logins.values()).some((other) => other.user === user)", ""],
     ["puts a login in the place of one with its device code", "logins.has(device) || ", ""],
     ["finds a login that is over", open, "user === userDigest && login.decision === null"],
-    ["lets a decision be decided again", open, "user === userDigest && DateTime.isLessThan(now, deviceLoginExpiresAt(login))"],
+    ["lets a decision be decided again", open, `user === userDigest && DateTime.isLessThan(now, ${tenMinutesAfter("login")})`],
     ["gives back the login as it was before the decision", "return found.login\n", "return { ...found.login, decision: null }\n"],
     ["does not tell of a decision", "yield* audit.append([decided(decision, found.login, at)])", ""],
     ["tells of a decision as if it was when the login began", "decided(decision, found.login, at)",
