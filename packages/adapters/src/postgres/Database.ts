@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
@@ -13,6 +14,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { OptionNames } from "../options/OptionNames.ts"
 import * as Connecting from "./connection/Connecting.ts"
 import { UnusableUrl } from "./connection/ConnectionUrl.ts"
+import type { Settings } from "./connection/SessionSettings.ts"
 import { passes } from "./SqlFailure.ts"
 
 /** An address, or the socket of the embedded server. */
@@ -43,40 +45,41 @@ const STATEMENT = Duration.seconds(7)
 /** A server that is silent for longer than any statement may take does not answer any more: its connection is thrown away. */
 const SILENCE = Duration.seconds(8)
 
-const shared = (location: DatabaseLocation, silence: Duration.Duration | null) => ({
+const shared = (location: DatabaseLocation, silence: Duration.Duration | null, settings: Settings = {}) => ({
   applicationName: "slipway",
   connectTimeout: "3 seconds",
-  ...Connecting.configOf(location, silence)
+  // Poolers know this one.
+  startupParameters: { TimeZone: "UTC" },
+  ...Connecting.configOf(location, silence, settings)
 } as const)
+
+/** Connections of a process, by what they are for: docs/operating.md has their sum. */
+const CONNECTIONS = { writing: 10, reading: 4, renewals: 1 }
 
 /**
  * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
  * lock before it is told to come again (docs/decisions.md 4).
  */
-export const layer = (location: DatabaseLocation, { reading = 4, writing = 10 } = {}) => {
-  const settings = {
-    ...shared(location, SILENCE),
-    startupParameters: { TimeZone: "UTC", lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }
-  }
+export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.reading, writing = CONNECTIONS.writing } = {}) => {
+  const settings = { lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }
+  const config = shared(location, SILENCE, settings)
   return Layer.mergeAll(
-    PgClient.layer({ ...settings, maxConnections: writing }),
+    PgClient.layer({ ...config, maxConnections: writing }),
     Layer.effect(Reads, SqlClient).pipe(
       Layer.provide(PgClient.layer({
-        ...settings,
-        startupParameters: { ...settings.startupParameters, plan_cache_mode: "force_generic_plan" },
+        ...shared(location, SILENCE, { ...settings, plan_cache_mode: "force_generic_plan" }),
         maxConnections: reading,
         multiplex: true,
         multiplexConcurrency: SHARING
       }))
     ),
     // Opened with the first renewal, so only workers have it.
-    Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...settings, maxConnections: 1 })))
+    Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: CONNECTIONS.renewals })))
   )
 }
 
 /** One connection for changes of the schema, which take as long as the tables are large. */
-export const layerMigrating = (location: DatabaseLocation) =>
-  PgClient.layer({ ...shared(location, null), startupParameters: { TimeZone: "UTC" }, maxConnections: 1 })
+export const layerMigrating = (location: DatabaseLocation) => PgClient.layer({ ...shared(location, null), maxConnections: 1 })
 
 /** The database cannot be used. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {
@@ -110,35 +113,85 @@ const mayAnswer = (error: SqlError) => passes(error) && !(innermost(error) insta
 
 const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current_user"
 
+/** A session is lent by transaction: what one says of a session is not so in its next transaction. */
+const BY_TRANSACTION = "a pooler lends its connections by transaction. Slipway needs its sessions: pool_mode = session"
+
+/** Whether the connection of a session is another one while another session is in a transaction. */
+const isByTransaction = Effect.fnUntraced(function*(session: PgConnection.PgConnection, other: PgConnection.PgConnection) {
+  const backendOf = (one: PgConnection.PgConnection) =>
+    Effect.map(one.query("SELECT pg_backend_pid() AS pid"), ({ rows: [row] }) => Number(row?.["pid"]))
+  const before = yield* backendOf(session)
+  yield* other.query("BEGIN")
+  const [others, after] = [yield* backendOf(other), yield* backendOf(session)]
+  yield* other.query("ROLLBACK")
+  return before !== after || before === others
+})
+
+/** How long a connection may take while a process finds out whether it gets all that it uses. */
+const EACH = Duration.seconds(3)
+
+/** How many connections of so many answer while the others are open. */
+const answering = (location: DatabaseLocation, count: number) =>
+  Effect.forEach(
+    Array.from({ length: count }),
+    () =>
+      Effect.flatMap(PgConnection.make(shared(location, SILENCE)), (session) => session.query("SELECT 1")).pipe(
+        Effect.timeoutOption(EACH),
+        Effect.map(Option.isSome),
+        Effect.catch(() => Effect.succeed(false))
+      ),
+    { concurrency: "unbounded" }
+  ).pipe(Effect.map((all) => all.filter(Boolean).length), Effect.scoped)
+
 /**
  * Waits for a database that is not there yet: one that starts, restarts, or whose machine does. One that turns us away is not
- * waited for. Fails with `DatabaseUnreachable` after `patience`. Says whether the role may do anything on its server.
+ * waited for, nor is a pooler that lends connections by transaction. `all`: whether the caller uses all {@link CONNECTIONS}; a database
+ * that has fewer for it is waited for. Fails with `DatabaseUnreachable` after `patience`. Says whether the role may do anything on its
+ * server.
  */
-export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacted, patience: Duration.Duration) {
+export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacted, patience: Duration.Duration, all = false) {
   const at = Connecting.placeOf(url)
-  const look = Effect.scoped(Effect.flatMap(PgConnection.make(shared({ url }, SILENCE)), (session) => session.query(ROLE))).pipe(
-    Effect.map(({ rows }) => ({ superuser: rows.some(({ superuser }) => superuser === true) }))
-  )
+  const connect = PgConnection.make(shared({ url }, SILENCE))
+  const look = Effect.scoped(Effect.gen(function*() {
+    const session = yield* connect
+    const { rows } = yield* session.query(ROLE)
+    const byTransaction = yield* isByTransaction(session, yield* connect)
+    return { superuser: rows.some(({ superuser }) => superuser === true), byTransaction }
+  }))
   const option = (yield* OptionNames)("databaseUrl")
   const refuse = (error: SqlError) => new DatabaseUnreachable({ at, reason: reasonOf(error), option })
   const began = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
-  return yield* look.pipe(Effect.catch((first) =>
-    !mayAnswer(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
-      yield* Effect.logWarning(
-        `the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`
-      )
-      const found = yield* look.pipe(
-        Effect.retry({
-          while: (error) =>
-            Effect.clockWith((clock) =>
-              Effect.map(clock.currentTimeMillis, (now) => mayAnswer(error) && now - began < Duration.toMillis(patience))
-            ),
-          schedule: Schedule.spaced("500 millis")
-        }),
-        Effect.mapError(refuse)
-      )
-      yield* Effect.logInfo(`the database at ${at} answers`)
-      return found
-    })
-  ))
+  const found = yield* look.pipe(
+    Effect.catch((first) =>
+      !mayAnswer(first) || Duration.isZero(patience) ? refuse(first) : Effect.gen(function*() {
+        yield* Effect.logWarning(
+          `the database at ${at} does not answer yet (${reasonOf(first)}): waiting for it up to ${Duration.format(patience)}`
+        )
+        const found = yield* look.pipe(
+          Effect.retry({
+            while: (error) =>
+              Effect.clockWith((clock) =>
+                Effect.map(clock.currentTimeMillis, (now) => mayAnswer(error) && now - began < Duration.toMillis(patience))
+              ),
+            schedule: Schedule.spaced("500 millis")
+          }),
+          Effect.mapError(refuse)
+        )
+        yield* Effect.logInfo(`the database at ${at} answers`)
+        return found
+      })
+    )
+  )
+  if (found.byTransaction) return yield* new DatabaseUnreachable({ at, reason: BY_TRANSACTION, option })
+  const wanted = Object.values(CONNECTIONS).reduce((sum, count) => sum + count, 0)
+  for (; all;) {
+    const count = yield* answering({ url }, wanted)
+    if (count === wanted) break
+    const reason = `it has ${count} connections for this process, which uses up to ${wanted}`
+    const now = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+    if (now - began >= Duration.toMillis(patience)) return yield* new DatabaseUnreachable({ at, reason, option })
+    yield* Effect.logWarning(`the database at ${at} cannot be used yet: ${reason}`)
+    yield* Effect.sleep("1 second")
+  }
+  return found
 })

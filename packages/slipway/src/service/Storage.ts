@@ -50,7 +50,7 @@ const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeo
   return Layer.unwrap(Effect.gen(function*() {
     if (databaseUrl === null) return embedded
     // Whoever runs a command can run it again.
-    const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero)
+    const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero, owner)
     if (owner && superuser) {
       yield* Effect.logWarning(
         `${storage.databaseUrl.name} logs in as a superuser: ` +

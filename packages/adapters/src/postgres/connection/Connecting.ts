@@ -7,6 +7,7 @@ import { type ConnectionUrl, parse, UnusableUrl } from "./ConnectionUrl.ts"
 import { EncryptedSocket } from "./EncryptedSocket.ts"
 import { optionsOf } from "./EncryptionFiles.ts"
 import { PatientSocket } from "./PatientSocket.ts"
+import type { Settings } from "./SessionSettings.ts"
 
 /** How long an idle connection may lie before the kernel asks whether its peer is there: ten times, a second apart. */
 const KEEP_ALIVE_MILLIS = 5_000
@@ -18,8 +19,8 @@ const addressOf = ({ host, port }: ConnectionUrl): NetConnectOpts =>
 
 const isEncrypted = ({ encryption, host }: ConnectionUrl) => !host.startsWith("/") && encryption.sslmode !== "disable"
 
-const plain = (address: NetConnectOpts, silence: Duration.Duration | null) => {
-  const socket = new PatientSocket(silence)
+const plain = (address: NetConnectOpts, silence: Duration.Duration | null, settings: Settings) => {
+  const socket = new PatientSocket(silence, settings)
   socket.connect(address)
   return socket
 }
@@ -34,9 +35,16 @@ const fieldsOf = ({ applicationName, connectTimeout, database, options, password
   ...username === null ? {} : { username }
 })
 
-/** Connections that are destroyed when what they sent stays unanswered for `silence`. `null`: they wait for as long as it takes. */
-export const configOf = ({ url, ...place }: DatabaseLocation, silence: Duration.Duration | null): Partial<Config> => {
-  if (url === undefined) return { ...place, stream: () => plain({ path: place.path ?? "" }, silence) }
+/**
+ * Connections that are destroyed when what they sent stays unanswered for `silence`. `null`: they wait for as long as it takes.
+ * `settings`: of the session.
+ */
+export const configOf = (
+  { url, ...place }: DatabaseLocation,
+  silence: Duration.Duration | null,
+  settings: Settings = {}
+): Partial<Config> => {
+  if (url === undefined) return { ...place, stream: () => plain({ path: place.path ?? "" }, silence, settings) }
   const parsed = parse(Redacted.value(url))
   if (Result.isFailure(parsed)) {
     // A connection that fails is where a caller expects it.
@@ -53,9 +61,9 @@ export const configOf = ({ url, ...place }: DatabaseLocation, silence: Duration.
     ...fieldsOf(target),
     ssl: false,
     stream: () => {
-      if (!isEncrypted(target)) return plain(address, silence)
+      if (!isEncrypted(target)) return plain(address, silence, settings)
       // Read before the server was asked: a missing file is reported even where it does not offer encryption.
-      return new EncryptedSocket(address, target.encryption.sslmode, optionsOf(target.encryption, target.host), silence)
+      return new EncryptedSocket(address, target.encryption.sslmode, optionsOf(target.encryption, target.host), silence, settings)
     }
   }
 }

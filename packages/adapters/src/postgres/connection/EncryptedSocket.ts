@@ -9,6 +9,7 @@ import * as Tls from "node:tls"
 import { codeOf } from "../../node/ErrorCode.ts"
 import { type SslMode, UnusableUrl } from "./ConnectionUrl.ts"
 import { Patience } from "./PatientSocket.ts"
+import { SessionSettings, type Settings } from "./SessionSettings.ts"
 
 type Way = "encrypted" | "plain"
 
@@ -32,6 +33,7 @@ export class EncryptedSocket extends Duplex {
   readonly #options: Tls.ConnectionOptions
   readonly #ways: Array<Way>
   readonly #patience: Patience
+  readonly #settings: SessionSettings
   /** What the driver has sent before the first answer, which is its first message: it is repeated on another way. */
   readonly #first: Array<Buffer> = []
   /** The error with which the server turned the first way away. */
@@ -40,8 +42,15 @@ export class EncryptedSocket extends Duplex {
   #isReady = false
   #line: Duplex
 
-  constructor(address: NetConnectOpts, mode: SslMode, options: Tls.ConnectionOptions, silence: Duration.Duration | null) {
+  constructor(
+    address: NetConnectOpts,
+    mode: SslMode,
+    options: Tls.ConnectionOptions,
+    silence: Duration.Duration | null,
+    settings: Settings = {}
+  ) {
     super({ allowHalfOpen: false })
+    this.#settings = new SessionSettings(settings, (bytes) => this.write(bytes))
     this.#address = address
     this.#mode = mode
     this.#options = options
@@ -143,7 +152,8 @@ export class EncryptedSocket extends Duplex {
       this.#answered = true
       this.#first.length = 0
       this.#patience.received()
-      if (!this.push(bytes)) line.pause()
+      const passed = this.#settings.received(bytes)
+      if (passed.length > 0 && !this.push(passed)) line.pause()
     })
     line.on("end", () => {
       if (line === this.#line) this.push(null)

@@ -5,6 +5,7 @@
 import { Duration } from "effect"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
+import { SessionSettings, type Settings } from "./SessionSettings.ts"
 
 /** Tells when something was sent and nothing has come for `silence` since. `null`: never. */
 export class Patience {
@@ -35,9 +36,11 @@ export class Patience {
 /** One that is not encrypted. */
 export class PatientSocket extends Socket {
   readonly #patience: Patience
+  readonly #settings: SessionSettings
 
-  constructor(silence: Duration.Duration | null) {
+  constructor(silence: Duration.Duration | null, settings: Settings = {}) {
     super()
+    this.#settings = new SessionSettings(settings, (bytes) => this.write(bytes))
     this.#patience = new Patience(silence, (error) => this.destroy(error))
     this.once("close", () => this.#patience.stop())
   }
@@ -54,6 +57,9 @@ export class PatientSocket extends Socket {
 
   override push(...received: Parameters<Duplex["push"]>) {
     this.#patience.received()
-    return super.push(...received)
+    const [bytes, ...more] = received
+    if (!Buffer.isBuffer(bytes)) return super.push(...received)
+    const passed = this.#settings.received(bytes)
+    return passed.length === 0 || super.push(passed, ...more)
   }
 }
