@@ -14,10 +14,18 @@ const isFailure = (error: unknown): error is Failure => SqlError.isSqlError(erro
  */
 const PASSING = /^(?:53...|57P0[1-3]|25006)$/u
 
+/**
+ * A standby before it is promoted has no unlogged tables: 0A000, which most of the time is a bug of ours. The routine of the server is the
+ * same in every language (PostgreSQL 15 to 18, plancat.c).
+ */
+const isOfStandby = (error: Error): boolean =>
+  "code" in error && error.code === "0A000" && "routine" in error && error.routine === "get_relation_info"
+
 /** Whether the same statement, or connecting, may succeed later. */
 export const passes = (error: SqlError.SqlError): boolean => {
   const { cause } = error.reason
-  return error.isRetryable || cause instanceof Error && "code" in cause && typeof cause.code === "string" && PASSING.test(cause.code)
+  return error.isRetryable || cause instanceof Error &&
+      ("code" in cause && typeof cause.code === "string" && PASSING.test(cause.code) || isOfStandby(cause))
 }
 
 /** SQLSTATE of trouble with the connection (08), resources (53), an operator (57), the system (58, XX). PostgreSQL 18, appendix A. */
