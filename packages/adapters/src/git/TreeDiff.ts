@@ -2,7 +2,7 @@
 import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/WorkingTrees"
 import { isProtected } from "@slipway/domain/source/FileRules"
 import { isCommitId } from "@slipway/domain/source/Naming"
-import { Effect, type Scope } from "effect"
+import { Effect, Schedule, type Scope } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
@@ -157,6 +157,12 @@ export const diff = Effect.fn("TreeDiff.diff")(
   },
   (self, { repo }, _box, { maximumBytes }) =>
     self.pipe(
+      // A box that was being ended as it was asked, such as by a restore: the next one answers.
+      Effect.retry({
+        while: (failure) => failure._tag === "GitFailed" && failure.reason === "lost",
+        times: 2,
+        schedule: Schedule.spaced("500 millis")
+      }),
       Effect.catchTags({
         Unsound: ({ reason }) => new TreesUnavailable({ detail: reason, retryable: false }),
         GitFailed: Effect.fnUntraced(function*(failure: GitFailed) {

@@ -103,6 +103,8 @@ const AT_WORK: FairTurns.Limits = {
 /** Listings wait so long for their turn, and then are shown without what git says. A checkpoint of a large tree goes before them. */
 const WAIT = "15 seconds"
 const PUBLICATION_WAIT = "2 minutes"
+/** Behind a checkpoint of a large tree, or its publication. */
+const COMPARISON_WAIT = "1 minute"
 /** Listings take some milliseconds each when it is their turn. */
 const READING_WAIT = "15 seconds"
 
@@ -425,7 +427,7 @@ export const make = Effect.fnUntraced(function*<R>(
 
   const diff = Effect.fn("WorkingTrees.diff")(function*(key: TreeKey, asked: DiffQuery) {
     const repository = yield* find(key)
-    return yield* turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
+    return yield* turn(yield* OnBehalfOf, key.sandboxId, COMPARISON_WAIT)(
       TreeDiff.diff(
         repository,
         boxGit(key.sandboxId),
@@ -435,7 +437,7 @@ export const make = Effect.fnUntraced(function*<R>(
       ),
       () =>
         new TreesUnavailable({
-          detail: `Git did not get its turn within ${READING_WAIT}: this machine has too much to compare just now.`,
+          detail: `Git did not get its turn within ${COMPARISON_WAIT}: this machine has too much to compare just now.`,
           retryable: true
         })
     )

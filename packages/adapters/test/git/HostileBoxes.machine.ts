@@ -20,18 +20,22 @@ const MAXIMUM_BYTES = 1_000_000
 const saying = Effect.gen(function*() {
   let said: Stream.Stream<Uint8Array> = Stream.empty
   let code = 0
+  let toLose = 0
   const box: Box = {
     sandboxId: key.sandboxId,
     workspace: "/workspace",
     home: "/home",
     spawn: () =>
-      Effect.succeed({
-        pid: 1,
-        write: () => Effect.void,
-        endInput: Effect.void,
-        stdout: said,
-        stderrTail: Effect.succeed("fatal: trouble"),
-        exited: Effect.succeed({ code, signal: null })
+      Effect.sync(() => {
+        const isLost = toLose-- > 0
+        return {
+          pid: 1,
+          write: () => Effect.void,
+          endInput: Effect.void,
+          stdout: isLost ? Stream.empty : said,
+          stderrTail: Effect.succeed("fatal: trouble"),
+          exited: Effect.succeed(isLost ? { code: null, signal: "SIGKILL" as const } : { code, signal: null })
+        }
       })
   }
   const host = Layer.mock(SandboxHost, { isolation: "bubblewrap", visit: () => Effect.succeed(box) })
@@ -54,6 +58,10 @@ const saying = Effect.gen(function*() {
     say: (bytes: Stream.Stream<Uint8Array>, end = 0) => {
       said = bytes
       code = end
+    },
+    /** So many of the next programs end with their box. */
+    lose: (programs: number) => {
+      toLose = programs
     },
     blob: (content: string | Uint8Array) => git(content, "hash-object", "-w", "--stdin").toString().trim(),
     /** A tree of the base's files and these. */
@@ -130,6 +138,20 @@ describe("a snapshot that a box says", () => {
       assert.deepStrictEqual(readdirSync(join(world.repository, "scratch")), [])
     }))
 })
+
+it.live("a comparison is made again when its box goes away, and says so where boxes go on to", () =>
+  Effect.gen(function*() {
+    const { blob, lose, pack, repository, say, treeOf, trees } = yield* saying
+    say(pieces(pack(treeOf(`100644 blob ${blob("one\n")}\tnew`))))
+    const diff = trees.diff(key, { from: "base", to: "working", maximumBytes: 10_000 })
+    lose(1)
+    assert.include(Buffer.from(yield* diff).toString(), "\n+one\n")
+    lose(100)
+    const refusal = yield* Effect.flip(diff)
+    assert.deepInclude(refusal, { _tag: "TreesUnavailable", retryable: true })
+    assert.include(refusal.message, "Git was stopped")
+    assert.deepStrictEqual(readdirSync(join(repository, "scratch")), [])
+  }))
 
 it.live.each(
   [
