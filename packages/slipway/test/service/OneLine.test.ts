@@ -90,7 +90,7 @@ describe("one line", () => {
           chmodSync(data, 0o711)
           const ended = yield* runIn(own, ["serve"], { HOME, SLIPWAY_ISOLATION: "none" }, { nodeArgs: ["--import", unknown] })
           assert.strictEqual(ended.code, 1)
-          assert.match(ended.stderr, /^slipway: [^\n]*does not know the user 1001230000[^\n]*DATABASE_URL[^\n]*\n$/u)
+          assert.match(ended.stderr, /^slipway: [^\n]*does not know the user 1001230000[^\n]*Postgres of your own[^\n]*\n$/u)
         }
       }).pipe(Effect.scoped),
     LONG
