@@ -9,6 +9,7 @@ import { CheckpointNotFound, Checkpoints, KEPT_CHECKPOINTS, MAX_CHECKPOINT_BYTES
 import type { RestoreCause } from "@slipway/domain/sandbox/SandboxEvent"
 import { type Box, HomeDamaged, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { workedTurns } from "@slipway/domain/sandbox/SystemCommand"
+import { isActive } from "@slipway/domain/sandbox/Turn"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
@@ -18,17 +19,43 @@ import * as Archive from "./Archive.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
 
-/** What one may take, and what the agent's next turn waits for it at most. */
-export const PATIENCE = Duration.seconds(60)
+/** What one may take where nobody waits for it. */
+const PATIENCE = Duration.minutes(10)
+
+/** What one may take once a person wants the sandbox back at an earlier one, or its worker is to let go of it. */
+export const HURRY = Duration.seconds(60)
+
+/** What the agent's next turn waits for one. */
+export const TURN_WAITS = Duration.seconds(10)
 
 /** Of checkpoints in one look: those that are kept, and some that are about to go. */
 const LOOK = 2 * KEPT_CHECKPOINTS
 
-class TookTooLong extends Schema.TaggedError<TookTooLong>()("TookTooLong", {}) {
+class TookTooLong extends Schema.TaggedError<TookTooLong>()("TookTooLong", {
+  seconds: Schema.Int,
+  /** Whether it gave way to a turn. */
+  forTurn: Schema.Boolean
+}) {
   override get message() {
-    return `The checkpoint could not be taken within ${Duration.toSeconds(PATIENCE)} seconds.`
+    return this.forTurn
+      ? `The checkpoint gave way to a turn that waited ${this.seconds} seconds for it. It is tried again when that turn ends.`
+      : `The checkpoint could not be taken within ${this.seconds} seconds.`
   }
 }
+
+const after = (duration: Duration.Duration, forTurn: boolean) =>
+  Effect.andThen(Effect.sleep(duration), new TookTooLong({ seconds: Duration.toSeconds(duration), forTurn }))
+
+/** Fails when one attempt has taken too long. */
+const tooLong = (held: HeldSandbox) =>
+  Effect.raceFirst(
+    after(PATIENCE, false),
+    Effect.andThen(held.until(({ draining, sandbox }) => draining || sandbox.restoring !== null), after(HURRY, false))
+  )
+
+/** Fails when a turn has waited long enough, be it for an attempt or for a store that does not answer. */
+const turnWaits = (held: HeldSandbox) =>
+  Effect.andThen(held.until(({ sandbox: { turn } }) => isActive(turn) && turn.startedAt === null), after(TURN_WAITS, true))
 
 /** Of the model with this id in the catalogue. */
 export const profileOf = Effect.fnUntraced(function*(model: string) {
@@ -83,8 +110,9 @@ export const take = Effect.fn("checkpoint")(function*(held: HeldSandbox, box: Bo
         Effect.logWarning("the conversation cannot be read: the checkpoint is taken without it", { reason: error.message }),
         attempt(false)
       )),
-    Effect.timeoutOrElse({ duration: PATIENCE, orElse: () => Effect.fail(new TookTooLong()) }),
+    Effect.raceFirst(tooLong(held)),
     untilAvailable,
+    Effect.raceFirst(turnWaits(held)),
     Effect.catchTag(
       ["CannotSave", "CheckpointTooLarge", "HomeTooLarge", "HostError", "TookTooLong", "TreesUnavailable"],
       (error) => Effect.as(Effect.logWarning("no checkpoint could be taken", { reason: error.message }), { error: error.message })

@@ -5,7 +5,7 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Duration, Effect, type Latch, Option, Stream } from "effect"
 import * as Agent from "./Agent.ts"
-import { PATIENCE } from "./Checkpoint.ts"
+import { TURN_WAITS } from "./Checkpoint.ts"
 import { elapsedMillis } from "./Elapsed.ts"
 import { type HeldSandbox, isLeaving, type View } from "./HeldSandbox.ts"
 import type { Place, Room } from "./Room.ts"
@@ -22,8 +22,9 @@ const isPending = ({ sandbox }: View) => sandbox.turn?.state === "pending"
 /** What a person wants back, once there is a checkpoint of what is there now. */
 const goesBack = ({ sandbox }: View) => sandbox.restoring !== null && !sandbox.owesCheckpoint
 
-/** Until a checkpoint has what is there now; no longer than one may take. */
-const saved = (held: HeldSandbox) => Effect.timeoutOption(held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint), PATIENCE)
+/** Until a checkpoint has what is there now or gave way, which it cannot record where the store does not answer. */
+const saved = (held: HeldSandbox) =>
+  Effect.timeoutOption(held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint), Duration.times(TURN_WAITS, 2))
 
 /** Opens the agent, with the conversation so far. `null`: it could not be done in time, or need not be done. */
 const open = Effect.fn("KeepAgent.open")(function*(held: HeldSandbox, box: Box) {

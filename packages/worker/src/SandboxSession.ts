@@ -162,7 +162,7 @@ const keep = Effect.fn("SandboxSession.keep")(function*(held: HeldSandbox, { mov
   if (!owesCheckpoint && !pinned) return
   const box = yield* Effect.option(host.provision(held.lease))
   yield* Effect.raceFirst(
-    Effect.timeoutOption(Checkpoint.take(held, Option.getOrNull(box)), Checkpoint.PATIENCE),
+    Effect.timeoutOption(Checkpoint.take(held, Option.getOrNull(box)), Checkpoint.HURRY),
     held.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
   )
 })

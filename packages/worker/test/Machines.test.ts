@@ -303,18 +303,58 @@ scenario("a tree that cannot be saved is told, and the sandbox works on", (world
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
-    world.saving = Effect.sleep("2 minutes")
+    world.saving = Effect.sleep("11 minutes")
     yield* agent.end({ state: "succeeded" })
-    yield* pass("61 seconds")
+    yield* pass("30 seconds")
+    yield* message(id, "More")
+    yield* pass("11 seconds")
+    yield* Queue.take(agent.prompts)
     world.saving = Effect.fail(new CannotSave({ repo: "acme/site", detail: "it is too large", retryable: false }))
-    yield* again(agent, id)
     yield* agent.end({ state: "succeeded" })
     yield* until(id, ({ owesCheckpoint, turn }) => turn?.n === 2 && turn.state === "succeeded" && !owesCheckpoint)
     assert.deepStrictEqual((yield* eventsOf(id, "sandbox.checkpoint")).map(({ data }) => data.error), [
-      "The checkpoint could not be taken within 60 seconds.",
+      "The checkpoint gave way to a turn that waited 10 seconds for it. It is tried again when that turn ends.",
       "could not save acme/site: it is too large"
     ])
   }))
+
+scenario("a checkpoint takes as long as it needs while nobody waits for it", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    world.saving = Effect.sleep("2 minutes")
+    yield* agent.end({ state: "succeeded" })
+    yield* pass("110 seconds")
+    assert.strictEqual((yield* find(id)).checkpoint, 0)
+    yield* pass("15 seconds")
+    assert.strictEqual((yield* find(id)).checkpoint, 1)
+    assert.deepStrictEqual((yield* eventsOf(id, "sandbox.checkpoint")).map(({ data }) => data.error), [undefined])
+  }))
+
+scenario(
+  "a checkpoint gives way to a turn that waited for it, says so, and is tried again when that turn ends",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      world.saving = Effect.sleep("2 minutes")
+      yield* agent.end({ state: "succeeded" })
+      yield* pass("30 seconds")
+      yield* message(id, "Go on")
+      yield* pass("9 seconds")
+      assert.strictEqual((yield* find(id)).turn?.state, "pending")
+      yield* pass("2 seconds")
+      assert.strictEqual((yield* find(id)).turn?.state, "running")
+      assert.isTrue((yield* find(id)).pinned)
+      world.saving = Effect.void
+      yield* agent.end({ state: "succeeded" })
+      yield* until(id, ({ checkpoint }) => checkpoint === 1)
+      assert.deepStrictEqual((yield* eventsOf(id, "sandbox.checkpoint")).map(({ data }) => data.error), [
+        "The checkpoint gave way to a turn that waited 10 seconds for it. It is tried again when that turn ends.",
+        undefined
+      ])
+    })
+)
 
 /** A sandbox with one checkpoint, and a turn after it that is in none. */
 const pinned = Effect.fnUntraced(function*(world: World) {
