@@ -105,6 +105,9 @@ const patiently = (chance: Chance) => <A, E extends { readonly _tag: string }, R
 /** Messages at once: more than have a place. */
 const CROWD = 12
 
+/** Names a message that nobody sent. */
+const NO_MESSAGE = "00000000-0000-4000-8000-000000000000"
+
 /** Forks that come of one sandbox that a person asked for, at most. */
 const FORKS = 2
 
@@ -260,7 +263,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     const waiting = sent.filter(({ fate }) => fate === "waits")
     const among = waiting.length > 0 && chance.is(0.8) ? waiting : chance.is(0.3) ? sent : []
     if (among.length === 0) return
-    const message = chance.is(0.05) ? "another" : chance.pick(among).id
+    const message = chance.is(0.05) ? NO_MESSAGE : chance.pick(among).id
     witness.queue.unwanted(id, message)
     const cancel = Effect.suspend(() => asking(sandboxes.cancelMessage(by, id, message))).pipe(
       Effect.map(({ outcome }) => ({ outcome, refusal: null })),
