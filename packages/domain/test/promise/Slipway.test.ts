@@ -112,7 +112,7 @@ it("a store of promises: turns go on by messages, hints of other processes are f
   const waits = await slipway.sendMessage(by, id, "And then?", { whenBusy: "queue" })
   assert.deepStrictEqual((await slipway.get(by, id)).waitingTexts, [{ id: waits.turnId, text: "And then?" }])
   assert.deepInclude(await slipway.cancelMessage(by, id, waits.turnId), { outcome: "applied" })
-  assert.deepInclude(await rejection(slipway.cancelMessage(by, id, "unknown")), { _tag: "MessageNotFound" })
+  assert.deepInclude(await rejection(slipway.cancelMessage(by, id, "00000000-0000-4000-8000-000000000000")), { _tag: "MessageNotFound" })
   await work(id, { _tag: "EndTurn", turnId: "turn-1", state: "succeeded" })
   const sent = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })
   const again = await slipway.sendMessage(by, id, "Go on.", { idempotencyKey: "m1" })
