@@ -281,7 +281,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         const full = yield* message("Eleventh", "--queue")
         assert.strictEqual(full.code, 4)
         assert.match(full.stderr, /queue_full.*Those that wait: slipway message c_\w+ --waiting\n$/u)
-        assert.strictEqual((yield* message("--cancel", "unknown")).code, 5)
+        assert.strictEqual((yield* message("--cancel", "00000000-0000-4000-8000-000000000000")).code, 5)
         for (const args of [["x", "--queue", "--steer"], ["x", "--cancel", first], ["--waiting", "--cancel", first]]) {
           const unclear = yield* message(...args)
           assert.deepStrictEqual([unclear.code, unclear.stdout], [2, ""], args.join(" "))
