@@ -26,14 +26,20 @@ const isComment = ({ lines }: Block) => lines.every((line) => line.startsWith(":
 
 /** Blocks without comments, until one that `last` accepts or the end. */
 const read = async (world: World, box: Box, asked: Asked, last: (block: Block) => boolean = () => false) => {
+  const { timeoutMillis } = world.options
   const stream = await open(world, box, asked)
   try {
     if (stream.status !== 200) holds(false, "200 to a stream", stream.status)
+    const deadline = Date.now() + timeoutMillis
     const blocks: Array<Block> = []
     for (;;) {
       const block = await stream.next(soon(world))
       if (block === null) return { blocks, over: true, headers: stream.headers }
-      if (isComment(block)) continue
+      if (isComment(block)) {
+        // A server that sends comments for ever is not waited for.
+        holds(Date.now() < deadline, `the event that was waited for, within ${timeoutMillis / 1000} s`, "comments alone")
+        continue
+      }
       blocks.push(block)
       if (last(block)) return { blocks, over: false, headers: stream.headers }
     }
