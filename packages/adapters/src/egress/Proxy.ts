@@ -163,7 +163,7 @@ export const make = (options: Options): Proxy => {
 
   const deny = (refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
 
-  /** A connection to what the allow list names, or why there is none. */
+  /** Connects to a destination that is on the allow list; otherwise the reason for the refusal. */
   const reach = async (to: ReturnType<typeof destination>): Promise<Socket | Refusal["reason"]> => {
     if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return "not allowed"
     // A dot at the end keeps the resolver from trying the machine's own domains.

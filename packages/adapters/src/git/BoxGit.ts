@@ -52,7 +52,7 @@ fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
 # Git does not look into the folder of a submodule. A folder with files and no repository that \`.gitmodules\` does not name is the agent's
-# own; other folders with files are named, since nobody else looks into them. The mode of a submodule is 00 00 e0 00 in an index.
+# own; other folders with files are listed, because nothing else reads them. The mode of a submodule is 00 00 e0 00 in an index.
 : > "$place/submodules"
 if LC_ALL=C grep -qaP '\\x00\\x00\\xe0\\x00' "$GIT_INDEX_FILE"; then
   git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c '
