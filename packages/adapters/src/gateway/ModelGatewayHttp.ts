@@ -279,9 +279,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
 
       const read = (request: IncomingMessage, entry: Entry, onLength: (length: number) => void) =>
         Effect.callback<Buffer | "too large" | "too much" | "too slow" | "gone">((resume) => {
+          const declared = Number(request.headers["content-length"] ?? 0)
+          // A body of a known length is written to its place as it comes: pieces that are put together take twice its memory.
+          let whole: Buffer | undefined
           const chunks: Array<Buffer> = []
           let length = 0
-          const declared = Number(request.headers["content-length"] ?? 0)
           const over = (result: Buffer | "too large" | "too much" | "too slow" | "gone") => {
             clearTimeout(timer)
             request.off("data", take)
@@ -293,10 +295,11 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
             if (length > maximumBytes) return over("too large")
             // Whose length was said has its room already.
             if (declared === 0 && !entry.hold(chunk.length)) return over("too much")
-            chunks.push(chunk)
+            if (declared === 0) chunks.push(chunk)
+            else chunk.copy(whole ??= Buffer.allocUnsafeSlow(declared), length - chunk.length)
           }
           const timer = setTimeout(() => over("too slow"), bodyMillis)
-          request.once("end", () => over(Buffer.concat(chunks)))
+          request.once("end", () => over(whole ?? Buffer.concat(chunks)))
           request.once("close", () => over("gone"))
           if (declared > maximumBytes) over("too large")
           else if (!entry.hold(declared)) over("too much")

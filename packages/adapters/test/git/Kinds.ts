@@ -13,7 +13,7 @@ export interface Kind {
   readonly workspaceIn: (directory: string) => (sandboxId: SandboxId) => string
 }
 
-export const kinds: ReadonlyArray<Kind> = [
-  { name: "on this machine", layer: Trees.layer, workspaceIn: workspacesIn },
-  { name: "in a machine", layer: MachineTrees.layer, workspaceIn: MachineTrees.workspaceIn }
-]
+export const onThisMachine: Kind = { name: "on this machine", layer: Trees.layer, workspaceIn: workspacesIn }
+export const inAMachine: Kind = { name: "in a machine", layer: MachineTrees.layer, workspaceIn: MachineTrees.workspaceIn }
+
+export const kinds: ReadonlyArray<Kind> = [onThisMachine, inAMachine]

@@ -1,0 +1,4 @@
+import { agentCommits } from "./AgentCommits.ts"
+import { inAMachine } from "./Kinds.ts"
+
+agentCommits(inAMachine)
