@@ -30,6 +30,8 @@ const HEAD_BYTES = 41
 export interface ReceivedPack {
   /** The next bytes. Fails beyond the limit. */
   readonly append: (bytes: Uint8Array) => Effect.Effect<void, Unsound>
+  /** How many bytes have come so far, without the id. */
+  readonly bytes: () => number
   /** What came before the pack; `undefined` when nothing came at all. */
   readonly id: Effect.Effect<string | undefined, Unsound>
   /** Has git read every object, which fails where one is broken or lacks another. */
@@ -72,6 +74,7 @@ export const receive = Effect.fnUntraced(function*(repository: HostRepository, m
       if (rest.length === 0) return
       yield* Effect.tryPromise({ try: () => output.appendFile(rest), catch: () => unsound("This machine has no room for them.") })
     }),
+    bytes: () => maximumBytes - left,
     id: Effect.suspend(() => {
       if (head.length === 0) return Effect.undefined
       const id = head.subarray(0, -1).toString("latin1")

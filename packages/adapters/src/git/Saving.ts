@@ -110,6 +110,9 @@ const packOf = Effect.fnUntraced(function*(
   return { fd: file.fd, size: (yield* Effect.promise(() => file.stat())).size }
 })
 
+/** New content of a tree that takes seconds to pack. */
+const LARGE_BYTES = 16 * 2 ** 20
+
 /** What people see in lists is worth no more than this, nor is a tree that is made to take long. */
 const COUNTING = "5 seconds"
 
@@ -155,14 +158,17 @@ export const save = Effect.fn("Saving.save")(
       return { sha, pack }
     })
     // Nearly always nothing is left out. Why a tree is unsound goes before whatever else it leads to.
-    const [left, early] = yield* Effect.all([now.left, Effect.exit(packed(now.tree))], { concurrency: 2 })
+    const [left, early] = now.received.bytes() < LARGE_BYTES
+      ? yield* Effect.all([now.left, Effect.exit(packed(now.tree))], { concurrency: 2 })
+      : [yield* now.left, null]
+    // Before the pack of a large tree is made: where that takes too long, the next attempt reads only what has changed since.
     if (!now.isKnown) yield* now.received.keep(now.tree)
     const treeId = left.length > 0 ? yield* without(repository, now.tree, left) : now.tree
-    const { pack, sha } = treeId === now.tree ? yield* early : yield* packed(treeId)
     if (treeId !== lastTree) {
       yield* Effect.promise(() => replaceFile(savedFile(repository), treeId, join(repository.gitDir, "scratch")))
       yield* note(repository, treeId, "tree")
     }
+    const { pack, sha } = early !== null && treeId === now.tree ? yield* early : yield* packed(treeId)
     const tree: Archive.SavedTree = {
       repo,
       baseSha,

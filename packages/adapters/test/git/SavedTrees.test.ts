@@ -10,6 +10,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Context, Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import {
+  appendFileSync,
   existsSync,
   mkdirSync,
   openSync,
@@ -83,7 +84,30 @@ const seen = (tree: string) => ({
   sound: gitIn(tree, "fsck", "--connectivity-only")
 })
 
+/** As it is, and the words of which each program of ours was told one. */
+const asking = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E, R>, words: ReadonlyArray<string>) {
+  const asked: Array<string> = []
+  const counting: Spawn = (command, args, options) => {
+    if (command === "git" || args.includes("slipway-git") && !args.includes("snapshot")) {
+      asked.push(...words.filter((word) => args.includes(word)))
+    }
+    return direct(command, args, options)
+  }
+  yield* Effect.provideService(self, Spawn, counting)
+  return asked
+})
+
 describe("a tree that is saved again and again", () => {
+  it.live("is not read again where its pack could not be made, but for what changed", () =>
+    Effect.gen(function*() {
+      const { save, tree, trees } = yield* setUp()
+      writeFileSync(join(tree, "large"), crypto.getRandomValues(new Uint8Array(65_536)))
+      for (let i = 0; i < 17 * 16; i++) appendFileSync(join(tree, "large"), crypto.getRandomValues(new Uint8Array(65_536)))
+      const failed = trees.save(key.sandboxId, [{ repo: key.repo }], { maximumBytes: 1_000_000 }).pipe(Effect.scoped, Effect.flip)
+      assert.strictEqual((yield* failed)._tag, "CannotSave")
+      assert.deepStrictEqual(yield* asking(save, ["index-pack"]), [])
+    }).pipe(Effect.scoped))
+
   it.live("is not kept in ever more packs, and what was saved before can still be compared", () =>
     Effect.gen(function*() {
       const { directory, save, tree, trees } = yield* setUp()
@@ -113,18 +137,6 @@ describe("a tree that is saved again and again", () => {
 })
 
 describe("a tree that is published after it was saved", () => {
-  /** As it is, and the words of which each program of ours was told one. */
-  const asking = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E, R>, words: ReadonlyArray<string>) {
-    const asked: Array<string> = []
-    const counting: Spawn = (command, args, options) => {
-      if (command === "git" || args.includes("slipway-git") && !args.includes("snapshot")) {
-        asked.push(...words.filter((word) => args.includes(word)))
-      }
-      return direct(command, args, options)
-    }
-    yield* Effect.provideService(self, Spawn, counting)
-    return asked
-  })
   const WORDS = ["cat-file", "diff-tree", "index-pack", "commit-tree"]
 
   it.live("is not looked at again, unless it is another one by then", () =>

@@ -99,8 +99,8 @@ const measured = (
   })
 
 /**
- * A case: fails where anything was lost, or the service took too long to come back. Its name ends in `(long)` where `.ci/run`
- * leaves it out.
+ * A case: fails where anything was lost, or the service took too long to come back. A name that ends in `(long)` is left out by the
+ * short run of docs/testing.md.
  */
 export const fault = (what: string, needs: ReadonlyArray<Need>, run: Effect.Effect<Found, unknown, Scope.Scope>) =>
   measured(what, needs, run, ({ backMillis = [], lost, withinMillis = READY_MILLIS }) => {
