@@ -31,7 +31,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "boot-resumes",
     mistake: "a boot goes on with the session of one that was cut short, which may have gone with its machine",
     rule: "an agent goes on with a session that its machine has",
-    module: "worker/src/BootSandbox.ts",
+    module: "worker/src/boot/BootSandbox.ts",
     from: "const saved = origin === null ? null : known",
     to: "const saved = known"
   },
@@ -287,7 +287,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "reserved-without-a-machine",
     mistake: "what is reserved for a sandbox that ended while its machine was lost is not given back",
     rule: "nothing is reserved for what is over",
-    module: "worker/src/ReleaseReservations.ts",
+    module: "worker/src/jobs/ReleaseReservations.ts",
     from: "const { over } = yield* upkeep.left(machine, ids)",
     to: "const over: ReadonlyArray<SandboxId> = []"
   },

@@ -2,8 +2,8 @@
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import type { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { Options } from "@slipway/domain/testing/Simulation"
-import * as DeliverWebhooks from "@slipway/worker/DeliverWebhooks"
-import { Timing, type Timings } from "@slipway/worker/Timing"
+import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
+import { Timing, type Timings } from "@slipway/worker/shared/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Duration, Effect, Layer } from "effect"
 

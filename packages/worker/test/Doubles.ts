@@ -48,7 +48,7 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
-import { Timing } from "@slipway/worker/Timing"
+import { Timing } from "@slipway/worker/shared/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import {
   type Cause,

@@ -2,7 +2,7 @@ import { assert } from "@effect/vitest"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { Timing } from "@slipway/worker/Timing"
+import { Timing } from "@slipway/worker/shared/Timing"
 import { Deferred, Duration, Effect } from "effect"
 import {
   ask,

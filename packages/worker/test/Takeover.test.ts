@@ -5,7 +5,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { turnId } from "@slipway/domain/sandbox/Turn"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Deferred, Effect, Fiber, Queue } from "effect"
-import * as HeldSandbox from "../src/HeldSandbox.ts"
+import * as HeldSandbox from "../src/shared/HeldSandbox.ts"
 import {
   ask,
   create,

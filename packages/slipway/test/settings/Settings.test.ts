@@ -9,7 +9,7 @@ import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/Publicat
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import * as HttpSettings from "@slipway/http/server/Settings"
-import { Timing } from "@slipway/worker/Timing"
+import { Timing } from "@slipway/worker/shared/Timing"
 import { ConfigProvider, Duration, Effect, Redacted, Schema } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"

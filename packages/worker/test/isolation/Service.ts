@@ -22,8 +22,8 @@ import { execFileSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import * as HeldSandbox from "../../src/HeldSandbox.ts"
-import * as SetUp from "../../src/SetUp.ts"
+import * as SetUp from "../../src/setup/SetUp.ts"
+import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
 /** What only setup is to have. */

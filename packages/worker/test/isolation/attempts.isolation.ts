@@ -6,8 +6,8 @@ import { run } from "../../../adapters/test/hosts/bubblewrap.fixture.ts"
 import { type Attempt, attempts, lacks, type Name } from "../../../adapters/test/isolation/Attempts.ts"
 import { type LayerName, without } from "../../../adapters/test/isolation/Layers.ts"
 import { CANARY, CANARY_VARIABLE, make, type World } from "../../../adapters/test/isolation/World.ts"
-import * as SetupCommand from "../../src/SetupCommand.ts"
-import { SetupOutput } from "../../src/SetupOutput.ts"
+import * as SetupCommand from "../../src/setup/SetupCommand.ts"
+import { SetupOutput } from "../../src/setup/SetupOutput.ts"
 
 // For whoever would inherit it.
 process.env[CANARY_VARIABLE] = CANARY

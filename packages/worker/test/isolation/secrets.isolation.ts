@@ -15,7 +15,7 @@ import { DateTime, Effect, Layer, Result } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import * as SetUp from "../../src/SetUp.ts"
+import * as SetUp from "../../src/setup/SetUp.ts"
 import { principal, REPO } from "../Doubles.ts"
 import { layer, look, Place, sandbox, type Sandbox, SECRET } from "./Service.ts"
 

@@ -9,7 +9,7 @@ import { Effect, Fiber, Stream } from "effect"
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { running } from "../../../adapters/test/hosts/Machine.ts"
-import { readInstructions } from "../../src/Instructions.ts"
+import { readInstructions } from "../../src/turn/Instructions.ts"
 import { layer, look, Place, sandbox, SECRET, type Sandbox } from "./Service.ts"
 
 const MiB = 2 ** 20

@@ -1,0 +1,253 @@
+/**
+ * `RestoredTrees` of the newest checkpoint that can be read: no lease, no agent, nothing that is recorded. Each has an id that was
+ * never a sandbox's, so no session takes it for the trees of its own; what a process leaves of them the next one's reaper removes.
+ */
+import { AgentDisconnected, RestoredTrees } from "@slipway/domain/files/ReachableTrees"
+import { OnBehalfOf, type TreeKey, type TreesUnavailable, UnknownCommit, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Ids } from "@slipway/domain/Ids"
+import * as RootSpan from "@slipway/domain/RootSpan"
+import { type Checkpoint as Listed, CheckpointNotFound, Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { sameRepo } from "@slipway/domain/source/Naming"
+import type { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Clock, Deferred, Duration, Effect, Layer, Schedule, Semaphore } from "effect"
+import { untilAvailable } from "../shared/HeldSandbox.ts"
+import { removeHere } from "../shared/ReleaseSandbox.ts"
+import * as Archive from "./Archive.ts"
+import * as Checkpoint from "./Checkpoint.ts"
+
+/** How long somebody waits for trees that are made (docs/decisions.md 15). */
+const WAIT = Duration.seconds(10)
+/** Sandboxes of which this machine has trees for readers, at most. */
+const KEPT = 16
+/** Bytes of the commits that all of them have checked out, at most, as long as there are others than those that are read just now. */
+export const KEPT_BYTES = 8 * 2 ** 30
+/** Nobody looks at them any more. */
+const UNUSED = Duration.minutes(20)
+const LOOK = Duration.minutes(1)
+/** That are made at once, of different grants, beside the boots. */
+const AT_ONCE = 4
+/** Of checkpoints in one look. */
+const PAGE = 40
+/** One that takes longer would keep the place of others. */
+const WITHIN = Duration.minutes(5)
+/** Of one grant, with the one that is made: whoever looks at many sandboxes at once comes again. */
+const WAITING_OF_GRANT = 8
+
+interface Kept {
+  readonly id: SandboxId
+  readonly made: Deferred.Deferred<void, AgentDisconnected>
+  isMade: boolean
+  bytes: number
+  /** Who reads, or waits for it. */
+  readers: number
+  /** By the clock, milliseconds. */
+  usedAt: number
+}
+
+type CannotLearn = AgentDisconnected | CheckpointNotFound | TreesUnavailable | UnknownCommit
+
+interface Grant {
+  readonly turn: Semaphore.Semaphore
+  waiting: number
+}
+
+const make = Effect.gen(function*() {
+  const trees = yield* WorkingTrees
+  const ids = yield* Ids
+  const checkpoints = yield* Checkpoints
+  const scope = yield* Effect.scope
+  const context = yield* Effect.context<Checkpoints | SandboxHost | SourceHost | WorkingTrees>()
+  const atOnce = yield* Semaphore.make(AT_ONCE)
+  const grants = new Map<string, Grant>()
+  /** By sandbox and checkpoint; who was used last comes last. */
+  const kept = new Map<string, Kept>()
+  /** By tree and commit. */
+  const learning = new Map<string, Deferred.Deferred<void, CannotLearn>>()
+  /** Of all that are kept, and of those that are removed just now. */
+  const own = new Set<SandboxId>()
+
+  const remove = (name: string, { id }: Kept) =>
+    Effect.suspend(() => {
+      kept.delete(name)
+      return removeHere(id)
+    }).pipe(
+      // Then it is an orphan, and the reaper's.
+      Effect.catchCause((cause) => Effect.logWarning("trees that were restored for readers are left", cause)),
+      Effect.ensuring(Effect.sync(() => own.delete(id)))
+    )
+  /** Removes those that nobody reads, the longest unused first, as long as it is to be. */
+  const removeWhile = Effect.fnUntraced(function*(isWanted: (oldest: Kept) => boolean) {
+    for (const [name, one] of kept) if (one.readers === 0 && one.isMade && isWanted(one)) yield* remove(name, one)
+  })
+  const bytes = () => Array.from(kept.values()).reduce((sum, one) => sum + one.bytes, 0)
+  const trim = removeWhile(() => kept.size > KEPT || bytes() > KEPT_BYTES)
+
+  const restored = Effect.fnUntraced(function*({ checkpoint, grantId, id: of, repos }: Sandbox, id: SandboxId) {
+    const sources = yield* Checkpoint.sourcesOf(repos)
+    const attempt = (number: number) =>
+      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId, checkpoint: number }).pipe(
+        Effect.flatMap((archive) => trees.restore(id, archive.trees, sources)),
+        Effect.scoped
+      )
+    const { made } = yield* Checkpoint.firstWhole(of, yield* Checkpoint.upTo(of, checkpoint), attempt)
+    return made.reduce((sum, tree) => sum + tree.bytes, 0)
+  })
+
+  /** When it is the turn of its grant: one at a time, so that none has to wait for all that another one wants to look at. */
+  const inTurn = <E, R>(grantId: string, work: Effect.Effect<void, E, R>) => {
+    const grant = grants.get(grantId) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
+    grants.set(grantId, grant)
+    // Before anything of it runs, so that the next look counts it.
+    grant.waiting++
+    return work.pipe(
+      atOnce.withPermits(1),
+      grant.turn.withPermits(1),
+      Effect.ensuring(Effect.sync(() => {
+        grant.waiting--
+        if (grant.waiting === 0) grants.delete(grantId)
+      }))
+    )
+  }
+
+  const begin = Effect.fnUntraced(function*(id: SandboxId, name: string, sandbox: Sandbox, usedAt: number) {
+    const { grantId } = sandbox
+    const one: Kept = { id, made: Deferred.makeUnsafe(), isMade: false, bytes: 0, readers: 0, usedAt }
+    own.add(id)
+    kept.set(name, one)
+    const making = restored(sandbox, id).pipe(
+      // On a disk that is full or about to be: only what is read just now is worth its place.
+      Effect.catchTag("TreesUnavailable", () => Effect.andThen(removeWhile(() => true), restored(sandbox, id))),
+      Effect.timeout(WITHIN),
+      Effect.provideService(OnBehalfOf, grantId),
+      Effect.tapCause((cause) => Effect.logWarning("a checkpoint could not be restored for readers", cause)),
+      Effect.matchCauseEffect({
+        onFailure: () => Effect.andThen(Deferred.fail(one.made, new AgentDisconnected()), remove(name, one)),
+        onSuccess: (bytes) =>
+          Effect.gen(function*() {
+            one.bytes = bytes
+            one.isMade = true
+            yield* Deferred.succeed(one.made, undefined)
+            yield* trim
+          })
+      })
+    )
+    yield* inTurn(grantId, making).pipe(
+      Effect.annotateLogs({ sandboxId: sandbox.id, checkpoint: sandbox.checkpoint }),
+      Effect.provide(context),
+      RootSpan.within("CheckpointTrees.restore"),
+      Effect.forkIn(scope)
+    )
+    return one
+  })
+
+  /** Those of a sandbox that have the commit, newest first. */
+  const having = Effect.fnUntraced(function*(of: SandboxId, { repo }: TreeKey, commit: string) {
+    const all: Array<Listed> = []
+    for (let page: ReadonlyArray<Listed> = all;;) {
+      page = yield* untilAvailable(checkpoints.list(of, page.at(-1)?.checkpoint ?? 0, PAGE))
+      all.push(...page)
+      if (page.length < PAGE) break
+    }
+    return all.filter(({ repos }) => repos.some((saved) => saved.sha === commit && sameRepo(saved.repo, repo)))
+      .map(({ checkpoint }) => checkpoint).reverse()
+  })
+
+  const learned = Effect.fnUntraced(function*(of: SandboxId, tree: TreeKey, commit: string) {
+    const found = yield* having(of, tree, commit)
+    if (found.length === 0) return yield* new UnknownCommit({ commits: [commit] })
+    const attempt = (number: number) =>
+      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId: null, checkpoint: number }).pipe(
+        Effect.flatMap((archive) => trees.learn(tree.sandboxId, archive.trees)),
+        Effect.scoped
+      )
+    yield* Checkpoint.firstWhole(of, found, attempt)
+  })
+
+  /** Begins, unless somebody has. */
+  const beginLearning = Effect.fnUntraced(function*(of: SandboxId, tree: TreeKey, commit: string) {
+    const name = `${tree.sandboxId}/${tree.repo}/${commit}`
+    const known = learning.get(name)
+    if (known !== undefined) return known
+    const grantId = yield* OnBehalfOf
+    if ((grants.get(grantId)?.waiting ?? 0) >= WAITING_OF_GRANT) return yield* new AgentDisconnected()
+    const done = Deferred.makeUnsafe<void, CannotLearn>()
+    learning.set(name, done)
+    const work = learned(of, tree, commit).pipe(
+      Effect.catchTag("TreesUnavailable", () => Effect.andThen(removeWhile(() => true), learned(of, tree, commit))),
+      Effect.timeout(WITHIN),
+      Effect.provideService(OnBehalfOf, grantId),
+      Effect.catchTags({
+        NoneLeft: () => new CheckpointNotFound(),
+        // They went meanwhile, or it takes too long.
+        FileNotFound: () => new AgentDisconnected(),
+        TimeoutError: () => new AgentDisconnected()
+      }),
+      Effect.tapCause((cause) => Effect.logWarning("commits of a checkpoint could not be added for readers", cause)),
+      Effect.catchDefect(() => new AgentDisconnected()),
+      Effect.exit,
+      Effect.flatMap((exit) =>
+        Effect.suspend(() => {
+          // First: whoever hears of it may ask again.
+          learning.delete(name)
+          return Deferred.done(done, exit)
+        })
+      )
+    )
+    yield* inTurn(grantId, Effect.asVoid(work)).pipe(
+      Effect.annotateLogs({ sandboxId: of }),
+      Effect.provide(context),
+      RootSpan.within("CheckpointTrees.learn"),
+      Effect.forkIn(scope)
+    )
+    return done
+  })
+
+  yield* Effect.flatMap(Clock.currentTimeMillis, (now) => removeWhile(({ usedAt }) => usedAt + Duration.toMillis(UNUSED) < now)).pipe(
+    Effect.provide(context),
+    Effect.repeat(Schedule.spaced(LOOK)),
+    Effect.forkScoped
+  )
+
+  return RestoredTrees.of({
+    has: (id) => own.has(id),
+    learn: Effect.fn("RestoredTrees.learn")(function*(of, tree, commits) {
+      const begun = yield* Effect.forEach(commits, (commit) => beginLearning(of, tree, commit))
+      yield* Effect.forEach(begun, (done) => Deferred.await(done), { discard: true }).pipe(
+        Effect.timeoutOrElse({ duration: WAIT, orElse: () => Effect.fail(new AgentDisconnected()) })
+      )
+    }),
+    find: Effect.fn("RestoredTrees.find")(function*(sandbox) {
+      const name = `${sandbox.id}/${sandbox.checkpoint}`
+      const now = yield* Clock.currentTimeMillis
+      // Before it is looked for: two who ask at once find the same.
+      const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
+      const one = yield* Effect.acquireRelease(
+        Effect.suspend(() => {
+          const known = kept.get(name)
+          if (known !== undefined) return Effect.succeed(known)
+          const waiting = grants.get(sandbox.grantId)?.waiting ?? 0
+          return waiting < WAITING_OF_GRANT ? begin(id, name, sandbox, now) : new AgentDisconnected()
+        }).pipe(Effect.tap((one) =>
+          Effect.sync(() => {
+            one.readers++
+            one.usedAt = now
+            kept.delete(name)
+            kept.set(name, one)
+          })
+        )),
+        (one) =>
+          Effect.suspend(() => {
+            one.readers--
+            return Effect.forkIn(Effect.provide(trim, context), scope)
+          })
+      )
+      yield* Effect.timeoutOrElse(Deferred.await(one.made), { duration: WAIT, orElse: () => Effect.fail(new AgentDisconnected()) })
+      return one.id
+    })
+  })
+})
+
+export const layer = Layer.effect(RestoredTrees, make)

@@ -1,0 +1,50 @@
+/**
+ * Compares what this machine holds with what the store knows, and gives back what no sandbox needs: boxes and trees of
+ * sandboxes that ended without this worker, that never were, or that another machine goes on with.
+ */
+import { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Metric, Option } from "effect"
+import { FreshCloneIds } from "../setup/FreshClones.ts"
+import { giveBack, removeHere } from "../shared/ReleaseSandbox.ts"
+import { ThisMachine } from "../shared/ThisMachine.ts"
+
+const reaped = Metric.counter("slipway_orphans_reaped_total", {
+  description: "Sandboxes of which this worker gave back what nobody had given back.",
+  incremental: true
+})
+
+/** Leaves alone whatever is still live here, in whoever's hands. */
+export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
+  // Seen at 0 from the first look on.
+  yield* Metric.value(reaped)
+  const upkeep = yield* Upkeep
+  const host = yield* SandboxHost
+  const trees = yield* WorkingTrees
+  const machine = yield* ThisMachine
+  const restored = yield* Effect.serviceOption(RestoredTrees)
+  const clones = yield* FreshCloneIds
+  const moved = new Set<SandboxId>()
+  const find = Effect.gen(function*() {
+    const boxes = yield* Effect.catchTag(
+      host.list,
+      "HostError",
+      (error) => Effect.as(Effect.logWarning("could not list the boxes", error), [])
+    )
+    const there = new Set([...boxes, ...(yield* trees.sandboxes)])
+    const found = Array.from(there).filter((id) => !clones.has(id) && !(Option.isSome(restored) && restored.value.has(id)))
+    const left = yield* upkeep.left(machine.name, found)
+    for (const id of left.moved) moved.add(id)
+    return [...left.over, ...left.moved]
+  })
+  yield* machine.forUnused(find, (id) =>
+    (moved.has(id) ? removeHere(id) : giveBack(id)).pipe(
+      Effect.tap(Effect.logInfo("gave back what was left of a sandbox")),
+      Effect.tap(Metric.update(reaped, 1)),
+      Effect.catchTag("HostError", (error) => Effect.logError("something of a sandbox that is not here is left", error)),
+      Effect.annotateLogs({ sandboxId: id })
+    ))
+})

@@ -1,0 +1,100 @@
+/** Which cache a repository's setup is for (docs/decisions.md 17), if it is for one. */
+import { cacheKeyOf, keyFiles, LOCK_FILES } from "@slipway/domain/environment/CacheKey"
+import { type CachePath, overlap } from "@slipway/domain/environment/CachePath"
+import type { Environment } from "@slipway/domain/environment/Environment"
+import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
+import { MAX_CHANGES } from "@slipway/domain/files/FileTree"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Option } from "effect"
+import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { RepositoryEnvironment } from "./Environments.ts"
+
+/** Lock files of a tree: some have one for each of thousands of modules. */
+const MAX_LOCK_FILES = 10_000
+
+/** Of the commit that the tree started from. `null`: too many. */
+const filesOf = Effect.fnUntraced(function*(tree: TreeKey, { cacheKey }: Environment) {
+  const trees = yield* WorkingTrees
+  if (cacheKey === null) return yield* trees.findBase(tree, LOCK_FILES, { maximum: MAX_LOCK_FILES })
+  const files = yield* trees.readBase(tree, cacheKey, { maximumBytes: 0 })
+  return new Map(Array.from(files, ([path, { blob }]) => [path, blob]))
+})
+
+/** Whether files of the key are no more what they are in that commit, or that cannot be told. */
+const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environment) {
+  const trees = yield* WorkingTrees
+  const { files, partialWarnings } = yield* trees.changes(tree)
+  const paths = files.flatMap(({ path, previousPath }) => previousPath === null ? [path] : [path, previousPath])
+  return partialWarnings.length > 0 || files.length >= MAX_CHANGES || keyFiles(environment, paths).length > 0
+})
+
+/**
+ * `null`: there is none. `isFresh`: nobody has worked in the tree. Where somebody has, a cache is of use as long as the files of its key
+ * are as they were.
+ */
+export const placeOf = Effect.fn("CacheOfSetup.placeOf")(
+  function*(
+    held: HeldSandbox,
+    box: Box,
+    { environment, folder, repo }: Pick<RepositoryEnvironment, "folder" | "repo"> & { readonly environment: Environment },
+    programs: Programs,
+    isFresh: boolean
+  ) {
+    const caches = yield* Effect.serviceOption(SetupCaches)
+    if (Option.isNone(caches) || environment.cache.length === 0 || environment.setup.length === 0) return null
+    const tree = { sandboxId: box.sandboxId, repo }
+    const files = yield* filesOf(tree, environment)
+    if (files === null) {
+      yield* Effect.logWarning("a setup is not cached: its repository has too many lock files", { repo })
+      return null
+    }
+    if (!isFresh && (yield* differs(tree, environment))) return null
+    const { sandbox: { grantId } } = yield* held.view
+    const place: CachePlace = {
+      grantId,
+      repo,
+      key: cacheKeyOf({ ...environment, files, image: programs.id, folder: folder.slice(box.workspace.length) })
+    }
+    return place
+  },
+  Effect.catchTag(
+    ["FileNotFound", "TreesUnavailable"],
+    (error) => Effect.as(Effect.logWarning("a setup is not cached", { reason: error.message }), null)
+  )
+)
+
+/** Arguments: the home, and paths in it. Nothing is removed through a link. */
+const REMOVE = `
+cd "$1" && shift || exit 0
+for path; do
+  at= rest=$path
+  while case $rest in */*) true;; *) false;; esac; do
+    at=$at\${rest%%/*} rest=\${rest#*/}
+    if [ -L "$at" ]; then continue 2; fi
+    at=$at/
+  done
+  rm -rf -- "./$path"
+done
+`
+
+/**
+ * Removes folders of the home that an earlier run of the setup left, of which the cache has others. Those that `others` have as well stay.
+ */
+export const makeRoom = Effect.fn("CacheOfSetup.makeRoom")(
+  function*(box: Box, paths: ReadonlyArray<CachePath>, others: ReadonlyArray<CachePath>) {
+    const own = paths.filter((path) => path.base === "home" && !others.some((other) => overlap(path, other)))
+    if (own.length === 0) return
+    const process = yield* box.spawn({
+      command: "/bin/sh",
+      args: ["-c", REMOVE, "sh", box.home, ...own.map(({ path }) => path)],
+      env: {},
+      isOffline: true
+    })
+    yield* process.endInput
+    yield* process.exited
+  },
+  Effect.scoped,
+  // What is there still keeps the cache out, and setup runs.
+  (self) => Effect.ignore(self)
+)

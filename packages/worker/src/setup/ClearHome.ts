@@ -1,0 +1,57 @@
+/**
+ * What no agent is to find in its home that a setup left there: where tools keep credentials, and where agents keep settings of
+ * their own, in which a repository could allow commands that a person is asked about.
+ */
+import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
+import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { Effect, Stream } from "effect"
+import { profileOf } from "../checkpoint/Checkpoint.ts"
+import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import { SetupWatch } from "./SetupWatch.ts"
+
+/** However many files a setup has put there. */
+const WITHIN = "1 minute"
+
+/**
+ * All are constants of ours: none needs to be quoted. Writes which credentials are there. Folders of agents are left where a conversation
+ * may be in them.
+ */
+const script = (conversation: ReadonlyArray<string>): string => `
+cd "$1" || exit
+status=0
+for path in ${CREDENTIALS.join(" ")}; do
+  if [ -e "$path" ] || [ -L "$path" ]; then echo "$path"; fi
+done
+rm -rf -- ${CREDENTIALS.join(" ")} || status=1
+for path in ${AGENTS.join(" ")}; do
+  if [ -e "$path" ] || [ -L "$path" ]; then
+    find "./$path" -depth ! -type d ${conversation.map((path) => `! -path './${path}' ! -path './${path}/*'`).join(" ")} -delete || status=1
+  fi
+done
+exit $status
+`
+
+/** Files of the conversation that the sandbox's agent may go on with. */
+export const conversationOf = Effect.fnUntraced(function*(held: HeldSandbox) {
+  const runtime = yield* AgentRuntime
+  const { sandbox } = yield* held.view
+  const profile = yield* profileOf(sandbox.model)
+  return profile === undefined ? [] : runtime.conversationFiles(profile)
+})
+
+/** Removes all that in the box, but for `conversation`, and says whether it is gone. */
+export const clearHome = Effect.fn("ClearHome.clearHome")(
+  function*(box: Box, conversation: ReadonlyArray<string>) {
+    const watch = yield* SetupWatch
+    const args = ["-c", script(conversation), "slipway-clear-home", box.home]
+    const process = yield* box.spawn({ command: "/bin/sh", args, env: {}, isOffline: true })
+    yield* process.endInput
+    const found = yield* Stream.mkString(Stream.decodeText(process.stdout))
+    watch.removed(found.split("\n").filter((path) => path !== ""))
+    return (yield* process.exited).code === 0
+  },
+  Effect.scoped,
+  Effect.timeoutOrElse({ duration: WITHIN, orElse: () => Effect.succeed(false) }),
+  Effect.catchTag("HostError", () => Effect.succeed(false))
+)

@@ -1,0 +1,51 @@
+/**
+ * A box of its own with fresh clones of the commits that a sandbox's trees started from: where a setup with secrets runs for a sandbox
+ * whose trees or home an agent wrote (docs/decisions.md 17).
+ */
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Ids } from "@slipway/domain/Ids"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Context, Effect, Option, Schedule } from "effect"
+import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import { removeHere } from "../shared/ReleaseSandbox.ts"
+
+/** Of this process: no sandbox that the store knows has one of these ids, and no reaper may take them for orphans. */
+export const FreshCloneIds = Context.Reference<Set<SandboxId>>("@slipway/worker/FreshCloneIds", { defaultValue: () => new Set() })
+
+/** Nobody else waits for the id: what cannot be removed now is the reaper's. */
+const remove = Effect.fnUntraced(function*(id: SandboxId) {
+  const ids = yield* FreshCloneIds
+  yield* removeHere(id).pipe(
+    Effect.retry({ times: 3, schedule: Schedule.spaced("1 second") }),
+    Effect.catchTag("HostError", (error) => Effect.logError("a box of a setup is left", error)),
+    Effect.ensuring(Effect.sync(() => ids.delete(id)))
+  )
+})
+
+/** Gone with the scope, and after a crash with the next look of the reaper. */
+export const make = Effect.fn("FreshClones.make")(function*(held: HeldSandbox) {
+  const trees = yield* WorkingTrees
+  const host = yield* SandboxHost
+  const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))
+  if (source === undefined) {
+    return yield* new SourceHostError({ operation: "clone", detail: "There is no source host.", retryable: false })
+  }
+  const known = yield* FreshCloneIds
+  const ids = yield* Ids
+  const { sandbox: { repos } } = yield* held.view
+  const names = repos.map(({ fullName }) => fullName)
+  const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
+  yield* Effect.acquireRelease(Effect.sync(() => known.add(id)), () => remove(id))
+  const clone = Effect.fnUntraced(function*(repo: TreeKey["repo"]) {
+    const remote = yield* source.remote(repo, "read")
+    const { baseSha } = yield* trees.findBaseRef({ sandboxId: held.id, repo }, { remote, refs: [] })
+    yield* trees.prepare({ sandboxId: id, repo }, { remote, ref: baseSha, defaultBranch: baseSha, repos: names })
+  })
+  const [box] = yield* Effect.all([
+    host.provision({ sandboxId: id, fence: held.lease.fence }),
+    Effect.forEach(names, clone, { concurrency: "unbounded", discard: true })
+  ], { concurrency: 2 })
+  return box
+})

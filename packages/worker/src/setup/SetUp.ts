@@ -1,0 +1,285 @@
+/**
+ * Makes a sandbox ready for its agent as its repositories say (docs/decisions.md 17): runs their setup commands in the box, with the
+ * secrets that the agent never gets, and keeps what they wrote.
+ */
+import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import { SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import type { SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { type Box, type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { type SetupCache, type SetupRecord, Setups } from "@slipway/domain/sandbox/Setups"
+import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { bootDeadline, MAX_SETUP } from "@slipway/domain/sandbox/TimeLimit"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { visible } from "@slipway/domain/Visible"
+import { Context, DateTime, Duration, Effect, Schema, Scope } from "effect"
+import { elapsedMillis } from "../shared/Elapsed.ts"
+import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import * as CacheOfSetup from "./CacheOfSetup.ts"
+import { clearHome, conversationOf } from "./ClearHome.ts"
+import * as Environments from "./Environments.ts"
+import * as FreshClones from "./FreshClones.ts"
+import * as RepositoryPrograms from "./RepositoryPrograms.ts"
+import { SetupOutput } from "./SetupOutput.ts"
+import * as SetUpRepository from "./SetUpRepository.ts"
+import * as SetupSecrets from "./SetupSecrets.ts"
+import * as SetupTold from "./SetupTold.ts"
+import { SetupWatch } from "./SetupWatch.ts"
+
+/** What the operator lets sandboxes reach beside their model, as `name:port`. */
+export const AllowedEgress = Context.Reference<ReadonlySet<string>>("@slipway/worker/AllowedEgress", { defaultValue: () => new Set() })
+
+/** A repository wants no agent without its setup, and it failed; or what it left in the home could not be removed. */
+export class SetupFailed extends Schema.TaggedError<SetupFailed>()("SetupFailed", {
+  /** For people, with the last lines of the output. Free of secrets. */
+  detail: Schema.String
+}) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** What an agent is started with. */
+export interface Prepared {
+  readonly programs: Programs
+  readonly env: Readonly<Record<string, string>>
+  /** What it is told of the setup, Markdown; `null`: nothing. */
+  readonly told: string | null
+}
+
+type Report = Omit<SandboxEventOf<"sandbox.boot">["data"], "stage">
+
+const report = (held: HeldSandbox, reports: ReadonlyArray<Report>) =>
+  held.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
+
+/** Between two times that the output of a running setup is saved. */
+const SAVE_EVERY = "2 seconds"
+/** Of a boot's time, what is left for the agent to start. */
+const FOR_THE_AGENT = Duration.minutes(1)
+/** Why there is no agent then. */
+const LEFT = "Credentials, or settings of agents, that setup left in the home could not be removed."
+
+/** Of all repositories. */
+const cacheOf = (reports: ReadonlyArray<Report>): SetupCache => {
+  const caches = reports.map(({ cache }) => cache)
+  return caches.includes("miss") ? "miss" : caches.includes("hit") ? "hit" : "none"
+}
+
+/** What the setups of all repositories may take together: of one with a cache, which another sandbox may be filling, twice its time. */
+const limitOf = (environments: ReadonlyArray<Environments.RepositoryEnvironment>): Duration.Duration =>
+  Duration.minutes(environments.reduce((sum, { environment }) => {
+    if (environment instanceof EnvironmentInvalid || environment.setup.length === 0) return sum
+    return sum + environment.timeoutMinutes * (environment.cache.length === 0 ? 1 : 2)
+  }, 0))
+
+/** What is left of the time of the boot, or of a setup that is none of a boot. */
+const left = Effect.fnUntraced(function*(held: HeldSandbox, { startedAt }: SetupRecord) {
+  const { sandbox } = yield* held.view
+  const end = sandbox.status === "creating"
+    ? DateTime.subtractDuration(bootDeadline(sandbox, yield* Policy), FOR_THE_AGENT)
+    : DateTime.addDuration(startedAt, MAX_SETUP)
+  return Duration.max(Duration.seconds(1), DateTime.distance(yield* DateTime.now, end))
+})
+
+/** Saves what there is of the output as long as it grows. */
+const saving = Effect.fnUntraced(function*(held: HeldSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
+  const setups = yield* Setups
+  for (let saved = output.version;;) {
+    yield* Effect.sleep(SAVE_EVERY)
+    if (output.version === saved) continue
+    saved = output.version
+    yield* untilAvailable(setups.save(held.lease, { ...began, cache: cacheOf(reports), output: output.text }))
+  }
+})
+
+/** Files of a fresh tree that differ by now. */
+const changedFiles = Effect.fnUntraced(function*(box: Box, repo: string) {
+  const trees = yield* WorkingTrees
+  const { files } = yield* trees.changes({ sandboxId: box.sandboxId, repo })
+  return files.map(({ path }) => path)
+}, Effect.catch(() => Effect.succeed([])))
+
+const stateOf = (results: ReadonlyArray<SetupTold.Result>) =>
+  results.some(({ _tag }) => _tag !== "Succeeded") ? "failed" as const : "succeeded" as const
+
+const exitCodeOf = (results: ReadonlyArray<SetupTold.Result>): number | null => {
+  const failed = results.find(({ _tag }) => _tag !== "Succeeded")
+  if (failed === undefined) return 0
+  return failed._tag === "Failed" ? failed.exitCode : null
+}
+
+const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =>
+  !(environment instanceof EnvironmentInvalid) && environment.onFailure === "fail"
+
+/**
+ * Sets up all repositories that say something of it, in their order, and saves how it goes. Safe to repeat. `isFresh`: nobody has
+ * worked in the trees. `conversation`: what of the home the agent may go on with. Fails where there is to be no agent, which is saved too.
+ */
+export const setUp = Effect.fn("SetUp.setUp")(
+  function*(held: HeldSandbox, box: Box, { conversation = [], isFresh }: {
+    readonly isFresh: boolean
+    readonly conversation?: ReadonlyArray<string>
+  }) {
+    const setups = yield* Setups
+    const host = yield* SandboxHost
+    const allowed = yield* AllowedEgress
+    const policy = yield* Policy
+    const { sandbox: { repos } } = yield* held.view
+    const environments = yield* Environments.read(box, repos)
+    const programs = yield* RepositoryPrograms.of(environments)
+    if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+
+    const began: SetupRecord = {
+      state: "running",
+      startedAt: yield* DateTime.now,
+      ms: null,
+      cache: "none",
+      exitCode: null,
+      output: "",
+      told: null
+    }
+    const isFirst = isFresh && (yield* untilAvailable(setups.find(held.id))) === null
+    const save = (record: SetupRecord) => untilAvailable(setups.save(held.lease, record))
+    const start = yield* elapsedMillis
+    yield* save(began)
+    const { isTrusted, withheld } = yield* SetupSecrets.trustIn(held, environments, isFresh)
+    const asking = environments.filter((one) => SetupSecrets.wanted(one).length > 0 && !withheld.has(one.repo))
+    const { redaction, secrets } = yield* SetupSecrets.reveal(held, asking).pipe(
+      Effect.tapError((error) =>
+        Effect.flatMap(
+          elapsedMillis,
+          (now) =>
+            save({ ...began, state: "failed", ms: now - start, output: `${error.message}\n`, told: SetupTold.refused(error.message) })
+        )
+      )
+    )
+    const watch = yield* SetupWatch
+    const output = new SetupOutput(redaction, watch.output)
+    const limit = limitOf(environments)
+    if (Duration.isPositive(limit)) yield* held.write([{ _tag: "StartSetup", limit }])
+
+    const clones = yield* Effect.cached(Scope.provide(FreshClones.make(held), yield* Effect.scope))
+    const results: Array<SetupTold.Result> = []
+    const reports: Array<Report> = []
+    const told: Array<string> = []
+    const running = Effect.gen(function*() {
+      for (const one of environments) {
+        const { environment, file, folder, repo } = one
+        const beginning = yield* elapsedMillis
+        if (environments.length > 1) output.say(`# ${repo}`)
+        let done: SetUpRepository.Done
+        if (environment instanceof EnvironmentInvalid) {
+          output.say(environment.message)
+          done = { cache: "none", result: { _tag: "Invalid", problem: environment.message } }
+        } else {
+          const given = { programs, secrets: secrets.get(repo) ?? {} }
+          const earlier = environments.slice(0, results.length).flatMap(SetupSecrets.foldersOf)
+          const way: SetUpRepository.Way = {
+            clear: isFirst ? Effect.void : CacheOfSetup.makeRoom(box, environment.cache, earlier),
+            isFresh,
+            mayFill: isFresh && isTrusted,
+            left: Effect.provideService(left(held, began), Policy, policy)
+          }
+          const usable = { ...one, environment }
+          done = yield* (isFresh || Object.keys(given.secrets).length === 0
+            ? SetUpRepository.setUpOne(held, box, usable, given, output, way)
+            : SetUpRepository.setUpElsewhere(held, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
+        }
+        const secretsWithheld = done.cache === "hit" ? undefined : withheld.get(repo)
+        const { cache, result } = done
+        results.push(result)
+        watch.ended(result)
+        const ran = !(environment instanceof EnvironmentInvalid) && environment.setup.length > 0 && cache !== "hit"
+        const changed = isFresh && ran ? yield* changedFiles(box, repo) : []
+        told.push(SetupTold.tell({ repo, folder, file, environment, cache, result, changed, lastLines: output.lastLines, secretsWithheld }))
+        const { egress, ignored: unread } = environment instanceof EnvironmentInvalid ? { egress: [], ignored: [] } : environment
+        const { ignored: withoutImage = [], ...image } = yield* RepositoryPrograms.report(one, programs)
+        const ignored = [...unread, ...withoutImage]
+        const refused = host.isolation === "none" ? [] : egress.filter((name) => !allowed.has(name))
+        reports.push({
+          ms: (yield* elapsedMillis) - beginning,
+          repo,
+          cache,
+          ...(ignored.length === 0 ? {} : { ignored }),
+          ...(refused.length === 0 ? {} : { egress_refused: refused }),
+          ...(secretsWithheld === undefined ? {} : { secrets_withheld: visible(secretsWithheld) }),
+          ...(result._tag === "Succeeded" ? {} : { error: visible(SetupTold.reason(result)) }),
+          ...image
+        })
+        if (result._tag !== "Succeeded" && isFatal(one)) {
+          const without = secretsWithheld === undefined ? "" : ` ${SetupTold.withoutSecrets(secretsWithheld)}`
+          return `The setup of ${repo} failed. ${SetupTold.reason(result)}${without}`
+        }
+      }
+      return null
+    })
+    const problem = yield* Effect.raceFirst(running, saving(held, began, output, reports))
+    const isClear = yield* clearHome(box, conversation)
+    if (!isClear) yield* Effect.logWarning("what setup left in the home could not be removed")
+    const fatal = problem ?? (isClear ? null : LEFT)
+
+    const prepared: Prepared = { programs, env: Environments.variablesOf(environments), told: told.join("\n") }
+    yield* save({
+      ...began,
+      state: fatal === null ? stateOf(results) : "failed",
+      ms: (yield* elapsedMillis) - start,
+      cache: cacheOf(reports),
+      exitCode: exitCodeOf(results),
+      output: output.text,
+      told: prepared.told
+    })
+    if (problem === null && fatal !== null) reports.push({ ms: (yield* elapsedMillis) - start, error: fatal })
+    yield* report(held, reports)
+    if (fatal !== null) return yield* new SetupFailed({ detail: SetupTold.withOutput(fatal, output.lastLines) })
+    return prepared
+  },
+  Effect.scoped
+)
+
+/** For an agent that starts where setup ran before. */
+export const recall = Effect.fn("SetUp.recall")(function*(held: HeldSandbox, box: Box) {
+  const setups = yield* Setups
+  const { sandbox: { repos } } = yield* held.view
+  const environments = yield* Environments.read(box, repos)
+  const programs = yield* RepositoryPrograms.of(environments)
+  if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+  const record = yield* untilAvailable(setups.find(held.id))
+  return { programs, env: Environments.variablesOf(environments), told: record?.told ?? null } satisfies Prepared
+})
+
+/** What setup filled is gone or about to be: until it ran again, whoever works for the sandbox knows. */
+export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: HeldSandbox) {
+  const setups = yield* Setups
+  const record = yield* untilAvailable(setups.find(held.id))
+  if (record !== null && record.state !== "running") {
+    yield* untilAvailable(setups.save(held.lease, { ...record, state: "running", ms: null }))
+  }
+})
+
+/** Whether a run began and did not end. */
+export const wasBrokenOff = Effect.fnUntraced(function*(sandboxId: SandboxId) {
+  const setups = yield* Setups
+  return (yield* untilAvailable(setups.find(sandboxId)))?.state === "running"
+})
+
+/**
+ * Where the trees were made again, or an earlier run was broken off: ignored files are in no checkpoint. The sandbox has work in it, so
+ * it goes on whatever comes of it, and the agent and the log are told.
+ */
+export const setUpAgain = Effect.fn("SetUp.setUpAgain")(function*(held: HeldSandbox, box: Box) {
+  const start = yield* elapsedMillis
+  yield* setUp(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
+    // Nothing ran, so nothing of it was reported.
+    Effect.tapErrorTag(
+      ["SecretsMissing", "SecretsUnusable"],
+      ({ message }) => Effect.flatMap(elapsedMillis, (now) => report(held, [{ ms: now - start, error: visible(message) }]))
+    ),
+    Effect.catchTag(
+      ["SetupFailed", "SecretsMissing", "SecretsUnusable"],
+      ({ message }) => Effect.logWarning("a sandbox goes on without its setup", { reason: message })
+    )
+  )
+})
+
+export { SecretsMissing, SecretsUnusable }

@@ -1,0 +1,65 @@
+/** Which repositories of a sandbox have secrets for their setup, and what these are (docs/decisions.md 17). */
+import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
+import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { Effect, Option, Redacted, Schedule } from "effect"
+import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import type * as Environments from "./Environments.ts"
+import * as TrustOfSetup from "./TrustOfSetup.ts"
+
+/** Without secrets there is nothing to hide. */
+const plain = {
+  stream: (): RedactedOutput => {
+    const decoder = new TextDecoder()
+    return { push: (bytes) => decoder.decode(bytes, { stream: true }), end: () => decoder.decode() }
+  }
+}
+
+export const wanted = ({ environment }: Environments.RepositoryEnvironment): Environment["secrets"] =>
+  environment instanceof EnvironmentInvalid ? [] : environment.secrets
+
+export const foldersOf = ({ environment }: Environments.RepositoryEnvironment): Environment["cache"] =>
+  environment instanceof EnvironmentInvalid ? [] : environment.cache
+
+/** The secrets of each of these repositories as variables, and what hides them all. */
+export const reveal = Effect.fnUntraced(function*(held: HeldSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
+  const { sandbox: { grantId } } = yield* held.view
+  const secrets = new Map<string, Readonly<Record<string, string>>>()
+  if (asking.length === 0) return { secrets, redaction: plain }
+  const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
+  const redaction = Option.getOrUndefined(yield* Effect.serviceOption(OutputRedaction))
+  if (store === undefined || redaction === undefined) {
+    return yield* new SecretsUnusable({ problem: "This service keeps no secrets, and a repository's setup needs some." })
+  }
+  for (const one of asking) {
+    const values = yield* untilAvailable(store.reveal({ grantId, repo: one.repo }, wanted(one)))
+    secrets.set(one.repo, Object.fromEntries(Array.from(values, ([name, value]) => [name, Redacted.value(value)])))
+  }
+  return { secrets, redaction: redaction.of(Array.from(secrets.values()).flatMap((values) => Object.values(values))) }
+})
+
+/** Why a setup has no secrets although all is trusted. */
+const NO_FOLDERS = "Setup has secrets in a fresh clone alone, and its file names no folders (`cache`) to bring over from one."
+
+/**
+ * Why each repository that names secrets has its setup without them, by its name, and whether what setups fill may be kept. Where the
+ * source cannot be asked, a boot of fresh trees fails; a sandbox that ran before goes on without them.
+ */
+export const trustIn = Effect.fnUntraced(
+  function*(held: HeldSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {
+    const withheld = new Map<string, string>()
+    const minded = environments.filter((one) => wanted(one).length > 0 || isFresh && foldersOf(one).length > 0)
+    if (minded.length === 0) return { withheld, isTrusted: false }
+    const asked = TrustOfSetup.problemOf(held, isFresh)
+    const problem = yield* (isFresh ? asked : asked.pipe(
+      Effect.retry({ while: (error) => "retryable" in error && error.retryable, times: 3, schedule: Schedule.exponential("500 millis") }),
+      Effect.catch(({ message }) => Effect.succeed(`Whether its commit is trusted could not be found out. ${message}`))
+    ))
+    for (const one of minded) {
+      if (wanted(one).length === 0) continue
+      const why = problem ?? (isFresh || foldersOf(one).length > 0 ? null : NO_FOLDERS)
+      if (why !== null) withheld.set(one.repo, why)
+    }
+    return { withheld, isTrusted: problem === null }
+  }
+)

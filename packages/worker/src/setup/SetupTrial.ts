@@ -1,0 +1,156 @@
+/**
+ * Runs the setup of one repository as a sandbox of it would, for whoever writes its environment file: in a box of its own, on a tree
+ * of its own. No agent is started, and nothing of it is left.
+ */
+import * as CachePath from "@slipway/domain/environment/CachePath"
+import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
+import { MAX_CACHE_BYTES } from "@slipway/domain/environment/SetupCaches"
+import type { ChangedFile } from "@slipway/domain/files/FileTree"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Ids } from "@slipway/domain/Ids"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { Leases } from "@slipway/domain/sandbox/Leases"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Setups } from "@slipway/domain/sandbox/Setups"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Remote } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Schema, Stream } from "effect"
+import { elapsedMillis } from "../shared/Elapsed.ts"
+import * as HeldSandbox from "../shared/HeldSandbox.ts"
+import * as CachedPaths from "./CachedPaths.ts"
+import * as Environments from "./Environments.ts"
+import * as SetUp from "./SetUp.ts"
+import * as SetupTold from "./SetupTold.ts"
+import { SetupWatch } from "./SetupWatch.ts"
+
+export interface Options {
+  /** Whose secrets it gets. */
+  readonly grantId: string
+  readonly repo: RepoName
+  readonly remote: Remote
+  readonly branch: string
+  /** What the commands write, as it comes, free of secrets. */
+  readonly output: (text: string) => void
+}
+
+/** A folder that the environment names as a cache. */
+export interface CachedFolder {
+  /** As the file has it. */
+  readonly path: string
+  /** What is kept of it, bytes before it is packed; `null`: it is not there. */
+  readonly bytes: number | null
+  /** Why it would not be kept, for people; `null`: it would, if the setup succeeded. */
+  readonly problem: string | null
+}
+
+export interface Tried {
+  /** Why it failed, a sentence; `null`: it succeeded. */
+  readonly problem: string | null
+  readonly exitCode: number | null
+  /** Of the setup alone: without clone and box. */
+  readonly ms: number
+  readonly cache: ReadonlyArray<CachedFolder>
+  /** What differs from the commit by now. */
+  readonly changed: ReadonlyArray<Pick<ChangedFile, "path" | "status">>
+  /** Files with credentials that were in the home after it and are removed, as `~/.npmrc`. */
+  readonly removed: ReadonlyArray<string>
+}
+
+const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
+
+/** A sandbox that no other worker sees. */
+const hold = Effect.fnUntraced(function*({ grantId, repo }: Options) {
+  const ids = yield* Ids
+  const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: repo }], prompt: "Set up" }))
+  const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
+  const at = yield* DateTime.now
+  const creation = toCreation(request, { id, grantId, createdBy: grantId, model: offlineDemo, at })
+  const store = yield* SandboxStore
+  yield* Effect.orDie(store.create({ creation, keyed: null, organizationId: null }))
+  const leases = yield* Leases
+  const [leased] = yield* Effect.orDie(leases.take({ worker: "trial", machine: "trial" }, { slots: 1, boots: 1, errands: 1 }))
+  if (leased === undefined) return yield* Effect.die(new Error("the trial's own sandbox cannot be leased"))
+  return yield* HeldSandbox.make(leased)
+})
+
+const unknown = (path: string, problem: string): CachedFolder => ({ path, bytes: null, problem })
+
+const problemOf = (result: SetupTold.Result) => result._tag === "Succeeded" ? null : SetupTold.reason(result)
+
+/** Of each folder. A setup fills what its box has room for, and so long this may take. */
+const LOOK_WITHIN = "5 minutes"
+
+/** What a cache would keep of each folder. */
+const look = (box: Box, tree: string, paths: ReadonlyArray<CachePath.CachePath>) =>
+  Effect.forEach(paths, (path) => {
+    const shown = CachePath.show(path)
+    return CachedPaths.pack({ box, tree, paths: [path] }).pipe(
+      // The first chunk is the header.
+      Stream.drop(1),
+      Stream.runFold(() => 0, (bytes, chunk) => bytes + chunk.length),
+      Effect.map((bytes): CachedFolder => ({
+        path: shown,
+        bytes: bytes === 0 ? null : bytes,
+        problem: bytes === 0 ? "is not there" : bytes > MAX_CACHE_BYTES ? "is more than a cache may have" : null
+      })),
+      Effect.timeoutOrElse({ duration: LOOK_WITHIN, orElse: () => Effect.succeed(unknown(shown, "takes too long to read")) }),
+      Effect.catch(({ message }) => Effect.succeed(unknown(shown, message)))
+    )
+  })
+
+/**
+ * `null`: the repository says nothing of what its sandboxes need. Whatever it fails with and wherever it is cut off, its processes
+ * are ended, and box and tree are removed.
+ */
+export const run = Effect.fn("SetupTrial.run")(
+  function*(options: Options) {
+    const { branch, remote, repo } = options
+    const host = yield* SandboxHost
+    const trees = yield* WorkingTrees
+    const setups = yield* Setups
+    const held = yield* hold(options)
+    const { id } = held
+    yield* Effect.addFinalizer(() => Effect.orDie(Effect.andThen(host.stop(id), trees.remove(id))))
+    const [box] = yield* Effect.all([
+      host.provision(held.lease),
+      trees.prepare({ sandboxId: id, repo }, { remote, ref: undefined, defaultBranch: branch, repos: [repo] })
+    ], { concurrency: 2 })
+    const [found] = yield* Environments.read(box, [{ fullName: repo }])
+    if (found === undefined) return null
+
+    let result: SetupTold.Result = { _tag: "Succeeded" }
+    let removed: ReadonlyArray<string> = []
+    const start = yield* elapsedMillis
+    const fatal = yield* SetUp.setUp(held, box, { isFresh: true }).pipe(
+      Effect.as(null),
+      Effect.catchTag(["SecretsMissing", "SecretsUnusable", "SetupFailed"], ({ message }) => Effect.succeed(message)),
+      Effect.provideService(SetupWatch, {
+        output: options.output,
+        ended: (ended) => {
+          result = ended
+        },
+        removed: (paths) => {
+          removed = paths
+        }
+      })
+    )
+    const ms = (yield* elapsedMillis) - start
+    const record = yield* HeldSandbox.untilAvailable(setups.find(id))
+    const problem = problemOf(result) ?? fatal
+    const { files } = yield* trees.changes({ sandboxId: id, repo })
+    const cached = found.environment instanceof EnvironmentInvalid ? [] : found.environment.cache
+    const tried: Tried = {
+      problem,
+      exitCode: record?.exitCode ?? null,
+      ms,
+      cache: yield* look(box, found.folder, cached),
+      changed: files.map(({ path, status }) => ({ path, status })),
+      removed: removed.map((path) => `~/${path}`)
+    }
+    return tried
+  },
+  Effect.scoped
+)

@@ -1,0 +1,43 @@
+/** Whether the setup of a sandbox may have its secrets, and whether what it fills may be kept for others (docs/decisions.md 17). */
+import { SecretStore } from "@slipway/domain/environment/SecretStore"
+import { distrust, refsToAsk } from "@slipway/domain/environment/SetupTrust"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Setups } from "@slipway/domain/sandbox/Setups"
+import type { RepoRef } from "@slipway/domain/source/RepoRef"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Effect, Option } from "effect"
+import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+
+const ofOne = Effect.fnUntraced(function*(held: HeldSandbox, { fullName: repo, ref }: RepoRef, isFresh: boolean) {
+  // The service itself cloned the default branch.
+  if (isFresh && ref === undefined) return null
+  const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))
+  if (source === undefined) return "There is no source host that could tell where its commit is."
+  const trees = yield* WorkingTrees
+  const setups = yield* Setups
+  const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
+  const { sandbox: { grantId } } = yield* held.view
+  const records = store === undefined ? [] : yield* untilAvailable(store.trustedRefs(grantId, repo))
+  const listed = records.map((record) => record.ref)
+  const { defaultBranch } = yield* source.repository(repo)
+  const refs = refsToAsk({ ref, defaultBranch, listed })
+  const { baseSha, on } = yield* trees.findBaseRef({ sandboxId: held.id, repo }, { remote: yield* source.remote(repo, "read"), refs })
+  const isPushedUnmerged = on !== null && on !== defaultBranch && (yield* untilAvailable(setups.wasPushedUnmerged(repo, baseSha)))
+  return distrust({ ref, defaultBranch, listed, on, isPushedUnmerged })
+})
+
+/**
+ * Why the commits that its trees started from are not trusted, a sentence for people; `null`: they are. One that is not spoils all: the
+ * repositories of a sandbox are set up in one box. `isFresh`: nobody has worked in the trees.
+ */
+export const problemOf = Effect.fn("TrustOfSetup.problemOf")(
+  function*(held: HeldSandbox, isFresh: boolean) {
+    const { sandbox: { repos } } = yield* held.view
+    const problems = yield* Effect.forEach(repos, (repo) => ofOne(held, repo, isFresh), { concurrency: 4 })
+    const at = problems.findIndex((problem) => problem !== null)
+    const problem = problems[at]
+    return problem === undefined || problem === null ? null : repos.length === 1 ? problem : `${repos[at]?.fullName}: ${problem}`
+  },
+  // A boot has just made the trees, and a worker has just found them.
+  Effect.catchTag("FileNotFound", Effect.die)
+)

@@ -1,0 +1,146 @@
+/** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { type Model, ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
+import { ModelGateway, type ModelSession } from "@slipway/domain/models/ModelGateway"
+import { isSameSpent, type Spent } from "@slipway/domain/models/Usage"
+import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import { isSettled } from "@slipway/domain/sandbox/Sandbox"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { Context, Effect, Exit, Option, Scope } from "effect"
+import * as SetUp from "../setup/SetUp.ts"
+import { elapsedMillis } from "../shared/Elapsed.ts"
+import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import * as Conversation from "./Conversation.ts"
+import { readInstructions } from "./Instructions.ts"
+import * as SavedSession from "./SavedSession.ts"
+
+/** Lets agents with a model account run on a host that does not keep them in. The operator's explicit wish. */
+export const AllowNoIsolation = Context.Reference<boolean>("@slipway/worker/AllowNoIsolation", { defaultValue: () => false })
+
+export interface Agent {
+  readonly session: AgentSession
+  readonly box: Box
+  /** Its way to its model; `null`: it uses none. */
+  readonly model: ModelSession | null
+  /** Epoch milliseconds. */
+  readonly openedAt: number
+  /** Ends the process with everything it started. The scope it was opened in does so too. */
+  readonly close: Effect.Effect<void>
+}
+
+/** The way to the model, for the scope. */
+const openModel = Effect.fnUntraced(function*(held: HeldSandbox, { upstream }: Model) {
+  if (upstream === null) return null
+  const { sandbox: { agentRuntime, grantId, id, model } } = yield* held.view
+  const refuse = (detail: string, retryable: boolean) => new AgentError({ runtime: agentRuntime, operation: "open", detail, retryable })
+  const gateway = yield* Effect.serviceOption(ModelGateway)
+  if (Option.isNone(gateway)) return yield* refuse(`There is no model gateway here, so ${model} cannot be reached.`, false)
+  return yield* untilAvailable(gateway.value.open({ sandboxId: id, grantId, upstream })).pipe(
+    Effect.catchTag("ModelGatewayError", ({ detail, retryable }) => refuse(detail, retryable))
+  )
+})
+
+/** What the sandbox used and the store does not know yet. Nothing is added to a sandbox that is over. */
+export const reportUsage = Effect.fnUntraced(function*(held: HeldSandbox, spent: Spent) {
+  const { sandbox } = yield* held.view
+  const { tokens, usage } = spent
+  if (!isSameSpent(spent, sandbox) && !isSettled(sandbox.status)) yield* held.write([{ _tag: "ReportUsage", usage, tokens }])
+})
+
+/** Reports what an agent used that went with its worker. */
+export const reportLost = Effect.fn("Agent.reportLost")(
+  function*(held: HeldSandbox) {
+    const { sandbox } = yield* held.view
+    const { models } = yield* ModelCatalogue
+    const model = models.find(({ id }) => id === sandbox.model)
+    const way = model === undefined ? null : yield* openModel(held, model)
+    if (way !== null) yield* reportUsage(held, yield* way.account)
+  },
+  Effect.scoped,
+  Effect.catchTag("AgentError", (error) => Effect.logWarning("what a lost agent used is told later", { reason: error.message }))
+)
+
+/** The session that the agent can go on with in this box. */
+const resumable = Effect.fnUntraced(function*(saved: string | null, box: Box, profile: string) {
+  if (saved === null) return null
+  const runtime = yield* AgentRuntime
+  const resume = SavedSession.resumable(saved, box, runtime.bearsOtherPaths(profile))
+  if (resume === null) yield* Effect.logInfo("the agent's conversation was kept under other paths: a new one is told what was said")
+  return resume
+})
+
+/** The box as the agent sees it: each process of it finds these programs, and has these variables if it is not started with others. */
+const prepared = (box: Box, { env, programs }: SetUp.Prepared): Box => ({
+  ...box,
+  spawn: (command) => box.spawn({ ...command, programs, env: { ...env, ...command.env } })
+})
+
+const joined = (sections: ReadonlyArray<string | null>): string | null => {
+  const said = sections.filter((section) => section !== null && section !== "")
+  return said.length === 0 ? null : said.join("\n")
+}
+
+/** Starts the agent and goes on with the conversation `saved`; where it cannot, the agent is told what was said before. */
+export const open = Effect.fn("Agent.open")(function*(
+  held: HeldSandbox,
+  box: Box,
+  saved: string | null,
+  setup: ReturnType<typeof SetUp.recall> = SetUp.recall(held, box)
+) {
+  const runtime = yield* AgentRuntime
+  const host = yield* SandboxHost
+  const trees = yield* WorkingTrees
+  const { sandbox } = yield* held.view
+  const { models, unusable } = yield* ModelCatalogue
+  const model = models.find(({ id }) => id === sandbox.model)
+  const refuse = (detail: string) => new AgentError({ runtime: sandbox.agentRuntime, operation: "open", detail, retryable: false })
+  if (model === undefined) {
+    const known = unusable?.find(({ id }) => id === sandbox.model)
+    return yield* refuse(known?.reason ?? `The model ${sandbox.model} is no longer offered.`)
+  }
+  if (host.isolation === "none" && !model.offline && !(yield* AllowNoIsolation)) {
+    return yield* refuse(
+      `This host does not isolate agents, so it runs the offline model only, not ${sandbox.model}. ` +
+        "Choose an isolating host, or allow agents without isolation."
+    )
+  }
+  const repos = sandbox.repos.map(({ fullName }) => fullName)
+  const repositories = repos.map((name) => ({ name, folder: trees.folder(name, repos) }))
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const close = Scope.close(scope, Exit.void)
+  return yield* Effect.gen(function*() {
+    const modelScope = yield* Scope.fork(scope)
+    const [asked, ready, way] = yield* Effect.all([
+      readInstructions(held.id, repositories),
+      setup,
+      openModel(held, model).pipe(Scope.provide(modelScope))
+    ], { concurrency: 3 })
+    const resume = yield* resumable(saved, box, model.profile)
+    const said = resume === null ? yield* Conversation.tell(sandbox) : null
+    const instructions = joined([asked, ready.told, said])
+    const session = yield* runtime.open({
+      box: prepared(box, ready),
+      profile: model.profile,
+      model: sandbox.model,
+      access: way?.access ?? null,
+      instructions,
+      reasoningEffort: sandbox.reasoningEffort,
+      toolApprovalMode: sandbox.toolApprovalMode,
+      repositories,
+      resume
+    })
+    // Added last, so it comes first: however long the agent takes to end, it spends nothing more.
+    yield* Effect.addFinalizer(() => Scope.close(modelScope, Exit.void))
+    const agent: Agent = { session, box, model: way, openedAt: yield* elapsedMillis, close }
+    yield* rememberSession(held, agent)
+    return agent
+  }).pipe(Scope.provide(scope), Effect.onError(() => close))
+})
+
+/** Saves the agent's own session id as soon as it is known: some runtimes name it only in the first turn. */
+export const rememberSession = Effect.fnUntraced(function*(held: HeldSandbox, { box, session }: Agent) {
+  const id = yield* session.sessionId
+  if (id === null) return
+  const saved = SavedSession.write(id, box)
+  if (saved !== (yield* held.agentSession)) yield* held.saveAgentSession(saved)
+})

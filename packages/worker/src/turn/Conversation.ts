@@ -1,0 +1,119 @@
+/** What was said before, for an agent that has no conversation of its own to go on with. */
+import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import type { Origin, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type Message, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Option } from "effect"
+import { untilAvailable } from "../shared/HeldSandbox.ts"
+
+/** Of all messages together, the newest: they are part of every request to the model. */
+const MAXIMUM_CHARACTERS = 64 * 1024
+const PAGE = 200
+/** Forks of forks that are looked through. */
+const MAXIMUM_ORIGINS = 32
+
+const charactersOf = (messages: ReadonlyArray<Message>) => messages.reduce((sum, { text }) => sum + text.length, 0)
+
+/** Part of a log: what comes after `after` and before `before`. */
+interface Span {
+  readonly after: number
+  readonly before: number
+}
+
+/**
+ * Where in the log is what the checkpoint knows nothing of (`null`: what the sandbox as it is now knows nothing of): what was said
+ * between a checkpoint and the going back to it. Of a log that is kept no longer, nothing.
+ */
+const undone = Effect.fnUntraced(function*(id: SandboxId, checkpoint: number | null) {
+  const store = yield* SandboxStore
+  const taken = new Map<number, { readonly seq: number; readonly undone: ReadonlyArray<Span> }>()
+  let spans: ReadonlyArray<Span> = []
+  for (let after = 0;;) {
+    const page = yield* untilAvailable(store.checkpointLog(id, after, PAGE))
+    const last = page.at(-1)
+    if (last === undefined) return spans
+    after = last.seq
+    for (const { seq, wire } of page) {
+      const { event } = fromWire(wire)
+      if (event.type === "sandbox.checkpoint" && event.data.checkpoint !== undefined) {
+        if (event.data.checkpoint === checkpoint) return [...spans, { after: seq, before: Number.POSITIVE_INFINITY }]
+        taken.set(event.data.checkpoint, { seq, undone: spans })
+      }
+      if (event.type === "sandbox.restored" && event.data.checkpoint !== undefined) {
+        // A fork that has no checkpoint of its own begins again.
+        const back = event.data.cause === "fork" ? { seq: 0, undone: [] } : taken.get(event.data.checkpoint)
+        if (back !== undefined) spans = [...back.undone, { after: back.seq, before: seq }]
+      }
+    }
+  }
+})
+
+/** The newest messages before the first that `isLate` says is too late, oldest first. What is undone by that checkpoint is left out. */
+const newest = Effect.fnUntraced(function*(
+  id: SandboxId,
+  checkpoint: number | null,
+  isLate: (message: Message, known: ReadonlyArray<Message>) => boolean
+) {
+  const store = yield* SandboxStore
+  const spans = yield* undone(id, checkpoint)
+  let kept: Array<Message> = []
+  let after = 0
+  for (;;) {
+    const page = yield* untilAvailable(store.messages(id, after, PAGE))
+    for (const message of page) {
+      if (isLate(message, kept)) return kept
+      if (spans.every((span) => message.seq <= span.after || message.seq >= span.before)) kept.push(message)
+    }
+    const last = page.at(-1)
+    if (last === undefined) return kept
+    after = last.seq
+    let characters = 0
+    const first = kept.findLastIndex(({ text }) => (characters += text.length) > MAXIMUM_CHARACTERS)
+    kept = kept.slice(first + 1)
+  }
+})
+
+/** The messages of a fork's origin up to the checkpoint. */
+const upTo = Effect.fnUntraced(function*(origin: Origin) {
+  const checkpoints = yield* Checkpoints
+  const [checkpoint] = yield* untilAvailable(checkpoints.list(origin.sandboxId, origin.checkpoint - 1, 1))
+  const last = checkpoint?.turnId ?? null
+  return yield* newest(
+    origin.sandboxId,
+    origin.checkpoint,
+    ({ turnId }, known) => last === null || turnId !== last && known.some((message) => message.turnId === last)
+  )
+})
+
+/** The messages of all that a fork comes from, each up to the checkpoint that was forked, oldest first, as many as can be told. */
+const before = Effect.fnUntraced(function*({ grantId, origin }: Sandbox) {
+  const store = yield* SandboxStore
+  let told: ReadonlyArray<Message> = []
+  let from = origin
+  for (let n = 0; from !== null && n < MAXIMUM_ORIGINS && charactersOf(told) <= MAXIMUM_CHARACTERS; n++) {
+    told = [...(yield* upTo(from)), ...told]
+    const found = yield* Effect.option(untilAvailable(store.find({ grantId, id: from.sandboxId })))
+    from = Option.isSome(found) ? found.value.origin : null
+  }
+  return told
+})
+
+const titles = { user: "The person", assistant: "You" }
+
+/** As Markdown; `null`: nothing was said. The prompt that the agent gets next is left out. */
+export const tell = Effect.fn("Conversation.tell")(function*(sandbox: Sandbox) {
+  // It has just begun.
+  if (sandbox.turn === null && sandbox.origin === null) return null
+  const pending = isActive(sandbox.turn) ? sandbox.turn.id : null
+  const messages = [...(yield* before(sandbox)), ...(yield* newest(sandbox.id, null, ({ turnId }) => turnId === pending))]
+  let characters = 0
+  const first = messages.findLastIndex(({ text }) => (characters += text.length) > MAXIMUM_CHARACTERS)
+  const told = messages.slice(first + 1)
+  if (told.length === 0) return null
+  return [
+    "# What was said before\n\nThe files are as this conversation left them. Go on from it; do not answer it again.",
+    ...told.map(({ role, text }) => `## ${titles[role]}\n\n${text.trim()}`)
+  ].join("\n\n")
+})

@@ -1,0 +1,109 @@
+import { assert } from "@effect/vitest"
+import { TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
+import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
+import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import * as WorkerTrouble from "@slipway/domain/sandbox/WorkerTrouble"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect } from "effect"
+import { create, find, pass, scenario, settle, startWorker, until, type World } from "../Doubles.ts"
+
+const broken = (times: number) =>
+  Array.from({ length: times }, () => new HostError({ operation: "provision", detail: "no user namespaces", retryable: false }))
+
+scenario(
+  "a worker that breaks five boots in a row begins none for a growing time, and costs no other sandbox its boot",
+  (world) =>
+    Effect.gen(function*() {
+      const trouble = yield* WorkerTrouble.WorkerTrouble
+      world.provisionFailures.push(...broken(7))
+      yield* startWorker(world, { slots: 1 })
+      const first = yield* Effect.forEach([1, 2, 3, 4], () => create())
+      yield* pass("5 seconds")
+      for (const id of first) assert.strictEqual((yield* find(id)).reason, "boot_failed")
+      assert.isNull(yield* trouble.problem)
+
+      const fifth = yield* create()
+      yield* pass("9 seconds")
+      assert.strictEqual((yield* find(fifth)).status, "creating")
+      assert.strictEqual(world.provisionFailures.length, 2)
+      assert.strictEqual(
+        yield* trouble.problem,
+        "The last 5 boots here failed for reasons of this machine, so its worker begins none for a while. The log says why."
+      )
+      yield* pass("5 seconds")
+      // One is tried after the pause, and the next pause is longer.
+      assert.strictEqual(world.provisionFailures.length, 1)
+      yield* pass("14 seconds")
+      assert.strictEqual(world.provisionFailures.length, 1)
+      yield* pass("60 seconds")
+      yield* settle
+      assert.strictEqual((yield* find(fifth)).status, "running")
+      assert.isNull(yield* trouble.problem)
+    }).pipe(Effect.provide(WorkerTrouble.layer))
+)
+
+const agentErrors = (times: number, more: { readonly refusedByHost?: boolean } = {}) =>
+  Array.from(
+    { length: times },
+    () => new AgentError({ runtime: "fake", operation: "open", detail: "not installed", retryable: false, ...more })
+  )
+
+const failedWith = (reason: string | null) => (id: SandboxId) =>
+  Effect.map(until(id, ({ status }) => status === "failed"), (sandbox) => assert.strictEqual(sandbox.reason, reason))
+
+scenario("an agent that does not start stops no worker, however many sandboxes want it: others boot", (world) =>
+  Effect.gen(function*() {
+    const { problem } = yield* WorkerTrouble.WorkerTrouble
+    world.openFailures.push(...agentErrors(8))
+    yield* startWorker(world, { slots: 1 })
+    const broken = yield* Effect.forEach(Array.from({ length: 8 }), () => create())
+    yield* pass("1 second")
+    yield* Effect.forEach(broken, failedWith("boot_failed"))
+    assert.isNull(yield* problem)
+    const id = yield* create()
+    yield* pass("1 second")
+    assert.strictEqual((yield* find(id)).status, "running")
+  }).pipe(Effect.provide(WorkerTrouble.layer)))
+
+scenario(
+  "boots that fail for the machine are in a row only if none between them came as far as its agent",
+  (world) =>
+    Effect.gen(function*() {
+      const { problem } = yield* WorkerTrouble.WorkerTrouble
+      world.provisionFailures.push(...broken(4))
+      yield* startWorker(world, { slots: 1 })
+      const failing = Effect.forEach([1, 2, 3, 4], () => create())
+      yield* failing
+      yield* pass("5 seconds")
+      world.openFailures.push(...agentErrors(1))
+      yield* create()
+      yield* pass("5 seconds")
+      world.provisionFailures.push(...broken(4))
+      yield* failing
+      yield* pass("5 seconds")
+      assert.deepStrictEqual([world.provisionFailures.length, world.openFailures.length, yield* problem], [0, 0, null])
+    }).pipe(Effect.provide(WorkerTrouble.layer))
+)
+
+for (
+  const [name, plant] of [
+    ["a box that refuses to run any agent", (world: World) => world.openFailures.push(...agentErrors(5, { refusedByHost: true }))],
+    ["a disk that takes nothing", (world: World) =>
+      world.cloneFailures.push(
+        ...Array.from({ length: 5 }, () => new TreesUnavailable({ detail: "The disk is read-only.", retryable: false }))
+      )],
+    // Each boot tries a step that breaks six times.
+    ["a disk that breaks in ways nobody foresaw",
+      (world: World) => world.defects.push(...Array.from({ length: 30 }, () => "clone" as const))]
+  ] as const
+) {
+  scenario(`${name} is trouble of the machine`, (world) =>
+    Effect.gen(function*() {
+      const { problem } = yield* WorkerTrouble.WorkerTrouble
+      plant(world)
+      yield* startWorker(world, { slots: 5 })
+      yield* Effect.forEach([1, 2, 3, 4, 5], () => create())
+      const told = yield* Effect.forEach(Array.from({ length: 17 }), () => Effect.andThen(pass("1 second"), problem))
+      assert.isTrue(told.some((one) => one !== null))
+    }).pipe(Effect.provide(WorkerTrouble.layer)))
+}

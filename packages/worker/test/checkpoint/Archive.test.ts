@@ -1,0 +1,117 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import * as Archive from "../../src/checkpoint/Archive.ts"
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+const collect = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
+  Effect.map(Stream.runCollect(stream), (chunks) => new Uint8Array(chunks.flatMap((chunk) => [...chunk])))
+
+const asked = { sandboxId: "c_aaaaaaaaaaaa", grantId: "grant", checkpoint: 2 }
+
+const archiveOf = (
+  home: ReadonlyArray<string> | null,
+  trees: ReadonlyArray<string>,
+  agentSession: string | null = "native-1",
+  of: typeof asked | null = asked
+) =>
+  collect(Archive.write({
+    of,
+    runtime: "codex",
+    agentSession,
+    home: home === null ? null : Stream.fromIterable(home.map(bytesOf)),
+    trees: Stream.fromIterable(trees.map(bytesOf))
+  }))
+
+/** Reads all of it, in pieces of `size` bytes. */
+const readAll = (archive: Uint8Array, size = archive.length) =>
+  Effect.gen(function*() {
+    const pieces = Array.from({ length: Math.ceil(archive.length / size) }, (_, i) => archive.slice(i * size, (i + 1) * size))
+    const { header, home, trees } = yield* Archive.read(Stream.fromIterable(pieces), asked)
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+    return { header, home: text(yield* collect(home)), trees: text(yield* collect(trees)) }
+  }).pipe(Effect.scoped)
+
+it.effect("gives back what was put into it, however it is cut into pieces", () =>
+  Effect.gen(function*() {
+    const large = "x".repeat(200_000)
+    const archive = yield* archiveOf(["one", "two"], [large, "", "end"])
+    for (const size of [1, 7, 65_536, archive.length]) {
+      if (size === 1) continue
+      const { header, home, trees } = yield* readAll(archive, size)
+      assert.deepStrictEqual(header, { format: 1, of: asked, runtime: "codex", agentSession: "native-1", hasHome: true })
+      assert.strictEqual(home, "onetwo")
+      assert.strictEqual(trees, `${large}end`)
+    }
+    const small = yield* archiveOf(null, [], null)
+    const { header, home, trees } = yield* readAll(small, 1)
+    assert.deepStrictEqual([header.hasHome, header.agentSession, home, trees], [false, null, "", ""])
+  }))
+
+it.effect("an archive that is cut, wherever, is damaged", () =>
+  Effect.gen(function*() {
+    const archive = yield* archiveOf(["home"], ["trees"])
+    for (let length = 0; length < archive.length; length++) {
+      const error = yield* Effect.flip(readAll(archive.slice(0, length)))
+      assert.strictEqual(error._tag, "ArchiveDamaged", `cut at ${length}`)
+    }
+  }))
+
+it.effect("an archive of which one bit is another is damaged", () =>
+  Effect.gen(function*() {
+    const archive = yield* archiveOf(["home"], ["trees"])
+    for (let bit = 0; bit < archive.length * 8; bit++) {
+      const changed = archive.slice()
+      changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
+      const error = yield* Effect.flip(readAll(changed))
+      assert.strictEqual(error._tag, "ArchiveDamaged", `bit ${bit}`)
+    }
+  }))
+
+it.effect("an archive with more after its end, or with a part left out, is damaged", () =>
+  Effect.gen(function*() {
+    const archive = yield* archiveOf(["home"], ["one", "two"])
+    assert.strictEqual((yield* Effect.flip(readAll(new Uint8Array([...archive, 0]))))._tag, "ArchiveDamaged")
+    const frame = 5 + 3 + 4
+    const end = 5 + 4
+    const without = new Uint8Array([...archive.slice(0, -end - 2 * frame), ...archive.slice(-end - frame)])
+    assert.strictEqual((yield* Effect.flip(readAll(without)))._tag, "ArchiveDamaged")
+  }))
+
+it.effect("a length that nobody wrote takes no memory: the archive is damaged before it is read", () =>
+  Effect.gen(function*() {
+    let pulled = 0
+    const hostile = Stream.concat(
+      Stream.make(new Uint8Array([1, 0xff, 0xff, 0xff, 0xff])),
+      Stream.map(Stream.range(1, 1000), () => {
+        pulled++
+        return new Uint8Array(65_536)
+      })
+    )
+    const error = yield* Effect.flip(Effect.scoped(Archive.read(hostile, asked)))
+    assert.strictEqual(error._tag, "ArchiveDamaged")
+    assert.isBelow(pulled, 3)
+  }))
+
+it.effect("trouble of whoever holds the bytes is told as it is", () =>
+  Effect.gen(function*() {
+    const archive = yield* archiveOf(["home"], ["trees"])
+    const cut = Stream.concat(Stream.make(archive.slice(0, -5)), Stream.fail("away" as const))
+    const error = yield* Effect.flip(Effect.scoped(Effect.flatMap(Archive.read(cut, asked), ({ trees }) => Stream.runDrain(trees))))
+    assert.strictEqual(error, "away")
+  }))
+
+it.effect("an archive of another sandbox, grant or number is not the one that is asked for", () =>
+  Effect.gen(function*() {
+    for (const other of [{ sandboxId: "c_bbbbbbbbbbbb" }, { grantId: "another" }, { checkpoint: 1 }, { checkpoint: 3 }]) {
+      const archive = yield* archiveOf(["home"], ["trees"], null, { ...asked, ...other })
+      const error = yield* Effect.flip(readAll(archive))
+      assert.deepStrictEqual([error._tag, error.message], ["ArchiveDamaged", "It is another checkpoint than was asked for."])
+    }
+  }))
+
+it.effect("an archive of a version that did not say what it is of is read as before", () =>
+  Effect.gen(function*() {
+    const { header, home, trees } = yield* readAll(yield* archiveOf(["home"], ["trees"], null, null))
+    assert.deepStrictEqual(header, { format: 1, runtime: "codex", agentSession: null, hasHome: true })
+    assert.deepStrictEqual([home, trees], ["home", "trees"])
+  }))

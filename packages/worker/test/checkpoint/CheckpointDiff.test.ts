@@ -1,0 +1,247 @@
+/** What differs between the checkpoints of a sandbox whose trees on this machine know the newest one alone. */
+import { assert, it } from "@effect/vitest"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import type { Principal } from "@slipway/domain/access/Principal"
+import { type Compared, Files } from "@slipway/domain/files/Files"
+import { ReachableTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { TreesUnavailable, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { MemoryDisk, workspaceOf } from "@slipway/domain/memory/MemoryDisk"
+import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
+import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
+import * as WorkingTreesMemory from "@slipway/domain/memory/WorkingTreesMemory"
+import { type Checkpoint, CheckpointNotFound, Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import { initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
+import { DateTime, Deferred, Effect, Fiber, Layer, Result, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import * as Archive from "../../src/checkpoint/Archive.ts"
+
+const id = SandboxId.make("c_aaaaaaaaaaaa")
+const repo = RepoName.make("acme/app")
+const at = DateTime.makeUnsafe(0)
+
+const sandbox: Sandbox = {
+  ...initial({
+    id,
+    grantId: "grant",
+    createdBy: "x",
+    createdAt: at,
+    title: "x",
+    repos: [{ fullName: repo }],
+    prompt: "x",
+    model: "x",
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    origin: null
+  }),
+  status: "running"
+}
+
+const by: Principal = {
+  credential: { _tag: "Key", keyId: "x" },
+  grantId: "grant",
+  organizationId: "x",
+  userId: "x",
+  scopes: new Set(["sandboxes"]),
+  test: false
+}
+
+interface Kept extends Checkpoint {
+  readonly content: Uint8Array
+}
+
+/** A machine, and a sandbox that has checkpoints. */
+const machine = () => {
+  const world = {
+    sandbox,
+    kept: new Array<Kept>(),
+    damaged: new Set<number>(),
+    /** Checkpoints that were read, in order. */
+    read: new Array<number>(),
+    gate: Effect.void as Effect.Effect<void>,
+    full: 0
+  }
+  const checkpoints = Layer.mock(Checkpoints, {
+    get: (id, number) =>
+      Stream.unwrap(Effect.gen(function*() {
+        world.read.push(number)
+        yield* world.gate
+        const found = world.kept.find(({ checkpoint }) => checkpoint === number)
+        if (found === undefined || world.damaged.has(number)) return yield* new CheckpointNotFound()
+        return Archive.write({
+          of: { sandboxId: id, grantId: "grant", checkpoint: number },
+          runtime: "opencode",
+          agentSession: null,
+          home: null,
+          trees: Stream.make(found.content)
+        })
+      })),
+    list: (_, after, limit) => Effect.succeed(world.kept.filter(({ checkpoint }) => checkpoint > after).slice(0, limit))
+  })
+  const trees = Layer.effect(
+    WorkingTrees,
+    Effect.map(WorkingTrees, (trees) =>
+      WorkingTrees.of({
+        ...trees,
+        learn: (of, content) =>
+          Effect.suspend(() =>
+            world.full-- > 0 ? Effect.fail(new TreesUnavailable({ detail: "full", retryable: true })) : trees.learn(of, content)
+          )
+      }))
+  ).pipe(Layer.provide(WorkingTreesMemory.layer))
+  const layer = Files.layerReaching.pipe(
+    Layer.provide(ReachableTrees.layerLocal),
+    Layer.provide(TreesHere.layer),
+    Layer.provide(CheckpointTrees.layer),
+    Layer.provideMerge(Layer.mergeAll(
+      trees,
+      checkpoints,
+      SourceHostMemory.layer,
+      IdsNode.layer,
+      Layer.mock(SandboxHost, { isolation: "none", list: Effect.succeed([]), stop: () => Effect.void }),
+      Layer.mock(SandboxStore, { find: () => Effect.sync(() => world.sandbox) })
+    )),
+    Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer))
+  )
+  return { world, layer }
+}
+
+const write = (content: string) =>
+  Effect.gen(function*() {
+    const root = `${workspaceOf(id)}/app`
+    const { files } = yield* MemoryDisk
+    files.set(`${root}/v`, content)
+  })
+
+/** A sandbox that took a checkpoint of each of these, and has `working` now. */
+const worked = Effect.fnUntraced(function*(world: ReturnType<typeof machine>["world"], versions: ReadonlyArray<string>, working: string) {
+  const { add } = yield* MemoryRepositories
+  add(repo, {}).commit("main", { v: "base\n" })
+  const trees = yield* WorkingTrees
+  const remote = yield* (yield* SourceHost).remote(repo, "read")
+  yield* trees.prepare({ sandboxId: id, repo }, { remote, ref: undefined, defaultBranch: "main", repos: [repo] })
+  for (const [i, version] of versions.entries()) {
+    yield* write(version)
+    const { content, repos } = yield* trees.save(id, [{ repo }])
+    const bytes = Uint8Array.from(Buffer.concat(yield* Stream.runCollect(content)))
+    world.kept.push({ checkpoint: i + 1, turnId: null, createdAt: at, bytes: bytes.length, repos, content: bytes })
+  }
+  yield* write(working)
+  world.sandbox = { ...sandbox, checkpoint: versions.length }
+  const newest = Stream.make(world.kept.at(-1)?.content ?? new Uint8Array())
+  return {
+    /** Its machine is gone, and this one goes on with it. */
+    move: Effect.andThen(trees.remove(id), trees.restore(id, newest, [{ repo, remote }])),
+    /** Nobody works for it any more. */
+    finish: Effect.andThen(trees.remove(id), Effect.sync(() => (world.sandbox = { ...world.sandbox, status: "succeeded" })))
+  }
+}, Effect.scoped)
+
+/** What differs, or the tag of why nobody can say. */
+const diff = (from: Compared, to: Compared, grantId = "grant") =>
+  Files.use((files) => files.diff({ ...by, grantId }, id, { repo: undefined, from, to, path: undefined })).pipe(
+    Effect.map((patch) => new TextDecoder().decode(patch)),
+    Effect.result,
+    Effect.map(Result.match({ onSuccess: (patch) => patch, onFailure: ({ _tag }) => _tag }))
+  )
+const settle = Effect.forEach(Array.from({ length: 300 }), () => Effect.yieldNow, { discard: true })
+
+const VERSIONS: ReadonlyArray<Compared> = ["base", 1, 2, 3, "working"]
+const all = Effect.forEach(VERSIONS, (from) => Effect.forEach(VERSIONS, (to) => diff(from, to)))
+
+it.effect("tells between all that are listed what it told before its machine was gone, and reads each checkpoint once", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { move } = yield* worked(world, ["1\n", "2\n", "3\n"], "4\n")
+    const before = yield* all
+    assert.include(before[1]?.[3], "-1\n+3\n")
+    assert.deepStrictEqual(world.read, [])
+    yield* move
+    yield* write("4\n")
+    assert.deepStrictEqual(yield* all, before)
+    assert.deepStrictEqual(world.read.toSorted(), [1, 2])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("tells it of a finished sandbox too, of which only checkpoints are left", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { finish } = yield* worked(world, ["1\n", "2\n", "3\n"], "3\n")
+    const before = yield* all
+    yield* finish
+    assert.deepStrictEqual(yield* all, before)
+    assert.deepStrictEqual(world.read.toSorted(), [1, 2, 3])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("one that cannot be read is not there, unless another one has the same; the others are", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { move } = yield* worked(world, ["1\n", "2\n", "2\n", "4\n"], "4\n")
+    yield* move
+    world.damaged.add(1).add(3)
+    assert.strictEqual(yield* diff(1, 4), "CheckpointNotFound")
+    assert.strictEqual(yield* diff(2, 1), "CheckpointNotFound")
+    assert.include(yield* diff(3, 4), "-2\n+4\n")
+    assert.include(yield* diff("base", 2), "-base\n+2\n")
+    // It is tried again for whoever asks again.
+    world.damaged.clear()
+    assert.include(yield* diff(1, 4), "-1\n+4\n")
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("nobody waits longer than 10 s for two of them, and what was begun goes on", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { move } = yield* worked(world, ["1\n", "2\n", "3\n"], "3\n")
+    yield* move
+    const open = yield* Deferred.make<void>()
+    world.gate = Deferred.await(open)
+    const asked = yield* Effect.forEach([1, 2], () => Effect.forkChild(diff(1, 2)))
+    yield* settle
+    yield* TestClock.adjust("10 seconds")
+    assert.deepStrictEqual(yield* Effect.forEach(asked, Fiber.join), ["AgentDisconnected", "AgentDisconnected"])
+    yield* Deferred.succeed(open, undefined)
+    yield* settle
+    assert.include(yield* diff(1, 2), "-1\n+2\n")
+    assert.deepStrictEqual(world.read, [1, 2])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("those who ask for very many wait for one another, and keep nobody else from theirs", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { move } = yield* worked(world, Array.from({ length: 12 }, (_, n) => `${n + 1}\n`), "12\n")
+    yield* move
+    const open = yield* Deferred.make<void>()
+    world.gate = Deferred.await(open)
+    const many = yield* Effect.forEach(Array.from({ length: 10 }, (_, n) => n + 1), (n) => Effect.forkChild(diff(n, "working", "greedy")))
+    yield* settle
+    assert.strictEqual(world.read.length, 1)
+    world.gate = Effect.void
+    assert.include(yield* diff(11, 12, "other"), "-11\n+12\n")
+    yield* Deferred.succeed(open, undefined)
+    const answers = yield* Effect.forEach(many, Fiber.join)
+    // Those beyond the eighth come again.
+    assert.strictEqual(answers.filter((answer) => answer === "AgentDisconnected").length, 2)
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("makes room of what nobody reads where the disk refuses, and says when it still does", () => {
+  const { layer, world } = machine()
+  return Effect.gen(function*() {
+    const { move } = yield* worked(world, ["1\n", "2\n"], "2\n")
+    yield* move
+    world.full = 2
+    assert.strictEqual(yield* diff(1, 2), "StoreUnavailable")
+    world.full = 1
+    assert.include(yield* diff(1, 2), "-1\n+2\n")
+  }).pipe(Effect.provide(layer))
+})

@@ -1,0 +1,50 @@
+/** Sandboxes that are over, whose machine is gone with all it had: their last checkpoint is what is left to publish. */
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
+import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import type { Leased, Lease } from "@slipway/domain/sandbox/Leases"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Effect, Layer } from "effect"
+import * as BootBreaker from "../../src/boot/BootBreaker.ts"
+import * as Checkpoint from "../../src/checkpoint/Checkpoint.ts"
+import * as SandboxSession from "../../src/SandboxSession.ts"
+import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
+import * as Room from "../../src/shared/Room.ts"
+import { ThisMachine } from "../../src/shared/ThisMachine.ts"
+
+/** What a session needs beside store, trees, boxes and source host. */
+const means = Layer.mergeAll(
+  AgentRuntimeProfiles.layer(),
+  CheckpointsPostgres.layer,
+  IdsNode.layer,
+  UpkeepPostgres.layer,
+  SetupsPostgres.layer,
+  Layer.succeed(ThisMachine, { name: "machine", forUnused: () => Effect.void }),
+  Layer.succeed(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo] })
+)
+
+const hold = Effect.fnUntraced(function*(lease: Lease, grantId: string, moved: Leased["moved"]) {
+  const sandbox = yield* SandboxStore.use((store) => store.find({ grantId, id: lease.sandboxId }))
+  return yield* HeldSandbox.make({ lease, sandbox, agentSession: null, moved })
+})
+
+/** Takes the checkpoint that the sandbox owes, as the worker does that has it. */
+export const takeCheckpoint = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
+  const box = yield* SandboxHost.use((host) => host.provision(lease))
+  yield* Checkpoint.take(yield* hold(lease, grantId, null), box)
+}, Effect.provide(means))
+
+/** All that a session does for a sandbox that is over: it publishes, and leaves nothing on this machine. */
+export const serve = Effect.fnUntraced(
+  function*(lease: Lease, grantId: string, moved: Leased["moved"]) {
+    const room = yield* Room.make({ slots: 0, agents: 0, boots: 0 })
+    const breaker = yield* BootBreaker.make
+    yield* SandboxSession.run(yield* hold(lease, grantId, moved), { room, breaker, place: null, moved })
+  },
+  Effect.scoped,
+  Effect.provide(means)
+)

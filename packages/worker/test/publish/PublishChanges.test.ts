@@ -1,0 +1,337 @@
+/** What a worker asks of trees and host to publish, and in which order. */
+import { assert, describe, it } from "@effect/vitest"
+import {
+  BranchMoved,
+  MergeConflict,
+  type MergeStep,
+  NoChanges,
+  type SnapshotOptions,
+  WorkingTrees
+} from "@slipway/domain/files/WorkingTrees"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { CommitAuthor, CommitMessage, published, request } from "@slipway/domain/publishing/Publication"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { Leases } from "@slipway/domain/sandbox/Leases"
+import { Policy } from "@slipway/domain/sandbox/Policy"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
+import { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { DateTime, Effect, Layer, Result } from "effect"
+import { publishChanges } from "../../src/publish/PublishChanges.ts"
+import { draft } from "../PullRequests.ts"
+
+const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
+const id = SandboxId.make("c_aaaaaaaaaaaa")
+const REPO = "acme/shop"
+const HEAD = `slipway/${id}`
+const sha = "1".repeat(40)
+const BASE = "b".repeat(40)
+/** Of what was published before. */
+const before = "2".repeat(40)
+const remote = { url: "/origin", authorization: null }
+const pull = (headSha: string, number = 7) => draft(HEAD, headSha, number)
+
+/** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
+interface Scene {
+  /** What a snapshot comes to; `null`: nothing. */
+  readonly snapshot: string | MergeConflict | null
+  /** Where the host's branches are. */
+  readonly branches: ReadonlyMap<string, string>
+  /** Branches that somebody else moved. */
+  readonly moved: ReadonlyArray<string>
+  readonly isGone: boolean
+  readonly isDown: boolean
+  readonly open: PullRequest | null
+  /** The one that is known by its number. */
+  readonly ended: PullRequest | null
+}
+
+const world = (
+  {
+    branches = new Map([["main", BASE], ["trunk", BASE]]),
+    ended = null,
+    isDown = false,
+    isGone = false,
+    moved = [],
+    open = null,
+    snapshot = sha
+  }: Partial<Scene> = {}
+) => {
+  const asked: Array<readonly [string, ...ReadonlyArray<unknown>]> = []
+  const note = <A>(answer: A, ...call: typeof asked[number]) =>
+    Effect.sync(() => {
+      asked.push(call)
+      return answer
+    })
+  const ports = Layer.mergeAll(
+    SandboxStoreMemory.layer,
+    Layer.mock(WorkingTrees, {
+      folder: () => "",
+      branches: (_, { branches: asked, headRef, pushed }) =>
+        moved.includes(headRef)
+          ? Effect.fail(new BranchMoved({ repo: REPO, branch: headRef }))
+          : note(
+            {
+              head: branches.get(headRef) ?? null,
+              isGone: isGone && headRef === HEAD,
+              root: null,
+              tips: new Map(Array.from(branches).filter(([name]) => asked.includes(name)))
+            },
+            "branches",
+            headRef,
+            pushed
+          ),
+      snapshot: (_, options) =>
+        snapshot === null
+          ? Effect.fail(new NoChanges({ repo: REPO }))
+          : typeof snapshot === "string"
+          ? note({ sha: snapshot, baseRef: null }, "snapshot", options)
+          : Effect.fail(snapshot),
+      push: (_, options) => note(undefined, "push", options)
+    }),
+    Layer.mock(SourceHost, {
+      name: "test",
+      remote: (_, access) => note(remote, "remote", access),
+      repository: () =>
+        isDown
+          ? Effect.fail(new SourceHostError({ operation: "read the repository", detail: "It is down.", retryable: true }))
+          : note({ fullName: REPO, defaultBranch: "trunk" }, "repository"),
+      findOpenPullRequest: (_, headRef) => note(open?.headRef === headRef ? open : null, "find", headRef),
+      pullRequestDetails: (_, number) =>
+        ended === null
+          ? Effect.die(new Error(`there is no ${number}`))
+          : note({ pullRequest: ended, checks: noChecks, comments: [], pending: false }, "details", number),
+      openDraftPullRequest: (_, { baseRef, headRef, headSha, title }) =>
+        note({ ...pull(headSha, 8), headRef }, "open", { baseRef, headRef, headSha, title }),
+      pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha)
+    })
+  ).pipe(Layer.provideMerge(HintsMemory.layer))
+  return { asked, layer: Publishing.layer.pipe(Layer.provideMerge(ports)) }
+}
+
+/** A sandbox of which a publication is asked for, and its lease. */
+const wished = Effect.fnUntraced(function*(ref?: string) {
+  const store = yield* SandboxStore
+  const leases = yield* Leases
+  const limits = yield* Policy
+  yield* store.create({
+    creation: {
+      id,
+      grantId: "g",
+      createdBy: "u",
+      title: "Say hello",
+      repos: [{ fullName: REPO, ...(ref === undefined ? {} : { ref }) }],
+      prompt: "prompt",
+      model: offlineDemo.id,
+      agentRuntime: "opencode",
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      metadata: {},
+      origin: null,
+      createdAt: at
+    },
+    keyed: null,
+    organizationId: null
+  })
+  const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
+  assert(leased !== undefined)
+  const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)
+  yield* report({ _tag: "StartBoot" })
+  yield* report({ _tag: "FinishBoot", turnId: "t" })
+  const { sandbox } = yield* store.change(id, { grantId: "g" }, (sandbox) => request(sandbox, REPO), at)
+  return { lease: leased.lease, leases, sandbox }
+})
+
+const told = Effect.gen(function*() {
+  const entries = yield* SandboxStore.use((store) => store.log(id, 0, 100))
+  return entries.map(({ wire }) => fromWire(wire).event).flatMap((event) => event.type === "pull_request.updated" ? [event.data] : [])
+})
+
+describe("a worker that publishes", () => {
+  it.effect("commits as configured, pushes to the sandbox's branch, and looks for a pull request before it opens a draft", () => {
+    const { asked, layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepStrictEqual(asked, [
+        ["remote", "write"],
+        ["find", HEAD],
+        ["repository"],
+        ["branches", HEAD, null],
+        ["snapshot", {
+          message: `Say hello\n\n${id}`,
+          author: { name: "Acme", email: "acme@example.com" },
+          since: { head: null, merges: [], remote }
+        }],
+        ["push", { sha, headRef: HEAD, remote, expected: null, isMerged: false }],
+        ["find", HEAD],
+        ["open", { baseRef: "trunk", headRef: HEAD, headSha: sha, title: "Say hello" }]
+      ])
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 8, draft: true, head_ref: HEAD, head_sha: sha })
+    }).pipe(Effect.provide(layer.pipe(Layer.provideMerge(Layer.mergeAll(
+      Layer.succeed(CommitAuthor, { name: "Acme", email: "acme@example.com" }),
+      Layer.succeed(CommitMessage, "{title}\n\n{sandbox}")
+    )))))
+  })
+
+  it.effect("updates the one that is open, whoever opened it, and opens none beside it", () => {
+    const { asked, layer } = world({ open: pull(before, 9), branches: new Map([[HEAD, before]]) })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepStrictEqual(asked.slice(3).map(([call]) => call), ["snapshot", "push", "pushed"])
+      assert.deepInclude(asked.find(([call]) => call === "push")?.[1], { sha, headRef: HEAD, expected: before })
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 9, head_sha: sha })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect.each<readonly [ref: string | undefined, base: string]>([
+    ["main", "main"],
+    // As the default branch is called now.
+    [undefined, "trunk"],
+    ["v1.0", "trunk"],
+    ["deleted", "trunk"]
+  ])("opens what started at %s against %s", ([ref, base]) => {
+    const { asked, layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished(ref)
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepInclude(asked.at(-1)?.[1], { baseRef: base })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("pushes nothing where there is no branch to open it against", () => {
+    const { asked, layer } = world({ branches: new Map() })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.notInclude(asked.map(([call]) => call), "push")
+      assert.match((yield* told).at(-1)?.error?.message ?? "", /There is no branch "trunk"/u)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("pushes nothing while it cannot be told what to open it against", () => {
+    const { asked, layer } = world({ isDown: true })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.notInclude(asked.map(([call]) => call), "push")
+      assert.deepInclude((yield* told).at(-1), { action_state: "failed" })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("pushes nothing where there is nothing to publish", () => {
+    const { asked, layer } = world({ snapshot: null })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.notInclude(asked.map(([call]) => call), "push")
+      assert.deepInclude((yield* told).at(-1), {
+        action_state: "idle",
+        error: { code: "invalid_request", message: "no sandbox changes to publish" }
+      })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("hands on the agent's own commits", () => {
+    const { asked, layer } = world()
+    const history: NonNullable<SnapshotOptions["history"]> = () => {
+      throw new Error("nobody reads them here")
+    }
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO, history)
+      assert.deepInclude(asked.find(([call]) => call === "snapshot")?.[1], { history })
+    }).pipe(Effect.provide(layer))
+  })
+
+  /** Published once before, as number 7. */
+  const publishedBefore = Effect.fnUntraced(function*() {
+    const { lease } = yield* wished()
+    const store = yield* SandboxStore
+    const change = (decide: Parameters<typeof store.change>[2]) => store.change(id, lease, decide, at)
+    yield* change(() => Result.succeed([published(REPO, pull(before), { sha: before, merges: [] })]))
+    const { sandbox } = yield* change((sandbox) => request(sandbox, REPO) as Result.Result<ReadonlyArray<SandboxEvent>, never>)
+    return { lease, sandbox }
+  })
+
+  it.effect.each<readonly [string, Partial<Scene>, ReadonlyArray<MergeStep>]>([
+    ["was merged", { ended: { ...pull(before), state: "closed", merged: true } }, [{ onto: BASE, ancestor: before }]],
+    ["was closed", { ended: { ...pull(before), state: "closed" } }, [{ onto: BASE, ancestor: null }]],
+    ["lost its branch", { open: pull(before), isGone: true }, [{ onto: BASE, ancestor: null }]]
+  ])("goes on with another branch and another pull request after the first one %s", ([, scene, merges]) => {
+    const { asked, layer } = world(scene)
+    const NEXT = `${HEAD}-2`
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* publishedBefore()
+      yield* publishChanges(lease, sandbox, REPO)
+      const of = (name: string) => asked.find(([call]) => call === name)?.[1]
+      assert.deepInclude(of("snapshot"), { since: { head: null, merges, remote } })
+      assert.deepInclude(of("push"), { headRef: NEXT, expected: null, isMerged: true })
+      assert.deepInclude(of("open"), { baseRef: "main", headRef: NEXT, headSha: sha })
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 8, head_ref: NEXT, head_sha: sha, merges })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("takes a branch that nobody else has", () => {
+    const { asked, layer } = world({ ended: { ...pull(before), state: "closed", merged: true }, moved: [`${HEAD}-2`, `${HEAD}-3`] })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* publishedBefore()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepInclude(asked.find(([call]) => call === "push")?.[1], { headRef: `${HEAD}-4` })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect.each<readonly [code: string, Partial<Scene>]>([
+    ["branch_moved", { open: pull(before), moved: [HEAD] }],
+    ["merge_conflict", {
+      ended: { ...pull(before), state: "closed", merged: true },
+      snapshot: new MergeConflict({ repo: REPO, files: ["src/a.ts"] })
+    }]
+  ])("pushes nothing and tells %s", ([code, scene]) => {
+    const { asked, layer } = world(scene)
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* publishedBefore()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.notInclude(asked.map(([call]) => call), "push")
+      assert.strictEqual((yield* told).at(-1)?.error?.code, code)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("answers with the pull request as it is when what is to be published is published already", () => {
+    const { asked, layer } = world({ open: pull(before), branches: new Map([[HEAD, before]]), snapshot: before })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* publishedBefore()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.deepInclude(asked.find(([call]) => call === "push")?.[1], { sha: before, expected: before })
+      assert.notInclude(asked.map(([call]) => call), "open")
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: pull(before).number, head_sha: before })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("tells the end once, though two of them see it", () => {
+    const { layer } = world()
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      for (let i = 0; i < 2; i++) yield* publishChanges(lease, sandbox, REPO)
+      assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing", "idle"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("tells nothing once the sandbox is another worker's", () => {
+    const { layer } = world()
+    return Effect.gen(function*() {
+      const { lease, leases, sandbox } = yield* wished()
+      yield* leases.endLeases("m")
+      yield* leases.take({ worker: "v", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
+      assert.strictEqual((yield* Effect.flip(publishChanges(lease, sandbox, REPO)))._tag, "StaleLease")
+      assert.deepStrictEqual((yield* told).map(({ action_state }) => action_state), ["publishing"])
+    }).pipe(Effect.provide(layer))
+  })
+})

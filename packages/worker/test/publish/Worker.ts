@@ -1,0 +1,63 @@
+/** What a worker needs to publish, on real technology; used by a process that is killed and by whoever takes over. */
+import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
+import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
+import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
+import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import type { Lease } from "@slipway/domain/sandbox/Leases"
+import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Layer, Redacted } from "effect"
+import { join } from "node:path"
+import * as AgentHistory from "../../src/publish/AgentHistory.ts"
+import { publishChanges } from "../../src/publish/PublishChanges.ts"
+
+export const REPO = RepoName.make("Acme/App")
+
+/** As JSON: the App's key goes by `PRIVATE_KEY` in the environment. */
+export interface Settings {
+  readonly database: string
+  /** Holds trees and boxes. */
+  readonly directory: string
+  readonly host: { readonly kind: "github"; readonly appId: string; readonly apiUrl: string } | { readonly kind: "local" }
+}
+
+export const treesLayer = ({ directory }: Pick<Settings, "directory">) => WorkingTreesGit.layer({ directory: join(directory, "trees") })
+export const boxesLayer = ({ directory }: Pick<Settings, "directory">) =>
+  SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(join(directory, "trees")) })
+export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
+  host.kind === "github"
+    ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
+    : SourceHostLocal.layer({ publicUrl: "http://localhost:8080" }).pipe(Layer.provideMerge(LocalRepositories.layer))
+
+/** The store, and the database below it. */
+export const storeLayer = ({ database }: Pick<Settings, "database">) =>
+  Layer.merge(SandboxStorePostgres.layer, LeasesPostgres.layer).pipe(
+    Layer.provide(IdsNode.layer),
+    Layer.provideMerge(HintsPostgres.layer),
+    Layer.provideMerge(Database.layer({ url: Redacted.make(database) }))
+  )
+
+/** Trees, and the boxes in which git looks over them. */
+export const machineLayer = (settings: Pick<Settings, "directory">, boxes: Layer.Layer<SandboxHost, unknown> = boxesLayer(settings)) =>
+  treesLayer(settings).pipe(Layer.provideMerge(boxes))
+
+/** What a session does for a repository once it holds the lease: nothing, where nothing is asked for any more. */
+export const publishOnce = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
+  const store = yield* SandboxStore
+  const trees = yield* WorkingTrees
+  const id = lease.sandboxId
+  const box = yield* SandboxHost.use((host) => host.provision(lease))
+  const sandbox = yield* store.find({ grantId, id })
+  if (!isUnderWay(publicationOf(sandbox, REPO))) return sandbox
+  return yield* publishChanges(lease, sandbox, REPO, AgentHistory.read(box, trees.folder(REPO, [REPO])))
+})

@@ -1,0 +1,110 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import * as Room from "../../src/shared/Room.ts"
+
+const isReady = (place: Room.Place) => Effect.map(Effect.timeoutOption(place.ready, 0), (ready) => ready._tag === "Some")
+const isWanted = (place: Room.Place) => Effect.map(Effect.timeoutOption(place.wanted, 0), (wanted) => wanted._tag === "Some")
+
+it.effect("lets in as many as there are slots, and the others in the order they came", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 2, agents: 8, boots: 8 })
+    const places = yield* Effect.forEach([1, 2, 3, 4], () => room.enter("agent"))
+    const ready = Effect.forEach(places, isReady)
+    assert.deepStrictEqual(yield* ready, [true, true, false, false])
+    assert.deepStrictEqual(yield* room.free, { slots: 0, boots: 8, booting: 0 })
+    yield* places[1]!.close
+    assert.deepStrictEqual(yield* ready, [true, true, true, false])
+  }))
+
+it.effect("boots no more than it may at once, and lets a turn pass those that wait for that", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 4, agents: 8, boots: 1 })
+    const boots = yield* Effect.forEach([1, 2], () => room.enter("boot"))
+    const turn = yield* room.enter("agent")
+    assert.deepStrictEqual(yield* Effect.forEach([...boots, turn], isReady), [true, false, true])
+    assert.strictEqual((yield* room.free).booting, 2)
+    yield* boots[0]!.booted
+    assert.isTrue(yield* isReady(boots[1]!))
+  }))
+
+it.effect("boots stand back a moment behind the first ones of many, and behind nobody for longer", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 16, agents: 16, boots: 3 })
+    const many = yield* Effect.forEach(Array.from({ length: 6 }), () => room.enter("boot"))
+    const ready = Effect.forEach(many, isReady)
+    assert.deepStrictEqual(yield* ready, [true, false, false, false, false, false])
+    assert.strictEqual(room.boots(), "first")
+    // Each that ends lets one more begin than it kept back.
+    yield* many[0]!.booted
+    assert.deepStrictEqual(yield* ready, [true, true, true, false, false, false])
+    assert.strictEqual(room.boots(), "more")
+    yield* TestClock.adjust("1 second")
+    assert.deepStrictEqual(yield* ready, [true, true, true, true, false, false])
+    yield* many[1]!.close
+    yield* many[2]!.booted
+    assert.deepStrictEqual(yield* ready, [true, true, true, true, true, true])
+    yield* Effect.forEach(many, ({ close }) => close)
+    // Nobody is left, so that the next are the first again.
+    assert.strictEqual(room.boots(), "none")
+    const next = yield* Effect.forEach([1, 2], () => room.enter("boot"))
+    assert.deepStrictEqual(yield* Effect.forEach(next, isReady), [true, false])
+  }))
+
+it.effect("an agent that waits for a person holds no slot, and goes on without one", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 1, agents: 4, boots: 1 })
+    const [first, second, third] = yield* Effect.all([room.enter("agent"), room.enter("agent"), room.enter("agent")])
+    yield* first.pause
+    assert.deepStrictEqual(yield* Effect.forEach([second, third], isReady), [true, false])
+    yield* first.goOn
+    yield* second.close
+    // One slot, and the first is in it again.
+    assert.isFalse(yield* isReady(third))
+    yield* first.rest
+    assert.isTrue(yield* isReady(third))
+  }))
+
+it.effect("on a full worker the longest idle warm agent gives way, one for each that needs a place", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 3, agents: 3, boots: 3 })
+    const agents = yield* Effect.forEach([1, 2, 3], () => room.enter("agent"))
+    for (const i of [1, 0, 2]) yield* agents[i]!.rest
+    assert.strictEqual((yield* room.free).slots, 3)
+    const next = yield* room.enter("agent")
+    assert.deepStrictEqual(yield* Effect.forEach(agents, isWanted), [false, true, false])
+    assert.isFalse(yield* isReady(next))
+    assert.isFalse(yield* agents[1]!.work)
+    yield* agents[1]!.close
+    assert.isTrue(yield* isReady(next))
+    yield* room.enter("agent")
+    assert.deepStrictEqual(yield* Effect.forEach([agents[0]!, agents[2]!], isWanted), [true, false])
+  }))
+
+it.effect("agents at work and those that wait for a person do not give way", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 2, agents: 2, boots: 2 })
+    const [working, waiting] = yield* Effect.all([room.enter("agent"), room.enter("agent")])
+    yield* waiting.pause
+    const next = yield* room.enter("agent")
+    assert.deepStrictEqual([yield* isWanted(working), yield* isWanted(waiting), yield* isReady(next)], [false, false, false])
+    assert.strictEqual((yield* room.free).slots, 0)
+    yield* working.rest
+    assert.isTrue(yield* isWanted(working))
+  }))
+
+it.effect("a warm agent with a turn waits for a slot behind those that came before", () =>
+  Effect.gen(function*() {
+    const room = yield* Room.make({ slots: 1, agents: 4, boots: 1 })
+    const warm = yield* room.enter("agent")
+    yield* warm.rest
+    const [working, queued] = yield* Effect.all([room.enter("agent"), room.enter("agent")])
+    const turn = yield* Effect.forkChild(warm.work)
+    yield* Effect.yieldNow
+    yield* working.close
+    yield* Effect.yieldNow
+    assert.isTrue(yield* isReady(queued))
+    assert.isUndefined(turn.pollUnsafe())
+    yield* queued.close
+    assert.isTrue(yield* Fiber.join(turn))
+  }))
