@@ -13,7 +13,7 @@ import { within } from "./pictures/Palette.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
 const { chromium } = createRequire(path.join(root, "packages/slipway/package.json"))("playwright-core")
-const DemoRepository = await import("../packages/slipway/src/commands/DemoRepository.ts")
+const DemoRepository = await import("../packages/slipway/src/commands/demo/DemoRepository.ts")
 
 const OUT = path.join(root, "docs/pictures")
 const MAX_BYTES = 150_000

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 import { writeFile } from "node:fs/promises"
 import os from "node:os"
-import { columns } from "../src/commands/Output.ts"
+import { columns } from "../src/commands/terminal/Output.ts"
 import * as Interruptible from "./Interruptible.ts"
 import { judge, type Kept, keptOf } from "./Judge.ts"
 import type { Measurement } from "./Measurement.ts"

@@ -17,7 +17,7 @@ import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { columns } from "../../src/commands/Output.ts"
+import { columns } from "../../src/commands/terminal/Output.ts"
 import * as Interruptible from "../Interruptible.ts"
 
 const ROUNDS = 5

@@ -9,7 +9,7 @@ import { spawn } from "node:child_process"
 import { cpSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { columns } from "../../src/commands/Output.ts"
+import { columns } from "../../src/commands/terminal/Output.ts"
 import * as Interruptible from "../Interruptible.ts"
 import * as Checkout from "./Checkout.ts"
 

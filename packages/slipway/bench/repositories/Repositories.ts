@@ -5,7 +5,7 @@
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
-import { columns } from "../../src/commands/Output.ts"
+import { columns } from "../../src/commands/terminal/Output.ts"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"
 import * as Material from "./Material.ts"

@@ -4,7 +4,7 @@
  */
 import { createServer, type Server as HttpServer } from "node:http"
 import path from "node:path"
-import { columns } from "../../src/commands/Output.ts"
+import { columns } from "../../src/commands/terminal/Output.ts"
 import { serverOptionsOf, USUAL, withMaterial } from "../api/Material.ts"
 import type * as Protocol from "../api/Protocol.ts"
 import { begin, load, type Server } from "../api/Servers.ts"

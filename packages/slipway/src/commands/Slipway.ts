@@ -2,13 +2,13 @@
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 
-const sandboxes = () => import("./SandboxCommands.ts")
-const prompts = () => import("./RunPrompt.ts")
+const sandboxes = () => import("./client/SandboxCommands.ts")
+const prompts = () => import("./client/RunPrompt.ts")
 
 /** In the order of the help. */
 const subcommands = {
-  serve: async () => (await import("./Serve.ts")).serve,
-  demo: async () => (await import("./Demo.ts")).demo,
+  serve: async () => (await import("./service/Serve.ts")).serve,
+  demo: async () => (await import("./demo/Demo.ts")).demo,
   run: async () => (await prompts()).run,
   ps: async () => (await sandboxes()).ps,
   attach: async () => (await prompts()).attach,
@@ -18,27 +18,27 @@ const subcommands = {
   diff: async () => (await sandboxes()).diff,
   publish: async () => (await sandboxes()).publish,
   stop: async () => (await sandboxes()).stop,
-  login: async () => (await import("./Login.ts")).login,
-  auth: async () => (await import("./Auth.ts")).auth,
-  keys: async () => (await import("./Keys.ts")).keys,
-  grants: async () => (await import("./Grants.ts")).grants,
-  users: async () => (await import("./Users.ts")).users,
-  members: async () => (await import("./Members.ts")).members,
-  orgs: async () => (await import("./Organizations.ts")).orgs,
-  partners: async () => (await import("./Partners.ts")).partners,
-  webhooks: async () => (await import("./Webhooks.ts")).webhooks,
-  repos: async () => (await import("./Repos.ts")).repos,
-  secrets: async () => (await import("./Secrets.ts")).secrets,
-  pulls: async () => (await import("./Pulls.ts")).pulls,
-  checkpoints: async () => (await import("./Checkpoints.ts")).checkpoints,
-  env: async () => (await import("./Environments.ts")).env,
-  agents: async () => (await import("./Agents.ts")).agents,
-  models: async () => (await import("./Models.ts")).models,
-  audit: async () => (await import("./Audit.ts")).audit,
-  backup: async () => (await import("./Backup.ts")).backup,
-  restore: async () => (await import("./Restore.ts")).restore,
-  doctor: async () => (await import("./Doctor.ts")).doctor,
-  conformance: async () => (await import("./Conformance.ts")).conformance
+  login: async () => (await import("./admin/Login.ts")).login,
+  auth: async () => (await import("./client/Auth.ts")).auth,
+  keys: async () => (await import("./admin/Keys.ts")).keys,
+  grants: async () => (await import("./admin/Grants.ts")).grants,
+  users: async () => (await import("./admin/Users.ts")).users,
+  members: async () => (await import("./admin/Members.ts")).members,
+  orgs: async () => (await import("./admin/Organizations.ts")).orgs,
+  partners: async () => (await import("./admin/Partners.ts")).partners,
+  webhooks: async () => (await import("./admin/Webhooks.ts")).webhooks,
+  repos: async () => (await import("./admin/Repos.ts")).repos,
+  secrets: async () => (await import("./admin/Secrets.ts")).secrets,
+  pulls: async () => (await import("./admin/Pulls.ts")).pulls,
+  checkpoints: async () => (await import("./client/Checkpoints.ts")).checkpoints,
+  env: async () => (await import("./service/Environments.ts")).env,
+  agents: async () => (await import("./service/Agents.ts")).agents,
+  models: async () => (await import("./service/Models.ts")).models,
+  audit: async () => (await import("./admin/Audit.ts")).audit,
+  backup: async () => (await import("./service/Backup.ts")).backup,
+  restore: async () => (await import("./service/Restore.ts")).restore,
+  doctor: async () => (await import("./service/Doctor.ts")).doctor,
+  conformance: async () => (await import("./client/Conformance.ts")).conformance
 }
 
 const isSubcommand = (name: string | undefined): name is keyof typeof subcommands => name !== undefined && Object.hasOwn(subcommands, name)

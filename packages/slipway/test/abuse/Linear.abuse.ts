@@ -40,8 +40,8 @@ import { attachment } from "@slipway/http/internal/server/ContentDisposition"
 import { tokenOf } from "@slipway/http/internal/server/SessionCookie"
 import { DateTime, Effect } from "effect"
 import type { HttpServerRequest } from "effect/http"
-import * as Answer from "../../src/commands/Answer.ts"
-import * as EventText from "../../src/commands/EventText.ts"
+import * as Answer from "../../src/commands/terminal/Answer.ts"
+import * as EventText from "../../src/commands/terminal/EventText.ts"
 
 const CHARACTERS = 128 * 1024
 const MOST_TIMES = 3

@@ -5,7 +5,7 @@ import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import type { Page } from "playwright-core"
-import * as DemoRepository from "../../src/commands/DemoRepository.ts"
+import * as DemoRepository from "../../src/commands/demo/DemoRepository.ts"
 import { folder } from "../commands/SlipwayProcess.ts"
 import { Browser } from "./Browser.ts"
 

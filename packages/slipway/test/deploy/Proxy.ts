@@ -4,7 +4,7 @@ import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { request } from "node:https"
 import path from "node:path"
-import { certificate } from "../../src/commands/DemoCertificate.ts"
+import { certificate } from "../../src/commands/demo/DemoCertificate.ts"
 
 export interface Ports {
   readonly plain: number

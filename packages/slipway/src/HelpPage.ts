@@ -1,0 +1,54 @@
+/** The page docs/cli.md: what `--help` says of every command. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Effect } from "effect"
+import { CliOutput, Command, type HelpDoc } from "effect/cli"
+import { slipway } from "./commands/Slipway.ts"
+
+const formatter = CliOutput.defaultFormatter({ colors: false })
+
+const block = (text: string) => `\`\`\`text\n${text.split("\n").map((line) => line.trimEnd()).join("\n").trim()}\n\`\`\``
+
+/** Tables of a description stay as they are; that of the settings has a page of its own. */
+const prose = (description: string): string =>
+  description.split("\n\n").map((part) =>
+    part.startsWith("NAME ")
+      ? "[settings.md](settings.md) has them all."
+      : /^\S+ {2}/u.test(part)
+      ? block(part)
+      : part.replaceAll(/[<|]/gu, "\\$&")
+  ).join("\n\n")
+
+/** The help of `slipway` followed by `names`, as data. */
+const helpOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+  let found: HelpDoc.HelpDoc | undefined
+  const present: CliOutput.Presenter["present"] = (event) =>
+    Effect.sync(() => {
+      if ("helpDoc" in event) found = event.helpDoc
+    })
+  yield* Command.runWith(yield* slipway([]), { version: "" })([...names, "--help"]).pipe(
+    Effect.provide(CliOutput.layerPresenter({ present }))
+  )
+  return found ?? (yield* Effect.die(`slipway ${names.join(" ")} has no help`))
+})
+
+const sections = (names: ReadonlyArray<string>, command: Command.Command.Any): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.gen(function*() {
+    const { description, globalFlags, ...rest } = yield* helpOf(names)
+    // The flags that every command has are told once, at the top.
+    const doc = { ...rest, description: "", ...(names.length > 0 || globalFlags === undefined ? {} : { globalFlags }) }
+    const title = `${"#".repeat(names.length + 2)} ${["slipway", ...names].join(" ")}`
+    const inner = command.subcommands.flatMap(({ commands }) => commands)
+    const below = yield* Effect.forEach(inner, (one) => sections([...names, one.name], one))
+    return [title, prose(description), block(formatter.formatHelpDoc(doc)), ...below.flat()]
+  }).pipe(Effect.orDie, Effect.provide(NodeServices.layer))
+
+const INTRODUCTION = `# The command
+
+What \`--help\` says of every command. \`npm run docs:reference\` writes this page. [Commands](commands.md) is the guide to those that work
+on sandboxes; it has their exit codes, and which server and key they use. In a checkout the command is \`npx slipway\`.`
+
+/** A section for each command, in the order of `slipway --help`. */
+export const helpPage: Effect.Effect<string> = Effect.map(
+  Effect.flatMap(slipway([]), (command) => sections([], command)),
+  (all) => `${[INTRODUCTION, ...all].join("\n\n")}\n`
+)

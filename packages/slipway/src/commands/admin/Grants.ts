@@ -1,0 +1,120 @@
+/** `slipway grants`: API access grants and what they may spend. */
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore, type Grant, GrantNotFound } from "@slipway/domain/access/AccessStore"
+import { Members } from "@slipway/domain/access/Members"
+import { formatUsd, type GrantBudget } from "@slipway/domain/models/Budget"
+import { Usd } from "@slipway/domain/models/schema/Budget"
+import { type GrantSpending, Spending } from "@slipway/domain/models/Spending"
+import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
+import { Argument, Command } from "effect/cli"
+import { settings } from "../../settings/Models.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+import { administration } from "./Administration.ts"
+import { organization } from "./Members.ts"
+
+const shown = (grant: Grant) => ({
+  id: grant.id,
+  name: grant.name,
+  organizationId: grant.organizationId,
+  createdAt: DateTime.formatIso(grant.createdAt),
+  revokedAt: grant.revokedAt === null ? null : DateTime.formatIso(grant.revokedAt)
+})
+
+/** Money as strings: JSON numbers lose cents in some readers. */
+const shownSpending = ({ budget, own, reserved, spent }: GrantSpending) => ({
+  spentUsd: formatUsd(spent),
+  reservedUsd: formatUsd(reserved),
+  budgetUsd: budget === null ? null : formatUsd(budget),
+  ownBudget: own
+})
+
+const spoken = ({ budget, own, spent }: GrantSpending) => {
+  const limit = budget === null ? "no limit" : `of ${formatUsd(budget)}`
+  return `${formatUsd(spent)} USD spent, ${limit}${own ? "" : " (as configured for every grant)"}`
+}
+
+const create = Command.make("create", {
+  name: Argument.String("name").pipe(Argument.withDescription("Name of the grant"), Argument.withSchema(Schema.NonEmptyString)),
+  organization,
+  json
+}, ({ json, name, organization }) =>
+  administration(Effect.gen(function*() {
+    const access = yield* Access
+    const members = yield* Members
+    const organizationId = Option.isNone(organization) ? undefined : (yield* members.organization(organization.value)).id
+    const { grant, made } = yield* access.createGrant(name, organizationId)
+    yield* print(json, shown(grant), () =>
+      made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
+  }))).pipe(
+    Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"),
+    Command.withExamples([{ command: "slipway grants create ci", description: "In the owner's organization" }, {
+      command: "slipway grants create acme-ci --organization acme",
+      description: "In another one"
+    }])
+  )
+
+const list = Command.make("list", { json }, ({ json }) =>
+  administration(Effect.gen(function*() {
+    const store = yield* AccessStore
+    const grants = yield* store.listGrants
+    yield* print(json, grants.map(shown), () =>
+      grants.length === 0 ? "No grants. Make one with: slipway grants create <name>" : columns([
+        ["ID", "NAME", "ORGANIZATION", "CREATED", "STATE"],
+        ...grants.map((
+          grant
+        ) => [grant.id, grant.name, grant.organizationId, shown(grant).createdAt, grant.revokedAt === null ? "active" : "revoked"])
+      ]))
+  }))).pipe(
+    Command.withDescription("List grants, newest first"),
+    Command.withExamples([{ command: "slipway grants list --json", description: "For a script" }])
+  )
+
+const revoke = Command.make("revoke", {
+  grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
+  json
+}, ({ grant: idOrName, json }) =>
+  administration(Effect.gen(function*() {
+    const access = yield* Access
+    const grant = yield* access.revokeGrant(idOrName)
+    yield* print(json, shown(grant), () => `Grant ${grant.name} is revoked: its keys fail from their next request on, its sandboxes end.`)
+  }))).pipe(
+    Command.withDescription("Revoke a grant with all its keys, and end its sandboxes"),
+    Command.withExamples([{ command: "slipway grants revoke ci", description: "By name" }])
+  )
+
+const Budget: Schema.Codec<GrantBudget, string> = Schema.Union([
+  Schema.Literal("default"),
+  Schema.Literal("none").pipe(
+    Schema.decodeTo(Schema.Null, SchemaTransformation.transform({ decode: () => null, encode: () => "none" as const }))
+  ),
+  Usd
+])
+
+const budget = Command.make("budget", {
+  grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
+  usd: Argument.String("usd").pipe(
+    Argument.withDescription(`US dollars such as 12.50, none for no limit, or default for ${settings.grantBudget.name}`),
+    Argument.withSchema(Budget),
+    Argument.optional
+  ),
+  json
+}, ({ grant: idOrName, json, usd }) =>
+  administration(Effect.gen(function*() {
+    const spending = yield* Spending
+    const store = yield* AccessStore
+    const grant = (yield* store.listGrants).find(({ id, name, revokedAt }) => id === idOrName || name === idOrName && revokedAt === null)
+    if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+    const standing = yield* usd._tag === "None" ? spending.of(grant.id) : spending.setBudget(grant.id, usd.value)
+    yield* print(json, { ...shown(grant), ...shownSpending(standing) }, () => `Grant ${grant.name}: ${spoken(standing)}.`)
+  }))).pipe(
+    Command.withDescription("Show what a grant has spent on models, or set what it may spend in its lifetime"),
+    Command.withExamples([
+      { command: "slipway grants budget ci", description: "What it has spent" },
+      { command: "slipway grants budget ci 50", description: "50 US dollars, and no more" }
+    ])
+  )
+
+export const grants = Command.make("grants").pipe(
+  Command.withDescription("API access grants: create, list, set a budget, revoke"),
+  Command.withSubcommands([create, list, budget, revoke])
+)

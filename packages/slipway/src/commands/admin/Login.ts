@@ -1,0 +1,39 @@
+/** `slipway login`: a link that signs a person in. */
+import { Members } from "@slipway/domain/access/Members"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { Effect, Option, Redacted } from "effect"
+import { Command, Flag } from "effect/cli"
+import * as Services from "../../service/Services.ts"
+import * as Settings from "../../settings/Settings.ts"
+import { addressOf, linkOf } from "../service/Serve.ts"
+import { json, print } from "../terminal/Output.ts"
+import { administration } from "./Administration.ts"
+
+export const login = Command.make("login", {
+  user: Flag.String("user").pipe(
+    Flag.withDescription("Who signs in: id, e-mail address or GitHub login; the owner unless said"),
+    Flag.optional
+  ),
+  json
+}, ({ json, user }) =>
+  Effect.flatMap(Settings.load, (settings) =>
+    administration(Effect.gen(function*() {
+      const { host, port, publicUrl } = settings
+      const userId = Option.isNone(user) ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(user.value)).id
+      const code = yield* (yield* Sessions).makeLink(userId)
+      // The service that runs knows its address best, and alone which port it took.
+      const at = publicUrl ?? (yield* Services.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
+      const link = at === null ? null : linkOf(at, code)
+      yield* print(
+        json,
+        { userId, link, path: "/sign-in", code: Redacted.value(code) },
+        () => `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`
+      )
+    })))).pipe(
+    Command.withDescription("Print a link that signs a person in, once, within 10 minutes"),
+    Command.withExamples([
+      { command: "slipway login", description: "For the owner" },
+      { command: "slipway login --user ada-l", description: "For somebody else" }
+    ])
+  )

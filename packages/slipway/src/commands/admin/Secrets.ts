@@ -1,0 +1,199 @@
+/** `slipway secrets`: what setups get, such as the token of a private registry, and on which refs. Values are never shown. */
+import { Secrets } from "@slipway/domain/environment/Secrets"
+import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { DateTime, Effect, Option, Redacted, Schema, Stdio, Stream } from "effect"
+import { Argument, Command, Flag, Prompt } from "effect/cli"
+import { columns, json, print } from "../terminal/Output.ts"
+import { administration } from "./Administration.ts"
+import { grantOf } from "./Partners.ts"
+
+const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
+const repo = Flag.String("repo").pipe(Flag.withDescription("The repository, as owner/name"), Flag.withSchema(RepoName))
+// Not read by a schema here: what stands there by mistake may be a value, and is not repeated.
+const name = Argument.String("name").pipe(
+  Argument.withDescription("Name of the secret, and of the environment variable: capital letters, digits and _")
+)
+
+const shown = ({ createdAt, name, repo, setAt }: SecretRecord) => ({
+  repo,
+  name,
+  createdAt: DateTime.formatIso(createdAt),
+  setAt: DateTime.formatIso(setAt)
+})
+
+/** There is no value to set. */
+class NoValue extends Schema.TaggedError<NoValue>()("NoValue", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** A line break, and one byte that is too many. */
+const MOST = MAX_VALUE_BYTES + 3
+
+/** Standard input to its end, without the line break that ends it. */
+const piped = Effect.gen(function*() {
+  const { stdin } = yield* Stdio.Stdio
+  const chunks: Array<Uint8Array> = []
+  let bytes = 0
+  yield* stdin.pipe(
+    Stream.takeUntil((chunk) => {
+      chunks.push(chunk)
+      bytes += chunk.length
+      return bytes > MOST
+    }),
+    Stream.runDrain
+  )
+  const text = yield* Effect.try({
+    try: () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks).subarray(0, MOST)),
+    catch: () => new NoValue({ detail: "the value on standard input is no UTF-8" })
+  })
+  if (text === "") {
+    return yield* new NoValue({ detail: "standard input is empty: give the value there, as in: slipway secrets set … < file" })
+  }
+  return Redacted.make(text.replace(/\r?\n$/u, ""))
+})
+
+/** From whoever types it, unseen, or from standard input. */
+const valueOf = Effect.fnUntraced(function*(name: string) {
+  const { stdinIsTerminal } = yield* Stdio.Stdio
+  return (yield* stdinIsTerminal) ? yield* Prompt.run(Prompt.Hidden({ message: `Value of ${name}` })) : yield* piped
+})
+
+const set = Command.make(
+  "set",
+  { name, grant, repo, json },
+  ({ grant: idOrName, json, name, repo }) =>
+    Effect.flatMap(valueOf(name), (value) =>
+      administration(Effect.gen(function*() {
+        const secrets = yield* Secrets
+        const { id: grantId, name: grant } = yield* grantOf(idOrName)
+        const record = yield* secrets.set({ grantId, repo, name }, value)
+        const isShort = Redacted.value(value).length < SHORTEST_REDACTED
+        yield* print(
+          json,
+          shown(record),
+          () =>
+            `Sandboxes of ${repo} in grant ${grant} that boot from now on have this ${name} for their setup.` +
+            (isShort ? ` It has fewer than ${SHORTEST_REDACTED} characters: where a setup prints it, it is shown.` : "")
+        )
+      })))
+).pipe(
+  Command.withDescription("Set a secret, or give it another value. The value is read from standard input, or typed unseen."),
+  Command.withExamples([
+    { command: "slipway secrets set NPM_TOKEN --grant acme --repo acme/shop", description: "Asks for the value, which is not shown" },
+    {
+      command: "slipway secrets set DEPLOY_KEY --grant acme --repo acme/shop < deploy.key",
+      description: "From a file; the line break at its end is left out"
+    }
+  ])
+)
+
+const list = Command.make(
+  "list",
+  { grant, repo: Flag.optional(repo), json },
+  ({ grant: idOrName, json, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      const all = (yield* secrets.list(grantId, Option.getOrNull(repo))).map(shown)
+      yield* print(json, all, () =>
+        all.length === 0 ? "No secrets. Set one with: slipway secrets set" : columns([
+          ["REPOSITORY", "NAME", "SET", "FIRST SET"],
+          ...all.map(({ createdAt, name, repo, setAt }) => [repo, name, setAt, createdAt])
+        ]))
+    }))
+).pipe(
+  Command.withDescription("List the secrets of a grant, or of one repository in it, without their values"),
+  Command.withExamples([{ command: "slipway secrets list --grant acme --repo acme/shop", description: "What there is, and since when" }])
+)
+
+const remove = Command.make(
+  "remove",
+  { name, grant, repo, json },
+  ({ grant: idOrName, json, name, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      yield* secrets.remove({ grantId, repo, name })
+      yield* print(
+        json,
+        { repo, name },
+        () => `${name} of ${repo} is removed. Sandboxes whose environment names it do not boot without it.`
+      )
+    }))
+).pipe(
+  Command.withDescription("Remove a secret, for good"),
+  Command.withExamples([{ command: "slipway secrets remove NPM_TOKEN --grant acme --repo acme/shop", description: "Its value is gone" }])
+)
+
+const ref = Argument.String("ref").pipe(Argument.withDescription("A branch or a tag, or all below a folder: release/*"))
+
+const shownRef = ({ listedAt, ref, repo }: TrustedRefRecord) => ({ repo, ref, listedAt: DateTime.formatIso(listedAt) })
+
+const trust = Command.make(
+  "trust",
+  { ref, grant, repo, json },
+  ({ grant: idOrName, json, ref, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId, name: grant } = yield* grantOf(idOrName)
+      const record = yield* secrets.trustRef({ grantId, repo, ref })
+      yield* print(
+        json,
+        shownRef(record),
+        () => `Setups of commits on ${ref} of ${repo} have its secrets in grant ${grant}. Whoever may push there can read them.`
+      )
+    }))
+).pipe(
+  Command.withDescription("Let setups of commits on this branch or tag have the secrets, as those of the default branch have"),
+  Command.withExamples([
+    { command: "slipway secrets trust develop --grant acme --repo acme/shop", description: "One branch" },
+    { command: "slipway secrets trust 'release/*' --grant acme --repo acme/shop", description: "All branches and tags below a folder" }
+  ])
+)
+
+const distrust = Command.make(
+  "distrust",
+  { ref, grant, repo, json },
+  ({ grant: idOrName, json, ref, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      yield* secrets.distrustRef({ grantId, repo, ref })
+      yield* print(json, { repo, ref }, () => `Setups of commits on ${ref} of ${repo} run without secrets from now on.`)
+    }))
+).pipe(
+  Command.withDescription("Take back what trust did"),
+  Command.withExamples([{
+    command: "slipway secrets distrust develop --grant acme --repo acme/shop",
+    description: "No secrets there any more"
+  }])
+)
+
+const refs = Command.make(
+  "refs",
+  { grant, repo: Flag.optional(repo), json },
+  ({ grant: idOrName, json, repo }) =>
+    administration(Effect.gen(function*() {
+      const secrets = yield* Secrets
+      const { id: grantId } = yield* grantOf(idOrName)
+      const all = (yield* secrets.trustedRefs(grantId, Option.getOrNull(repo))).map(shownRef)
+      yield* print(json, all, () =>
+        all.length === 0 ? "No refs: setups of the default branch alone have secrets." : columns([
+          ["REPOSITORY", "REF", "LISTED"],
+          ...all.map(({ listedAt, ref, repo }) => [repo, ref, listedAt])
+        ]))
+    }))
+).pipe(
+  Command.withDescription("List the branches and tags whose setups have secrets, beside the default branch"),
+  Command.withExamples([{ command: "slipway secrets refs --grant acme", description: "Of all repositories of the grant" }])
+)
+
+export const secrets = Command.make("secrets").pipe(
+  Command.withDescription(
+    "Secrets that the setup of a repository gets: set, list, remove, and the refs that have them: trust, distrust, refs"
+  ),
+  Command.withSubcommands([set, list, remove, trust, distrust, refs])
+)

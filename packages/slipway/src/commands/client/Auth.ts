@@ -1,0 +1,135 @@
+/** `slipway auth`: keys that a person gets by signing in with a browser, and this machine keeps. */
+import { UNNAMED_MACHINE } from "@slipway/domain/access/DeviceLogin"
+import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
+import { Console, DateTime, Effect, Option, Redacted, Schema } from "effect"
+import { Command, Flag } from "effect/cli"
+import { hostname } from "node:os"
+import { openBrowser } from "../terminal/OpenBrowser.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+import * as Credentials from "./Credentials.ts"
+import * as DeviceFlow from "./DeviceFlow.ts"
+import { CommandFailed, ExitCode, find, url } from "./Server.ts"
+
+/** What this machine calls itself, as far as it can be shown. */
+const ownName = (): string => {
+  const name = hostname().slice(0, 100)
+  return Schema.is(Machine)(name) ? name : UNNAMED_MACHINE
+}
+
+const login = Command.make("login", {
+  url,
+  name: Flag.String("name").pipe(
+    Flag.withDescription("What the key and the page call this machine; its host name unless given"),
+    Flag.withSchema(Machine),
+    Flag.optional
+  ),
+  noBrowser: Flag.Boolean("no-browser").pipe(
+    Flag.withDescription("Print the address, and open no browser: you can open it on any machine"),
+    Flag.withDefault(false)
+  ),
+  json
+}, ({ json, name, noBrowser, url }) =>
+  Effect.gen(function*() {
+    const server = yield* find(url)
+    // Before somebody approves what could not be kept.
+    const former = yield* Credentials.find(server)
+    const begun = yield* DeviceFlow.begin(server, Option.getOrElse(name, ownName))
+    const { user_code, verification_uri, verification_uri_complete } = begun
+    const opened = !noBrowser && (yield* openBrowser(verification_uri_complete))
+    // Standard output is the result's.
+    yield* Console.error(
+      columns([["Your code", user_code], [opened ? "The browser opens" : "Open", verification_uri_complete], [
+        "or enter the code at",
+        verification_uri
+      ]])
+    )
+    yield* Console.error("Sign in there, compare the code, and approve. Waiting ...")
+    const given = yield* DeviceFlow.wait(server, begun)
+    const key = Redacted.make(given.access_token)
+    // A key that nobody has is to open nothing.
+    yield* Credentials.keep(server, key).pipe(Effect.tapError(() => Effect.ignore(DeviceFlow.revoke(server, key))))
+    if (Option.isSome(former)) {
+      yield* DeviceFlow.revoke(server, former.value).pipe(
+        Effect.catch(({ message }) => Console.error(`slipway: the key that was kept before stays good: ${message}`))
+      )
+    }
+    const { grant, label } = given.key
+    const expiresAt = given.expires_in === undefined
+      ? null
+      : DateTime.formatIso(DateTime.add(yield* DateTime.now, { seconds: given.expires_in }))
+    const file = Credentials.file()
+    yield* print(
+      json,
+      { server, grant, keyId: given.key.id, label, expiresAt, file },
+      () =>
+        `Signed in to ${server}, in the grant ${grant.name}${expiresAt === null ? "" : `, until ${expiresAt.slice(0, 10)}`}.\n` +
+        `The key ${label} is in ${file}. Revoke it: slipway auth logout, or at ${server}/keys`
+    )
+  })).pipe(
+    Command.withDescription("Sign in with a browser, and keep a key for commands that talk to a server"),
+    Command.withExamples([
+      { command: "slipway auth login", description: "To the service that runs here" },
+      { command: "slipway auth login --url https://slipway.example", description: "To another server" },
+      { command: "slipway auth login --no-browser", description: "From a machine without a browser: open the address on another one" }
+    ])
+  )
+
+const status = Command.make("status", { json }, ({ json }) =>
+  Effect.gen(function*() {
+    const servers = yield* Credentials.servers
+    const found = yield* Effect.forEach(
+      servers,
+      Effect.fnUntraced(function*(server) {
+        const key = Option.getOrThrow(yield* Credentials.find(server))
+        const state = yield* DeviceFlow.isHeard(server, key).pipe(
+          Effect.map((heard) => heard ? "signed in" as const : "refused" as const),
+          Effect.catch(() => Effect.succeed("unreachable" as const))
+        )
+        return { server, state, key: `${Redacted.value(key).slice(0, 9)}…${Redacted.value(key).slice(-4)}` }
+      }),
+      { concurrency: 4 }
+    )
+    if (found.length === 0 && !json) {
+      return yield* new CommandFailed({ detail: "signed in nowhere. Sign in: slipway auth login", exitCode: ExitCode.unauthorized })
+    }
+    yield* print(json, found, () => columns(found.map(({ key, server, state }) => [server, state, key])))
+    if ((process.env["SLIPWAY_API_KEY"] ?? "") !== "") {
+      yield* Console.error("slipway: commands use the key in SLIPWAY_API_KEY instead, as long as it is set.")
+    }
+    if (found.some(({ state }) => state === "refused")) {
+      return yield* new CommandFailed({
+        detail: "a key is refused: it expired, or was revoked. Sign in again: slipway auth login --url SERVER",
+        exitCode: ExitCode.unauthorized
+      })
+    }
+  })).pipe(
+    Command.withDescription("Say which servers keys are kept for, and whether they are good"),
+    Command.withExamples([{ command: "slipway auth status", description: "Exit code 6 where a key is refused, or there is none" }])
+  )
+
+const logout = Command.make("logout", { url, json }, ({ json, url }) =>
+  Effect.gen(function*() {
+    const server = yield* find(url)
+    const key = yield* Credentials.find(server)
+    if (Option.isNone(key)) {
+      return yield* new CommandFailed({ detail: `no key is kept for ${server}. See: slipway auth status`, exitCode: ExitCode.unclear })
+    }
+    const revoked = yield* Effect.result(DeviceFlow.revoke(server, key.value))
+    yield* Credentials.forget(server)
+    if (revoked._tag === "Failure") {
+      const { exitCode, message } = revoked.failure
+      return yield* new CommandFailed({
+        detail: `the key for ${server} is forgotten here, and stays good: ${message} Revoke it at ${server}/keys`,
+        exitCode
+      })
+    }
+    yield* print(json, { server }, () => `Signed out of ${server}: the key is revoked, and forgotten here.`)
+  })).pipe(
+    Command.withDescription("Revoke the key that is kept for a server, and forget it"),
+    Command.withExamples([{ command: "slipway auth logout --url https://slipway.example", description: "Of another server" }])
+  )
+
+export const auth = Command.make("auth").pipe(
+  Command.withDescription("Sign in to a server with a browser, for commands that talk to it"),
+  Command.withSubcommands([login, status, logout])
+)

@@ -1,0 +1,79 @@
+/** `slipway checkpoints`: the moments of a sandbox that it can go back to, and that another machine could go on from. */
+import type { Checkpoint } from "@slipway/client"
+import { Effect } from "effect"
+import { Argument, Command } from "effect/cli"
+import { columns, json, print } from "../terminal/Output.ts"
+import * as Server from "./Server.ts"
+
+const all = Effect.fnUntraced(function*({ call, client }: Server.Server, id: string) {
+  const found: Array<Checkpoint> = []
+  for (let after: string | null | undefined; after !== null;) {
+    const query = after === undefined ? {} : { after }
+    const { data, nextCursor } = yield* call((signal) => client.listCheckpoints(id, query, { signal }))
+    found.push(...data)
+    after = nextCursor
+  }
+  return found
+})
+
+const list = Command.make("list", {
+  id: Server.id,
+  json,
+  url: Server.url
+}, ({ id: given, json, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const id = yield* Server.resolve(server, given)
+    const found = yield* all(server, id)
+    yield* print(json, found, () =>
+      found.length === 0 ? `No checkpoints of ${id} are kept.` : columns([
+        ["NUMBER", "TAKEN", "BYTES", "TURN", "TREES"],
+        ...found.map(({ bytes, checkpoint, createdAt, repos, turnId }) => [
+          String(checkpoint),
+          createdAt,
+          String(bytes),
+          turnId ?? "none",
+          repos.map(({ repo, sha }) => `${repo}@${sha.slice(0, 12)}`).join(" ")
+        ])
+      ]))
+  }))).pipe(
+    Command.withDescription(
+      "List what is kept of a sandbox's checkpoints, oldest first: the newest turn that had ended, the bytes that are stored, " +
+        `and the tree of each repository.\n\n${Server.exitCodesText}`
+    ),
+    Command.withShortDescription("List what is kept of a sandbox's checkpoints"),
+    Command.withExamples([{ command: "slipway checkpoints list c_abcdefgh2345", description: "Those of one sandbox" }])
+  )
+
+const restore = Command.make("restore", {
+  id: Server.id,
+  number: Argument.Int("number").pipe(
+    Argument.withDescription("Number of the checkpoint, as shown by: slipway checkpoints list"),
+    Argument.filter((number) => number > 0, () => "checkpoints count from 1")
+  ),
+  json,
+  url: Server.url
+}, ({ id: given, json, number, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const id = yield* Server.resolve(server, given)
+    const result = yield* Effect.flatMap(
+      server.call((signal) => server.client.restoreCheckpoint(id, number, { signal })),
+      (result) => Server.applied(result)
+    )
+    yield* print(json, result, () =>
+      result.outcome === "applied"
+        ? `Sandbox ${id} goes back to checkpoint ${number}. Its log tells when it is done: slipway logs ${id}`
+        : `Sandbox ${id} is going back to checkpoint ${number} already.`)
+  }))).pipe(
+    Command.withDescription(
+      `Take the files and the conversation of a sandbox back to a checkpoint, between turns. Its log goes on.\n\n${Server.exitCodesText}`
+    ),
+    Command.withShortDescription("Take a sandbox back to a checkpoint"),
+    Command.withExamples([{ command: "slipway checkpoints restore c_abcdefgh2345 2", description: "Back to its second checkpoint" }])
+  )
+
+export const checkpoints = Command.make("checkpoints").pipe(
+  Command.withDescription("Checkpoints of sandboxes, from which another machine goes on: list, restore"),
+  Command.withSubcommands([list, restore])
+)

@@ -1,0 +1,174 @@
+/**
+ * The API keys that a person keeps for servers, by their addresses: one file in the user's configuration folder, which
+ * `slipway auth login` writes and commands that talk to a server read. Nobody but the user may read the file, or replace it.
+ */
+import { Effect, Option, Redacted, Schema } from "effect"
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeSync
+} from "node:fs"
+import path from "node:path"
+import { homeFolder } from "../../service/HomeFolder.ts"
+
+/** The file, or the folder it is in, is not safe to use, or cannot be read or written. Says what helps; tells no key. */
+export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>()("UnusableCredentials", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+const Stored = Schema.Struct({ servers: Schema.Record(Schema.String, Schema.Struct({ key: Schema.String })) })
+type Stored = typeof Stored.Type
+const NOTHING: Stored = { servers: {} }
+/** Thousands of servers. */
+const MAX_BYTES = 1024 * 1024
+
+/** Where the file is. As the XDG Base Directory Specification says, a path that is not absolute counts as none. */
+export const file = (): string => {
+  const given = process.env["XDG_CONFIG_HOME"] ?? ""
+  return path.join(path.isAbsolute(given) ? given : path.join(homeFolder(), ".config"), "slipway/credentials.json")
+}
+
+/**
+ * The address as it stands in the file: `https://slipway.example`, with the path the server is served below, if there is
+ * one. `none`: it is no address of http or https, or has more than host, port and path.
+ */
+export const serverOf = (address: string): Option.Option<string> => {
+  if (!URL.canParse(address)) return Option.none()
+  const { hash, origin, password, pathname, protocol, search, username } = new URL(address)
+  if (!/^https?:$/u.test(protocol) || username + password + search + hash !== "") return Option.none()
+  return Option.some(`${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}`)
+}
+
+/** Thrown within this module alone. */
+class Refused extends Error {}
+
+const mine = ({ uid }: Stats): boolean => process.getuid === undefined || uid === process.getuid()
+const isMissing = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "ENOENT"
+
+/** Whoever can write to the folder can put a file of their choice there. */
+const checkFolder = (folder: string) => {
+  const found = lstatSync(folder)
+  if (!found.isDirectory()) throw new Refused(`${folder} is no folder of its own; keys are not kept behind a link. Remove it.`)
+  if (!mine(found)) throw new Refused(`${folder} belongs to somebody else. Keys are kept only in a folder of your own.`)
+  if ((found.mode & 0o022) !== 0) throw new Refused(`Others can write to ${folder}. Forbid it: chmod 700 ${folder}`)
+}
+
+const readStored = (at: string): Stored => {
+  let handle: number
+  try {
+    checkFolder(path.dirname(at))
+    // Not through a link, and without waiting for a writer where it is a pipe.
+    handle = openSync(at, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    if (isMissing(error)) return NOTHING
+    if (error instanceof Error && "code" in error && error.code === "ELOOP") {
+      throw new Refused(`${at} is a link; keys are not read through one. Remove it and sign in again: slipway auth login`)
+    }
+    throw error
+  }
+  try {
+    // Of what is open, so that nobody exchanges it in between.
+    const found = fstatSync(handle)
+    if (!found.isFile() || found.size > MAX_BYTES) throw new Refused(`${at} is not what slipway auth login writes. Remove it.`)
+    if (!mine(found)) throw new Refused(`${at} belongs to somebody else. Remove it.`)
+    if ((found.mode & 0o077) !== 0) {
+      throw new Refused(`Others can read the keys in ${at}. Revoke them, if others did, and forbid it: chmod 600 ${at}`)
+    }
+    const bytes = Buffer.alloc(found.size)
+    const text = bytes.subarray(0, readSync(handle, bytes, 0, found.size, 0)).toString()
+    const stored = Schema.decodeUnknownOption(Schema.fromJsonString(Stored))(text)
+    if (Option.isNone(stored)) throw new Refused(`${at} is not what slipway auth login writes. Remove it and sign in again.`)
+    return stored.value
+  } finally {
+    closeSync(handle)
+  }
+}
+
+const TAKEN = (lock: string) =>
+  `Another command is writing keys just now, or one was killed while it did. Try again; if that does not help, remove ${lock}`
+
+/** Opens a file that is not there, as git does its `.lock`: it is the next content, and keeps two from changing the same one. */
+const openLock = (lock: string): number => {
+  try {
+    return openSync(lock, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  } catch (error) {
+    throw error instanceof Error && "code" in error && error.code === "EEXIST" ? new Refused(TAKEN(lock)) : error
+  }
+}
+
+/** Replaces the whole file at once: a reader sees the one before or the one after. */
+const change = (at: string, next: (stored: Stored) => Stored) => {
+  const folder = path.dirname(at)
+  // The mode is that of folders that are made; one that is there keeps its own, and is looked at.
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  checkFolder(folder)
+  const lock = `${at}.lock`
+  const handle = openLock(lock)
+  try {
+    try {
+      const text = `${JSON.stringify(next(readStored(at)), null, 2)}\n`
+      // The umask may have taken something away.
+      fchmodSync(handle, 0o600)
+      writeSync(handle, text)
+      fsyncSync(handle)
+    } finally {
+      closeSync(handle)
+    }
+    renameSync(lock, at)
+  } catch (error) {
+    rmSync(lock, { force: true })
+    throw error
+  }
+}
+
+const attempt = <A>(at: string, work: () => A) =>
+  Effect.try({
+    try: work,
+    catch: (error) =>
+      new UnusableCredentials({
+        detail: error instanceof Refused
+          ? error.message
+          : `${at} cannot be used: ${error instanceof Error && "code" in error ? String(error.code) : "it is damaged"}.`
+      })
+  })
+
+/** The key that is kept for the server. `server`: from {@link serverOf}. */
+export const find = Effect.fn("Credentials.find")(function*(server: string) {
+  const at = file()
+  const { servers } = yield* attempt(at, () => readStored(at))
+  return Option.map(Option.fromUndefinedOr(Object.hasOwn(servers, server) ? servers[server] : undefined), ({ key }) => Redacted.make(key))
+})
+
+/** The servers that keys are kept for. */
+export const servers = Effect.suspend(() => {
+  const at = file()
+  return Effect.map(attempt(at, () => readStored(at)), (stored) => Object.keys(stored.servers).sort())
+})
+
+/** Keeps the key for the server, instead of the one before. Safe to call twice. */
+export const keep = Effect.fn("Credentials.keep")(function*(server: string, key: Redacted.Redacted) {
+  const at = file()
+  yield* attempt(at, () => change(at, (stored) => ({ servers: { ...stored.servers, [server]: { key: Redacted.value(key) } } })))
+})
+
+/** Forgets the key for the server; whether there was one. The key itself stays good: revoke it at the server. */
+export const forget = Effect.fn("Credentials.forget")(function*(server: string) {
+  const at = file()
+  return yield* attempt(at, () => {
+    if (!Object.hasOwn(readStored(at).servers, server)) return false
+    change(at, (stored) => ({ servers: Object.fromEntries(Object.entries(stored.servers).filter(([name]) => name !== server)) }))
+    return true
+  })
+})

@@ -1,0 +1,242 @@
+/** `slipway run` and `slipway attach`: an agent's turn, followed live. */
+import type { NewSandbox, RepoRef, Sandbox, TokenCounts } from "@slipway/client"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Console, Effect, Option, Result, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import * as EventText from "../terminal/EventText.ts"
+import { jsonLine } from "../terminal/Output.ts"
+import * as Terminal from "../terminal/Terminal.ts"
+import { follow, type Outcome } from "./Following.ts"
+import { publishAll } from "./PublishPulls.ts"
+import * as Server from "./Server.ts"
+
+const { CommandFailed, ExitCode } = Server
+
+/** `owner/name`, or with the ref to start from `owner/name@ref`. */
+export const repoRef = (value: string): Result.Result<RepoRef, string> => {
+  const at = value.indexOf("@")
+  const fullName = at === -1 ? value : value.slice(0, at)
+  if (!Schema.is(RepoName)(fullName)) return Result.fail(`${JSON.stringify(value)} is no repository, such as acme/shop or acme/shop@main`)
+  if (at === -1) return Result.succeed({ fullName })
+  const ref = value.slice(at + 1)
+  return ref === ""
+    ? Result.fail(`behind the @ of ${JSON.stringify(value)} a branch, a tag or a commit is missing`)
+    : Result.succeed({ fullName, ref })
+}
+
+const parsed = Effect.fnUntraced(function*(values: ReadonlyArray<string>) {
+  return yield* Effect.forEach(
+    values,
+    (value) =>
+      Effect.mapError(
+        Effect.fromResult(repoRef(value)),
+        (detail) => new CommandFailed({ detail: `${detail}.`, exitCode: ExitCode.unclear })
+      )
+  )
+})
+
+/** The first Ctrl-C leaves the sandbox to itself; a second one does not wait for anything, not even for what the first one ends. */
+export const detachable = <A, E, R>(id: string, work: Effect.Effect<A, E, R>) => {
+  let isPressed = false
+  const pressed = () => {
+    if (isPressed) process.exit(ExitCode.detached)
+    isPressed = true
+  }
+  const detached = Effect.onInterrupt(work, () => Terminal.say(`\nDetached. The sandbox goes on; come back with: slipway attach ${id}`))
+  return Effect.acquireUseRelease(
+    Effect.sync(() => process.on("SIGINT", pressed)),
+    () => detached,
+    () => Effect.sync(() => process.off("SIGINT", pressed))
+  )
+}
+
+const failed = (detail: string, exitCode: number) => new CommandFailed({ detail, exitCode })
+
+/** What a turn's end comes to, for people and scripts. */
+const conclude = Effect.fnUntraced(function*(
+  { call, client }: Server.Server,
+  id: string,
+  { outcome, tokens }: { readonly outcome: Outcome; readonly tokens: TokenCounts | null },
+  json: boolean
+) {
+  const sandbox = yield* call((signal) => client.getSandbox(id, { signal }))
+  if (!json && outcome._tag !== "NoTurn") {
+    yield* Terminal.write(`${Terminal.paint("dim", `· cost so far: ${EventText.cost(sandbox.usage, tokens)}`)}\n`)
+  }
+  if (outcome._tag === "SandboxEnded" || outcome._tag === "NoTurn" && outcome.status !== "running") {
+    const state = EventText.states[sandbox.status] ?? sandbox.status
+    const detail = `sandbox ${id} ${state}${sandbox.error === null ? "" : `: ${sandbox.error}`}. See: slipway logs ${id}`
+    if (sandbox.status === "succeeded") return
+    return yield* failed(detail, sandbox.status === "failed" ? ExitCode.failed : ExitCode.ended)
+  }
+  const { state } = outcome
+  if (outcome._tag === "NoTurn" && !json) {
+    yield* Terminal.write(
+      `No turn is active; the last one ${state === "succeeded" ? "succeeded" : `is ${state ?? "still to come"}`}. ` +
+        `Go on with: slipway message ${id} "…"\n`
+    )
+  }
+  if (state === "failed") {
+    return yield* failed(`the turn failed. See: slipway logs ${id}; go on with: slipway message ${id} "…"`, ExitCode.failed)
+  }
+  if (state === "interrupted" || state === "cancelled") return yield* failed(`the turn was ${state}.`, ExitCode.ended)
+})
+
+/** What a person may do next. */
+const next = (id: string) => {
+  const text =
+    `· changes: slipway diff ${id} · pull request: slipway publish ${id} · go on: slipway message ${id} "…" · end: slipway stop ${id}`
+  return Terminal.write(`${Terminal.paint("dim", text)}\n`)
+}
+
+const pageOf = (server: Server.Server, id: string) => `${server.url}/sandboxes/${id}`
+
+const followTo = Effect.fnUntraced(function*(
+  server: Server.Server,
+  { from, giveUp, json, publish, sandbox: { id, repos }, takesPrompt }: {
+    readonly from: "start" | "now"
+    readonly giveUp: Option.Option<number>
+    readonly json: boolean
+    readonly publish: boolean
+    readonly sandbox: Sandbox
+    readonly takesPrompt: boolean
+  }
+) {
+  const followed = yield* follow({ server, id, from, json, takesPrompt, giveUpMillis: Server.giveUpMillis(giveUp) })
+  yield* conclude(server, id, followed, json)
+  if (!publish) return json ? undefined : yield* next(id)
+  const published = yield* Effect.result(publishAll(server, id, repos))
+  if (json) {
+    const { data } = yield* server.call((signal) => server.client.listEvents(id, { after: followed.cursor }, { signal }))
+    for (const event of data) yield* Terminal.write(`${jsonLine(event)}\n`)
+  }
+  const pulls = yield* Effect.fromResult(published)
+  if (!json) { for (const { pullRequest } of pulls) yield* Console.log(pullRequest?.url ?? "") }
+})
+
+const PROMPT_CHARACTERS = 60_000
+
+const promptOf = Effect.fnUntraced(function*(given: Option.Option<string>) {
+  const takesPrompt = Option.isNone(given) || given.value === "-"
+  if (takesPrompt && process.stdin.isTTY) yield* Terminal.say("What should the agent do? End with Ctrl-D.")
+  const prompt = takesPrompt ? yield* Terminal.readPrompt : given.value
+  if (prompt === null || [...prompt].length > PROMPT_CHARACTERS) {
+    return yield* failed(`a prompt has at most ${PROMPT_CHARACTERS} characters of UTF-8.`, ExitCode.unclear)
+  }
+  if (prompt.trim() === "") return yield* failed("there is no prompt: what should the agent do?", ExitCode.unclear)
+  return { prompt, takesPrompt }
+})
+
+const jsonFlag = Flag.Boolean("json").pipe(
+  Flag.withDescription("Print events as they come, one line of JSON each; asks nothing"),
+  Flag.withDefault(false)
+)
+
+export const run = Command.make(
+  "run",
+  {
+    repo: Argument.String("owner/name").pipe(
+      Argument.withDescription("Repository to work in; owner/name@ref starts from a branch, tag or commit")
+    ),
+    prompt: Argument.String("prompt").pipe(
+      Argument.withDescription("What the agent should do; left out or -: standard input"),
+      Argument.optional
+    ),
+    repos: Flag.String("repo").pipe(
+      Flag.withDescription("One more repository, as owner/name or owner/name@ref; give one for each"),
+      Flag.atMost(15)
+    ),
+    model: Flag.String("model").pipe(Flag.withDescription("Model of the server's catalogue; its default unless given"), Flag.optional),
+    effort: Flag.Literals("effort", ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]).pipe(
+      Flag.withDescription("How much the model reasons, if it can be told"),
+      Flag.optional
+    ),
+    approvals: Flag.Literals("approvals", ["auto", "prompt"]).pipe(
+      Flag.withDescription("prompt: the agent asks before it edits or runs anything; auto, as when left out: it never asks"),
+      Flag.optional
+    ),
+    title: Flag.String("title").pipe(
+      Flag.withDescription("Title of the sandbox and its pull request; the prompt's first line unless given"),
+      Flag.optional
+    ),
+    publish: Flag.Boolean("publish").pipe(
+      Flag.withDescription("Publish what changed as a draft pull request once the turn succeeded, and print its address"),
+      Flag.withDefault(false)
+    ),
+    detach: Flag.Boolean("detach").pipe(
+      Flag.withDescription("Print the id of the sandbox and leave it to itself"),
+      Flag.withAlias("d"),
+      Flag.withDefault(false)
+    ),
+    json: jsonFlag,
+    giveUp: Server.giveUp,
+    url: Server.url
+  },
+  ({ approvals, detach, effort, giveUp, json, model, prompt: given, publish, repo, repos, title, url }) =>
+    Server.interruptible(Effect.gen(function*() {
+      if (publish && detach) {
+        return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
+      }
+      const refs = yield* parsed([repo, ...repos])
+      const server = yield* Server.connect(url)
+      const { prompt, takesPrompt } = yield* promptOf(given)
+      const request: NewSandbox = {
+        repos: refs,
+        prompt,
+        ...(Option.isSome(model) ? { model: model.value } : {}),
+        ...(Option.isSome(effort) ? { reasoningEffort: effort.value } : {}),
+        ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
+        ...(Option.isSome(title) ? { title: title.value } : {})
+      }
+      const sandbox = yield* server.call((signal) => server.client.createSandbox(request, { signal })).pipe(
+        Effect.onInterrupt(() => Terminal.say("\nInterrupted while the sandbox was asked for. Whether there is one, says: slipway ps"))
+      )
+      const { id } = sandbox
+      if (detach) {
+        yield* Console.log(json ? jsonLine(sandbox) : id)
+        return json ? undefined : yield* Terminal.say(`It goes on by itself. Follow it with: slipway attach ${id}`)
+      }
+      if (!json) yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n`)
+      yield* detachable(id, followTo(server, { from: "start", giveUp, json, publish, sandbox, takesPrompt }))
+    }))
+).pipe(
+  Command.withDescription(
+    "Have an agent work in a sandbox over your repositories, and follow it live: what it says, its tools, and the approvals it " +
+      "asks for, which you decide in the terminal. Ctrl-C leaves the sandbox to itself; slipway attach comes back to it.\n\n" +
+      Server.exitCodesText
+  ),
+  Command.withShortDescription("Have an agent work over your repositories, and follow it live"),
+  Command.withExamples([
+    { command: `slipway run acme/shop "Fix the flaky checkout test"`, description: "Follow it to the end of the turn" },
+    { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
+    { command: `slipway run acme/shop "Update the docs" --publish`, description: "Print the draft pull request's address at the end" },
+    { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
+    { command: `slipway run acme/shop "Add a page" --json | jq -r .type`, description: "For programs" }
+  ])
+)
+
+export const attach = Command.make(
+  "attach",
+  { id: Server.id, json: jsonFlag, giveUp: Server.giveUp, url: Server.url },
+  ({ giveUp, id: given, json, url }) =>
+    Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      // A wrong id is told at once, not after the stream's own patience.
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
+      if (!json) {
+        const state = `· ${EventText.line(sandbox.title)}: ${EventText.states[sandbox.status] ?? sandbox.status}`
+        yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
+      }
+      yield* detachable(id, followTo(server, { from: "now", giveUp, json, publish: false, sandbox, takesPrompt: false }))
+    })
+).pipe(
+  Command.withDescription(
+    "Follow the active turn of a sandbox live, and decide its approvals. What was before: slipway logs.\n\n" + Server.exitCodesText
+  ),
+  Command.withShortDescription("Follow a sandbox live, and decide its approvals"),
+  Command.withExamples([
+    { command: "slipway attach c_abcdefgh2345", description: "Up to the end of its turn" },
+    { command: "slipway attach c_abc", description: "By the beginning of its id, if no other one has it" }
+  ])
+)

@@ -1,0 +1,400 @@
+/** Commands on the sandboxes of a server, over HTTP: ps, logs, message, approve, diff, publish, stop. */
+import type { ApprovalRequest, QueuedMessage, Sandbox, SandboxQuery, SandboxStatus } from "@slipway/client"
+import { Console, Effect, Option } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import * as EventText from "../terminal/EventText.ts"
+import { columns, json, jsonLine, print } from "../terminal/Output.ts"
+import * as Terminal from "../terminal/Terminal.ts"
+import { publishAll } from "./PublishPulls.ts"
+import * as Server from "./Server.ts"
+
+const { CommandFailed, ExitCode } = Server
+const help = (about: string) => `${about}\n\n${Server.exitCodesText}`
+
+// ps --------------------------------------------------------------------------------------------------------------
+
+const LIVE: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running", "terminating"]
+/** Each is asked what waits for a person: a request. */
+const MAX_ASKED = 20
+const PAGE = 100
+
+const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query: SandboxQuery, limit: number) {
+  const found: Array<Sandbox> = []
+  let after: string | null | undefined
+  while (after !== null && found.length < limit) {
+    const page: SandboxQuery = { ...query, limit: Math.min(PAGE, limit - found.length), ...(after === undefined ? {} : { after }) }
+    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(page, { signal }))
+    found.push(...data)
+    after = nextCursor
+  }
+  return found
+})
+
+/** What the sandbox does, and whether somebody is needed. `pending`: how many approvals wait, where that is known. */
+export const stateOf = ({ error, status, turn }: Pick<Sandbox, "error" | "status" | "turn">, pending: number | undefined): string => {
+  if (status === "running") {
+    if (pending !== undefined && pending > 0) return pending === 1 ? "needs you: 1 approval" : `needs you: ${pending} approvals`
+    return turn.active ? "works" : "waits for a message"
+  }
+  const state = EventText.states[status] ?? status
+  return error === null ? state : `${state}: ${error}`
+}
+
+const ago = (since: string, now: number): string => {
+  const minutes = Math.max(0, Math.floor((now - Date.parse(since)) / 60_000))
+  if (minutes < 60) return `${minutes} min ago`
+  return minutes < 48 * 60 ? `${Math.floor(minutes / 60)} h ago` : `${Math.floor(minutes / 1440)} days ago`
+}
+
+const TITLE_CHARACTERS = 60
+const titleOf = (text: string) => text.length <= TITLE_CHARACTERS ? text : `${text.slice(0, TITLE_CHARACTERS).toWellFormed()}…`
+
+export const ps = Command.make("ps", {
+  all: Flag.Boolean("all").pipe(Flag.withDescription("Also those that are over"), Flag.withAlias("a"), Flag.withDefault(false)),
+  repo: Flag.String("repo").pipe(Flag.withDescription("Those with this repository, as owner/name"), Flag.optional),
+  limit: Flag.Int("limit").pipe(
+    Flag.withDescription("The newest so many, 1 to 1000"),
+    Flag.filter((limit) => limit >= 1 && limit <= 1000, () => "--limit is 1 to 1000"),
+    Flag.withDefault(100)
+  ),
+  json,
+  url: Server.url
+}, ({ all, json, limit, repo, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const query = Option.match(repo, { onNone: () => ({}), onSome: (repo) => ({ repo }) })
+    const found = all
+      ? yield* pages(server, query, limit)
+      : (yield* Effect.forEach(LIVE, (status) => pages(server, { ...query, status }, limit)))
+        .flat().sort((a, b) => b.createdAt < a.createdAt ? -1 : 1).slice(0, limit)
+    const active = found.filter(({ status, turn }) => status === "running" && turn.active).slice(0, MAX_ASKED)
+    const pending = new Map(
+      yield* Effect.forEach(active, ({ id }) =>
+        server.call((signal) => server.client.snapshot(id, { signal })).pipe(
+          Effect.map(({ pending_approvals }) => [id, pending_approvals.length] as const)
+        ), { concurrency: 4 })
+    )
+    const rows = found.map((sandbox) => ({ ...sandbox, pendingApprovals: pending.get(sandbox.id) ?? null }))
+    const now = Date.now()
+    yield* print(json, rows, () =>
+      rows.length === 0
+        ? `No sandboxes${all ? "" : " are live; those that are over: slipway ps --all"}. Start one: slipway run owner/name "prompt"`
+        : columns([
+          ["ID", "STATE", "REPOSITORY", "CREATED", "TITLE"],
+          ...rows.map((sandbox) => [
+            sandbox.id,
+            stateOf(sandbox, sandbox.pendingApprovals ?? undefined),
+            sandbox.repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join(" "),
+            ago(sandbox.createdAt, now),
+            titleOf(sandbox.title)
+          ])
+        ]))
+  }))).pipe(
+    Command.withDescription(help("List the sandboxes that are live, newest first, and what each does: those that need you say so.")),
+    Command.withShortDescription("List sandboxes and what they do"),
+    Command.withExamples([
+      { command: "slipway ps", description: "Those that are live" },
+      { command: "slipway ps --all --repo acme/shop --limit 10", description: "The last ten of a repository" },
+      { command: `slipway ps --json | jq -r '.[] | select(.pendingApprovals > 0) | .id'`, description: "Those that wait for you" }
+    ])
+  )
+
+// logs ------------------------------------------------------------------------------------------------------------
+
+export const logs = Command.make("logs", {
+  id: Server.id,
+  follow: Flag.Boolean("follow").pipe(
+    Flag.withDescription("Go on with what happens, until the sandbox is over"),
+    Flag.withAlias("f"),
+    Flag.withDefault(false)
+  ),
+  json: Flag.Boolean("json").pipe(Flag.withDescription("Print events, one line of JSON each"), Flag.withDefault(false)),
+  giveUp: Server.giveUp,
+  url: Server.url
+}, ({ follow, giveUp, id: given, json, url }) =>
+  Server.interruptible(
+    Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      yield* server.call((signal) => server.client.getSandbox(id, { signal }))
+      const reading = new AbortController()
+      yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
+      const events = server.client.streamEvents(id, {
+        since: 0,
+        signal: reading.signal,
+        ...(follow || Option.isSome(giveUp) ? { giveUpMillis: Server.giveUpMillis(giveUp) } : {})
+      })
+      const textOf = EventText.make(Terminal.paint)
+      for (;;) {
+        const next = yield* Server.resumable(`slipway logs ${id}${follow ? " --follow" : ""}`, server.next(events))
+        if (next.done === true) break
+        const event = next.value
+        // The service says so once everything is told that is in the log.
+        const isAll = event.type === "sandbox.status" && !("previous" in event.data)
+        if (isAll && !follow) break
+        yield* Terminal.write(json ? `${jsonLine(event)}\n` : textOf(event))
+      }
+      if (!json) yield* Terminal.write(textOf.end())
+    }).pipe(Effect.scoped)
+  )).pipe(
+    Command.withDescription(help("Show what happened in a sandbox, from its beginning.")),
+    Command.withShortDescription("Show what happened in a sandbox"),
+    Command.withExamples([
+      { command: "slipway logs c_abcdefgh2345", description: "Up to now" },
+      { command: "slipway logs c_abcdefgh2345 --follow", description: "And what comes" },
+      { command: `slipway logs c_abcdefgh2345 --json | jq 'select(.type=="tool.updated")'`, description: "For programs" }
+    ])
+  )
+
+// message ---------------------------------------------------------------------------------------------------------
+
+/** What helps where a message was refused, by the refusal's code. */
+const remedies: Readonly<Record<string, (id: string) => string>> = {
+  turn_active: (id) => `Send it with --queue or --steer, or end the turn: slipway stop ${id} --turn`,
+  steering_unsupported: () => "Send it with --queue.",
+  queue_full: (id) => `Those that wait: slipway message ${id} --waiting`,
+  message_not_waiting: (id) => `Those that wait: slipway message ${id} --waiting`
+}
+
+const withRemedy = <A>(id: string, work: Effect.Effect<A, Server.CommandFailed>) =>
+  Effect.mapError(work, (failed) => {
+    const remedy = remedies[failed.code ?? ""]
+    return remedy === undefined ? failed : new CommandFailed({ ...failed, detail: `${failed.detail} ${remedy(id)}` })
+  })
+
+const waitingOf = ({ call, client }: Server.Server, id: string) =>
+  Effect.map(call((signal) => client.snapshot(id, { signal })), ({ waiting_messages }) => waiting_messages)
+
+const unclear = (detail: string) => new CommandFailed({ detail, exitCode: ExitCode.unclear })
+
+/** What became of a message that may wait. */
+const becameOf = (id: string, message: QueuedMessage | undefined): string => {
+  if (message === undefined) return `Sent. Follow it with: slipway attach ${id}`
+  const { message_id, position, steers } = message
+  const told = steers ? "The agent gets it as soon as it can take it" : `It waits for its turn, as number ${position}`
+  return `${told}. Take it back with: slipway message ${id} --cancel ${message_id}`
+}
+
+const on = (name: string, about: string) => Flag.Boolean(name).pipe(Flag.withDescription(about), Flag.withDefault(false))
+
+export const message = Command.make("message", {
+  id: Server.id,
+  text: Argument.String("text").pipe(
+    Argument.withDescription("What the agent should do next; left out or -: standard input"),
+    Argument.optional
+  ),
+  queue: on("queue", "While a turn is active: wait for a turn of its own, behind those that wait"),
+  steer: on("steer", "While a turn is active: hand it to the agent as a part of that turn, if the agent can take it"),
+  cancel: Flag.String("cancel").pipe(Flag.withDescription("Take back the message with this id, which waits"), Flag.optional),
+  waiting: on("waiting", "List the messages that wait, with their ids"),
+  json,
+  url: Server.url
+}, ({ cancel, id: given, json, queue, steer, text, url, waiting }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const does = [queue && "--queue", steer && "--steer", Option.isSome(cancel) && "--cancel", waiting && "--waiting"].filter((flag) =>
+      flag !== false
+    )
+    if (does.length > 1) return yield* unclear(`${does.join(" and ")} do not go together: choose one.`)
+    if (Option.isSome(text) && (waiting || Option.isSome(cancel))) return yield* unclear(`${does.join()} takes no text.`)
+    const server = yield* Server.connect(url)
+    const { call, client } = server
+    const id = yield* Server.resolve(server, given)
+    if (waiting) {
+      const found = yield* waitingOf(server, id)
+      return yield* print(json, found, () =>
+        found.length === 0
+          ? "No message waits."
+          : columns([
+            ["", "MESSAGE", "WAITS FOR", "TEXT"],
+            ...found.map(({ message_id, position, steers, text }) => [
+              String(position),
+              message_id,
+              steers ? "the agent" : "its turn",
+              titleOf(EventText.line(text))
+            ])
+          ]))
+    }
+    if (Option.isSome(cancel)) {
+      const result = yield* withRemedy(id, call((signal) => client.cancelMessage(id, cancel.value, { signal })))
+      return yield* print(json, result, () => result.outcome === "duplicate" ? "It was taken back before." : "Taken back.")
+    }
+    const prompt = Option.isNone(text) || text.value === "-" ? yield* Terminal.readPrompt : text.value
+    if (prompt === null || prompt.trim() === "") return yield* unclear("there is no message: what should the agent do?")
+    const busy = queue ? { whenBusy: "queue" as const } : steer ? { whenBusy: "steer" as const } : {}
+    const result = yield* Effect.flatMap(withRemedy(id, call((signal) => client.sendMessage(id, prompt, { ...busy, signal }))), (result) =>
+      Server.applied(result))
+    const found = json || !queue && !steer ? [] : yield* waitingOf(server, id)
+    yield* print(json, result, () =>
+      becameOf(id, found.find(({ message_id }) => message_id === result.turnId)))
+  }))).pipe(
+    Command.withDescription(
+      help(
+        "Send a message to a sandbox that runs: it starts the next turn. While a turn is active it is refused, unless it may wait " +
+          "(--queue) or steer (--steer). Ten may wait; one that waits can be taken back."
+      )
+    ),
+    Command.withShortDescription("Send a message, which starts the next turn, waits for it, or steers"),
+    Command.withExamples([
+      { command: `slipway message c_abcdefgh2345 "Now add a test" && slipway attach c_abcdefgh2345`, description: "And follow it" },
+      { command: "slipway message c_abcdefgh2345 - < review.md", description: "A message of a file" },
+      { command: `slipway message c_abcdefgh2345 "Then update the docs" --queue`, description: "For when the active turn is over" },
+      { command: `slipway message c_abcdefgh2345 "Leave the API alone" --steer`, description: "For the agent, at once" },
+      { command: "slipway message c_abcdefgh2345 --waiting", description: "What waits, with ids" },
+      { command: "slipway message c_abcdefgh2345 --cancel 4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", description: "Take one back" }
+    ])
+  )
+
+// approve ---------------------------------------------------------------------------------------------------------
+
+const pendingOf = ({ call, client }: Server.Server, id: string) =>
+  Effect.map(call((signal) => client.snapshot(id, { signal })), ({ pending_approvals }) => pending_approvals)
+
+/** The one that is meant. What nobody named is decided only when it is the only one. */
+const meant = Effect.fnUntraced(function*(id: string, approvalId: Option.Option<string>, pending: ReadonlyArray<ApprovalRequest>) {
+  const [first, ...others] = pending
+  if (Option.isSome(approvalId)) {
+    return { id: approvalId.value, approval: pending.find(({ approval_id }) => approval_id === approvalId.value) }
+  }
+  if (first === undefined) {
+    return yield* new CommandFailed({ detail: `nothing waits for a decision in ${id}.`, exitCode: ExitCode.notFound })
+  }
+  if (others.length > 0) {
+    const list = pending.map((one) => `${one.approval_id} (${EventText.title(one)})`).join(", ")
+    return yield* new CommandFailed({ detail: `several wait: name one of ${list}.`, exitCode: ExitCode.unclear })
+  }
+  return { id: first.approval_id, approval: first }
+})
+
+export const approve = Command.make("approve", {
+  id: Server.id,
+  approval: Argument.String("approval").pipe(
+    Argument.withDescription("Id of the approval; may be left out when one waits"),
+    Argument.optional
+  ),
+  deny: Flag.Boolean("deny").pipe(Flag.withDescription("Deny it instead"), Flag.withDefault(false)),
+  reason: Flag.String("reason").pipe(
+    Flag.withDescription("With --deny: why. The agent is told; up to 2,000 characters"),
+    Flag.optional
+  ),
+  scope: Flag.Literals("scope", ["turn"]).pipe(
+    Flag.withDescription("turn: approve with it what else of its kind waits, or is asked for until the turn ends"),
+    Flag.optional
+  ),
+  json,
+  url: Server.url
+}, ({ approval: named, deny, id: given, json, reason, scope, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    if (Option.isSome(reason) && !deny) return yield* unclear("--reason goes with --deny.")
+    if (Option.isSome(scope) && deny) return yield* unclear("--scope does not go with --deny.")
+    const server = yield* Server.connect(url)
+    const id = yield* Server.resolve(server, given)
+    const { approval, id: approvalId } = yield* meant(id, named, yield* pendingOf(server, id))
+    const decision = deny ? "deny" : "approve"
+    const about = approval === undefined ? approvalId : EventText.title(approval)
+    const decide = server.call((signal) =>
+      deny
+        ? server.client.deny(id, approvalId, { signal, ...(Option.isSome(reason) ? { reason: reason.value } : {}) })
+        : server.client.approve(id, approvalId, { signal, ...(Option.isSome(scope) ? { scope: scope.value } : {}) })
+    )
+    const result = yield* Effect.flatMap(decide, (result) => Server.applied(result))
+    yield* print(json, { approvalId, decision, ...result }, () =>
+      `${result.outcome === "duplicate" ? "Already " : ""}${deny ? "denied" : "approved"}: ${about}`)
+  }))).pipe(
+    Command.withDescription(
+      help("Decide what an agent asks for before it edits or runs something. The first decision wins. What it is, shows: slipway logs.")
+    ),
+    Command.withShortDescription("Approve or deny what an agent asks for"),
+    Command.withExamples([
+      { command: "slipway approve c_abcdefgh2345", description: "The one that waits" },
+      { command: "slipway approve c_abcdefgh2345 --scope turn", description: "And all of its kind until the turn ends" },
+      { command: `slipway approve c_abcdefgh2345 call-7 --deny --reason "Not in src"`, description: "Deny a certain one, and say why" }
+    ])
+  )
+
+// diff ------------------------------------------------------------------------------------------------------------
+
+const repoFlag = Flag.String("repo").pipe(
+  Flag.withDescription("One repository of the sandbox, as owner/name; all of them unless given"),
+  Flag.optional
+)
+
+const chosen = (sandbox: Sandbox, repo: Option.Option<string>): ReadonlyArray<{ readonly fullName: string }> =>
+  Option.isSome(repo) ? [{ fullName: repo.value }] : sandbox.repos
+
+export const diff = Command.make(
+  "diff",
+  { id: Server.id, repo: repoFlag, json, url: Server.url },
+  ({ id: given, json, repo, url }) =>
+    Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
+      const diffs = yield* Effect.forEach(chosen(sandbox, repo), ({ fullName }) =>
+        Effect.map(
+          server.call((signal) => server.client.diffFiles(id, { repo: fullName }, { signal })),
+          (diff) => ({ repo: fullName, diff })
+        ))
+      const textOf = (diff: Uint8Array) => new TextDecoder().decode(diff)
+      if (json) {
+        return yield* Console.log(jsonLine(diffs.map(({ diff, repo }) => ({ repo, diff: textOf(diff) }))))
+      }
+      for (const { diff, repo } of diffs) {
+        if (diffs.length > 1) yield* Terminal.say(`${diff.length === 0 ? "No changes in" : "Changes in"} ${repo}:`)
+        else if (diff.length === 0) yield* Terminal.say("No changes.")
+        // Byte by byte where a program reads it, such as git apply.
+        yield* Terminal.write(process.stdout.isTTY ? EventText.patch(Terminal.paint, textOf(diff)) : diff)
+      }
+    })
+).pipe(
+  Command.withDescription(help("Show what a sandbox changed, as a patch.")),
+  Command.withShortDescription("Show what a sandbox changed, as a patch"),
+  Command.withExamples([
+    { command: "slipway diff c_abcdefgh2345", description: "In colour, in a terminal" },
+    { command: "slipway diff c_abcdefgh2345 --repo acme/shop | git apply", description: "In a checkout of your own" }
+  ])
+)
+
+// publish, stop ---------------------------------------------------------------------------------------------------
+
+export const publish = Command.make(
+  "publish",
+  { id: Server.id, repo: repoFlag, json, url: Server.url },
+  ({ id: given, json, repo, url }) =>
+    Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
+      const published = yield* publishAll(server, id, chosen(sandbox, repo))
+      yield* print(json, published, () => published.map(({ pullRequest }) => pullRequest?.url ?? "").join("\n"))
+    })
+).pipe(
+  Command.withDescription(
+    help("Publish what a sandbox changed as a draft pull request, or update the one there is. Prints its address. Safe to repeat.")
+  ),
+  Command.withShortDescription("Publish what a sandbox changed as a draft pull request"),
+  Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
+)
+
+export const stop = Command.make("stop", {
+  id: Server.id,
+  turn: Flag.Boolean("turn").pipe(Flag.withDescription("End only the active turn; the sandbox goes on"), Flag.withDefault(false)),
+  json,
+  url: Server.url
+}, ({ id: given, json, turn, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const id = yield* Server.resolve(server, given)
+    const result = yield* Effect.flatMap(
+      server.call((signal) => turn ? server.client.interruptTurn(id, { signal }) : server.client.terminateSandbox(id, { signal })),
+      (result) => Server.applied(result)
+    )
+    yield* print(json, result, () =>
+      turn ? `The turn of ${id} ends; go on with: slipway message ${id} "…"` : `Sandbox ${id} ends. Its log and its pull requests stay.`)
+  }))).pipe(
+    Command.withDescription(help("End a sandbox for good. What it changed and did not publish is gone. Safe to repeat.")),
+    Command.withShortDescription("End a sandbox for good, or its turn"),
+    Command.withExamples([
+      { command: "slipway stop c_abcdefgh2345", description: "For good" },
+      { command: "slipway stop c_abcdefgh2345 --turn", description: "Its turn alone" }
+    ])
+  )

@@ -1,0 +1,227 @@
+/** The server that a command talks to over HTTP: which one, with whose key, and what its refusals come to. */
+import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@slipway/client"
+import { visible } from "@slipway/domain/Visible"
+import { Config, Duration, Effect, Option, Redacted, Schema } from "effect"
+import { Argument, Flag } from "effect/cli"
+import * as Services from "../../service/Services.ts"
+import { settings as listening } from "../../settings/Listening.ts"
+import * as Settings from "../../settings/Settings.ts"
+import * as EventText from "../terminal/EventText.ts"
+import * as Credentials from "./Credentials.ts"
+
+/** What a command ends with, for scripts (docs/commands.md has the table). 1 is whatever is not here. */
+export const ExitCode = {
+  done: 0,
+  unclear: 2,
+  failed: 3,
+  refused: 4,
+  notFound: 5,
+  unauthorized: 6,
+  unreachable: 7,
+  ended: 8,
+  detached: 130
+} as const
+
+/** As `--help` and the documents show it. */
+export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> = [
+  [ExitCode.done, "done; of a turn: it succeeded"],
+  [1, "the command line was wrong, or the command broke"],
+  [ExitCode.unclear, "it is not clear what is meant"],
+  [ExitCode.failed, "the turn, the sandbox or the publication failed"],
+  [ExitCode.refused, "the server refused: a rule says no"],
+  [ExitCode.notFound, "no such sandbox, approval or repository"],
+  [ExitCode.unauthorized, "no key, or one that the server does not accept for this"],
+  [ExitCode.unreachable, "the server cannot be reached, or not now"],
+  [ExitCode.ended, "the turn was interrupted or cancelled, or the sandbox ended before it"],
+  [ExitCode.detached, "interrupted, by Ctrl-C: the sandbox goes on"]
+]
+
+/** The end of help texts. */
+export const exitCodesText = `Exit codes:\n\n${EXIT_CODES.map(([code, about]) => `${String(code).padEnd(5)}${about}`).join("\n")}`
+
+/** What was asked for did not come about. One line that says what to do, safe for a terminal. */
+export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", {
+  detail: Schema.String,
+  exitCode: Schema.Int,
+  /** The server's own, where it refused. */
+  code: Schema.optionalKey(Schema.String)
+}) {
+  override get message() {
+    return visible(this.detail)
+  }
+}
+
+export const url = Flag.String("url").pipe(
+  Flag.withDescription("Address of the server. Unless given: SLIPWAY_URL, or the service that runs here"),
+  Flag.withFallbackConfig(Config.String("SLIPWAY_URL")),
+  Flag.optional
+)
+
+/** Of commands that follow a sandbox. */
+export const giveUp = Flag.Int("give-up").pipe(
+  Flag.withDescription(
+    "Seconds without the server, or without an event of it at a connection, before the command stops to follow. " +
+      "Unless given: 300 where standard output is no terminal; at a terminal it tries until Ctrl-C"
+  ),
+  Flag.filter((seconds) => seconds >= 0 && seconds <= 86_400, () => "--give-up is 0 to 86400 seconds"),
+  Flag.optional
+)
+
+const GIVE_UP_SECONDS = 300
+
+export const giveUpMillis = (given: Option.Option<number>): number =>
+  1000 * Option.getOrElse(given, () => process.stdout.isTTY ? Infinity : GIVE_UP_SECONDS)
+
+/** What to do when following was given up: the sandbox does not need whoever follows it. */
+export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandFailed, R>) =>
+  Effect.mapError(work, (failed) =>
+    failed.exitCode === ExitCode.unreachable
+      ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox goes on; come back with: ${command}` })
+      : failed)
+
+const DEFAULT_URL = `http://localhost:${listening.port.default}`
+
+/** The one service that this user runs, or else where one would listen. */
+const local = Settings.load.pipe(
+  Effect.flatMap(Services.addressOf),
+  Effect.orElseSucceed(() => null),
+  Effect.map((found) => found ?? DEFAULT_URL)
+)
+
+/** The server's address as keys are kept for it. */
+export const find = Effect.fnUntraced(function*(given: Option.Option<string>) {
+  const address = Option.isSome(given) && given.value !== "" ? given.value : yield* local
+  return yield* Option.match(Credentials.serverOf(address), {
+    onNone: () =>
+      new CommandFailed({ detail: `${address} is no address of a server, such as ${DEFAULT_URL} (--url, SLIPWAY_URL).`, exitCode: 2 }),
+    onSome: Effect.succeed
+  })
+})
+
+const codeOf = ({ code, status }: SlipwayError): number => {
+  if (status === 401 || code === "insufficient_scope" || code === "forbidden") return ExitCode.unauthorized
+  if (status === 404) return ExitCode.notFound
+  if (status < 400 || status === 429 || status >= 500) return ExitCode.unreachable
+  return ExitCode.refused
+}
+
+export const unanswered = (server: string): CommandFailed =>
+  new CommandFailed({
+    detail: `nothing answers at ${server}. Does it run (slipway serve), and is the address right (--url, SLIPWAY_URL)?`,
+    exitCode: ExitCode.unreachable
+  })
+
+/** What gets one a key that the server accepts. */
+export const signInHint = (server: string): string => `slipway auth login --url ${server}, or set SLIPWAY_API_KEY.`
+
+/** The failure with what helps. `keyFrom`: where the key is from. */
+const failureOf = (server: string, keyFrom: string, error: SlipwayError): CommandFailed => {
+  const exitCode = codeOf(error)
+  const { code, message, requestId, retryAfter } = error
+  if (code === "unreachable" || code === "timeout") return unanswered(server)
+  if (error.status === 401) {
+    const detail = `${server} does not accept the key ${keyFrom}. Sign in again: ${signInHint(server)}`
+    return new CommandFailed({ detail, exitCode })
+  }
+  const later = retryAfter === undefined ? "" : ` Try again in ${retryAfter} s.`
+  return new CommandFailed({
+    detail: `${server} says: ${message} (${code}${requestId === undefined ? "" : `, ${requestId}`})${later}`,
+    exitCode,
+    code
+  })
+}
+
+/** A command that was not applied is a refusal, too. */
+export const applied = Effect.fnUntraced(
+  function*<R extends CommandResult>(result: R, isFine: (rejection: CommandResult["rejection"]) => boolean = () => false) {
+    if (result.outcome !== "rejected" || isFine(result.rejection)) return result
+    return yield* new CommandFailed({ detail: EventText.rejection(result.rejection), exitCode: ExitCode.refused })
+  }
+)
+
+/** A command that was cut short did not do its work, as far as anybody knows: no script may take it for done. */
+export const interruptible = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  Effect.onInterrupt(work, () =>
+    Effect.sync(() => {
+      process.exitCode = ExitCode.detached
+    }))
+
+/** A server answers within ten seconds, whatever its database does (docs/decisions.md 4). */
+const PATIENCE = Duration.seconds(20)
+
+export interface Server {
+  readonly url: string
+  readonly client: SlipwayClient
+  /** A request of the client, with what its failures mean. Given up after 20 seconds, with all attempts. */
+  readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, CommandFailed>
+  /** The next event of a stream, however long that takes. */
+  readonly next: <A>(events: AsyncIterator<A>) => Effect.Effect<IteratorResult<A>, CommandFailed>
+}
+
+/** The server that is meant, with the key for it. Asks it nothing. */
+export const connect = Effect.fnUntraced(function*(given: Option.Option<string>) {
+  const server = yield* find(given)
+  const fromEnvironment = yield* Config.option(Config.Redacted("SLIPWAY_API_KEY")).pipe(Effect.orElseSucceed(Option.none))
+  const key = Option.filter(fromEnvironment, (key) => Redacted.value(key) !== "")
+  const kept = Option.isSome(key) ? key : yield* Credentials.find(server)
+  if (Option.isNone(kept)) {
+    return yield* new CommandFailed({
+      detail: `there is no key for ${server}. Sign in: ${signInHint(server)}`,
+      exitCode: ExitCode.unauthorized
+    })
+  }
+  const keyFrom = Option.isSome(key) ? "in SLIPWAY_API_KEY" : `kept in ${Credentials.file()}`
+  const client = yield* Effect.try({
+    try: () => new SlipwayClient({ baseUrl: server, apiKey: Redacted.value(kept.value) }),
+    catch: () => new CommandFailed({ detail: `what stands ${keyFrom} cannot be a key.`, exitCode: ExitCode.unauthorized })
+  })
+  const asked: Server["call"] = (request) =>
+    Effect.tryPromise({ try: request, catch: (error) => error }).pipe(
+      Effect.catch((error) => error instanceof SlipwayError ? Effect.fail(failureOf(server, keyFrom, error)) : Effect.die(error))
+    )
+  const call: Server["call"] = (request) =>
+    Effect.timeoutOrElse(asked(request), { duration: PATIENCE, orElse: () => Effect.fail(unanswered(server)) })
+  return { url: server, client, call, next: (events) => asked(() => events.next()) } satisfies Server
+})
+
+// Ids -------------------------------------------------------------------------------------------------------------
+
+const WHOLE = /^c_[a-z2-9]{12}$/u
+const BEGINNING = /^c_[a-z2-9]{1,11}$/u
+/** Pages of 100 that are searched for the beginning of an id: a search of more would use up the key's requests. */
+const MAX_PAGES = 10
+
+export const id = Argument.String("id").pipe(
+  Argument.withDescription("Id of the sandbox, or a beginning of it that no other one has"),
+  Argument.filter(
+    (value) => WHOLE.test(value) || BEGINNING.test(value),
+    (value) => `${JSON.stringify(value)} is no id, such as c_abcdefgh2345`
+  )
+)
+
+/** The whole id. A beginning counts only when all sandboxes of the grant were looked at. */
+export const resolve = Effect.fnUntraced(function*({ call, client, url: server }: Server, given: string) {
+  if (WHOLE.test(given)) return given
+  const found: Array<Sandbox> = []
+  let after: string | null | undefined
+  for (let page = 0; page < MAX_PAGES && after !== null; page++) {
+    const cursor = after
+    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(cursor === undefined ? {} : { after: cursor }, { signal }))
+    found.push(...data.filter((sandbox) => sandbox.id.startsWith(given)))
+    after = nextCursor
+  }
+  const [first, second] = found
+  if (first === undefined && after === null) {
+    return yield* new CommandFailed({
+      detail: `no sandbox at ${server} begins with ${given}. See: slipway ps --all`,
+      exitCode: ExitCode.notFound
+    })
+  }
+  if (first === undefined || second !== undefined || after !== null) {
+    const detail = second === undefined
+      ? `there are too many sandboxes to find one by the beginning of its id: give all of it.`
+      : `${given} is the beginning of several: ${found.slice(0, 5).map(({ id }) => id).join(", ")}. Give more of it.`
+    return yield* new CommandFailed({ detail, exitCode: ExitCode.unclear })
+  }
+  return first.id
+})

@@ -1,0 +1,134 @@
+/** `slipway agents`: the programs that agents are, which ones are here, and how to get them. */
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Install from "@slipway/adapters/agents/Install"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as IdsNode from "@slipway/adapters/node/IdsNode"
+import { Ids } from "@slipway/domain/Ids"
+import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { Console, Context, Effect, Layer, Schema, Stream } from "effect"
+import { Argument, Command } from "effect/cli"
+import { rm } from "node:fs/promises"
+import path from "node:path"
+import * as Isolation from "../../service/Isolation.ts"
+import * as Services from "../../service/Services.ts"
+import { settings as settingsOfIsolation } from "../../settings/Isolation.ts"
+import * as Settings from "../../settings/Settings.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+
+const folder = Effect.map(Effect.flatMap(Settings.load, Services.findFolder), ({ dataDir }) => Installed.folderIn(dataDir))
+
+const described = Effect.fnUntraced(function*(folder: string) {
+  return yield* Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, folder), (installed) => {
+        const { capabilities, program } = profile
+        return {
+          name,
+          usable: installed.state === "ready",
+          version: installed.version,
+          reason: installed.state === "ready" ? null : installed.reason,
+          wanted: program?.version ?? null,
+          package: program?.package ?? null,
+          license: program?.license ?? null,
+          notice: program?.notice ?? null,
+          toolApprovals: capabilities.toolApprovals,
+          reasoningEfforts: capabilities.reasoningEfforts,
+          afterDenial: capabilities.afterDenial,
+          modelProtocol: capabilities.modelProtocol
+        }
+      })
+  )
+})
+
+type Described = Effect.Success<ReturnType<typeof described>>[number]
+
+const row = ({ license, modelProtocol, name, reason, reasoningEfforts, usable, version }: Described) => [
+  name,
+  version ?? (usable ? "built in" : "-"),
+  modelProtocol ?? "none",
+  reasoningEfforts.join(","),
+  license ?? "-",
+  usable ? "ready" : reason ?? ""
+]
+
+const list = Effect.fnUntraced(function*(json: boolean) {
+  const agents = yield* Effect.flatMap(folder, described)
+  yield* print(json, agents, () => columns([["NAME", "VERSION", "MODEL API", "EFFORTS", "LICENSE", "STATE"], ...agents.map(row)]))
+})
+
+const programs = Object.entries(profiles).flatMap(([name, profile]) => {
+  const { program } = profile
+  return program === null ? [] : [{ name, profile, program }]
+})
+const names = programs.map(({ name }) => name)
+
+/** No worker ever has a lease of what only this command knows: there is nothing newer to give way to. */
+const NEW = 1
+
+/** In a box where this machine has any: what was fetched may do there no more than an agent. */
+const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: string, progress: (step: string) => Effect.Effect<void>) {
+  // Beside the agents' folder: a box closes its workspace to others, and what it makes above that, and it is to see the agents.
+  const workspace = yield* Effect.acquireRelease(
+    Effect.succeed(path.join(settings.dataDir, "first-run")),
+    (workspace) => Effect.promise(() => rm(workspace, { recursive: true, force: true, maxRetries: 3 }))
+  )
+  const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => workspace)
+  if (kind === "none") {
+    yield* progress(
+      `what is fetched is started once as this user, in no box: ${problem ?? `${settingsOfIsolation.isolation.name} is none.`}`
+    )
+    return Install.unboxed(into)
+  }
+  const boxes = Context.get(yield* Layer.build(host), SandboxHost)
+  const inBox: Install.FirstRun = Effect.fnUntraced(
+    function*(command, args) {
+      const sandboxId = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
+      yield* Effect.addFinalizer(() => Effect.ignore(boxes.stop(sandboxId)))
+      const box = yield* boxes.provision({ sandboxId, fence: NEW })
+      const process = yield* box.spawn({ command, args, env: {} })
+      const output = yield* Stream.mkString(Stream.decodeText(process.stdout))
+      const { code } = yield* process.exited
+      return { code, output: `${output}\n${yield* process.stderrTail}`.split("\n").filter((line) => line !== "") }
+    },
+    Effect.scoped,
+    Effect.provide(IdsNode.layer),
+    Effect.mapError(({ message }) => new Install.InstallFailed({ detail: `It could not be tried in a box: ${message}` }))
+  )
+  return inBox
+})
+
+const install = Command.make("install", {
+  chosen: Argument.String("name").pipe(
+    Argument.withDescription(`Any of ${names.join(", ")}; without a name, all`),
+    Argument.withSchema(Schema.Literals(names)),
+    Argument.variadic()
+  ),
+  json
+}, ({ chosen, json }) =>
+  Effect.gen(function*() {
+    const settings = yield* Settings.load
+    const into = Installed.folderIn(settings.dataDir)
+    const wanted = programs.filter(({ name }) => chosen.length === 0 || chosen.includes(name))
+    const progress = (step: string) => Console.error(`slipway: ${step}`)
+    for (const { program } of wanted) {
+      if (program.notice !== undefined) yield* progress(`${program.package}: ${program.notice}`)
+    }
+    yield* Install.install({ folder: into, agents: wanted, firstRun: yield* firstRun(settings, into, progress), progress })
+    yield* list(json)
+  }).pipe(Effect.scoped)).pipe(
+    Command.withDescription(
+      "Fetch agents from the npm registry into the data folder, in the versions Slipway was tried with, checked by their digests.\n\n" +
+        "Some 1.3 GB for all of them. What is there already stays; an interrupted install goes on when it is repeated."
+    ),
+    Command.withShortDescription("Fetch agents from the npm registry"),
+    Command.withExamples([{ command: "slipway agents install codex claude", description: "Two of them" }])
+  )
+
+export const agents = Command.make("agents", { json }, ({ json }) => list(json)).pipe(
+  Command.withDescription("The agents sandboxes can run: which are here, their versions, what they can do, and why one is not usable"),
+  Command.withShortDescription("The agents sandboxes can run: list, install"),
+  Command.withExamples([{ command: "slipway agents", description: "Which are here, and what the others lack" }]),
+  Command.withSubcommands([install])
+)

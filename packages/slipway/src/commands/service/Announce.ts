@@ -1,0 +1,55 @@
+/** What `slipway serve` says when the service is up, and a way in for the first visitor. */
+import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
+import { Access } from "@slipway/domain/access/Access"
+import { AccessStore } from "@slipway/domain/access/AccessStore"
+import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
+import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { Sessions } from "@slipway/domain/access/Sessions"
+import { keepsSessions } from "@slipway/http/pages/people/SignInPages"
+import { Console, Effect, Option, Redacted } from "effect"
+import * as Isolation from "../../service/Isolation.ts"
+import * as Service from "../../service/Service.ts"
+import * as Listening from "../../settings/Listening.ts"
+import type * as Settings from "../../settings/Settings.ts"
+import * as Storage from "../../settings/Storage.ts"
+import { columns } from "../terminal/Output.ts"
+import { linkOf } from "./Serve.ts"
+
+/** A key for the first visitor, when nobody ever made one. */
+const firstKey = Effect.gen(function*() {
+  const access = yield* Access
+  const store = yield* AccessStore
+  if ((yield* store.listKeys(null)).length > 0) return null
+  return yield* access.createKey({ grant: "default", label: "first key", scopes: ["sandboxes"], kind: "live" })
+})
+
+/** A way in for the first visitor, when nobody can sign in elsewhere. */
+const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
+  if (Option.isSome(yield* Effect.serviceOption(IdentityProvider))) return null
+  const { userId } = yield* (yield* MemberStore).owner
+  return linkOf(publicUrl, yield* (yield* Sessions).makeLink(userId))
+})
+
+export const announce = (settings: Settings.Settings, publicUrl: string) =>
+  Effect.gen(function*() {
+    const { databaseUrl, dataDir, metricsAddress, role } = settings
+    const isolation = yield* Service.Chosen
+    yield* Isolation.announce(settings, isolation)
+    const minted = role === "worker" ? null : yield* firstKey
+    const link = role === "worker" ? null : yield* firstLink(publicUrl)
+    if (role !== "worker" && !keepsSessions(publicUrl)) {
+      yield* Effect.logWarning(
+        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine ` +
+          `(${Listening.settings.publicUrl.name})`
+      )
+    }
+    yield* Console.log(columns([
+      ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
+      ...(role === "worker" && metricsAddress !== null ? [["metrics", `http://${PrivateAddress.format(metricsAddress)}/metrics`]] : []),
+      ["data", dataDir],
+      ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : Storage.settings.databaseUrl.name],
+      ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],
+      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]]),
+      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]])
+    ]))
+  })

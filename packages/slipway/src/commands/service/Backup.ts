@@ -1,0 +1,168 @@
+/** `slipway backup`: what an embedded service has that cannot be made again, while it runs. */
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import * as Dump from "@slipway/adapters/postgres/Dump"
+import { Console, DateTime, Effect, Layer, Schema, Stream } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { chmod, lstat, mkdir, mkdtemp, readFile, realpath, rename, rm } from "node:fs/promises"
+import path from "node:path"
+import manifest from "../../../package.json" with { type: "json" }
+import * as BackupFolder from "../../service/BackupFolder.ts"
+import * as Services from "../../service/Services.ts"
+import * as Settings from "../../settings/Settings.ts"
+import * as Storage from "../../settings/Storage.ts"
+import { progress, step } from "../terminal/Progress.ts"
+
+/** Nothing was written. */
+class CannotBackUp extends Schema.TaggedError<CannotBackUp>()("CannotBackUp", { problem: Schema.String }) {
+  override get message() {
+    return this.problem
+  }
+}
+
+const mebibytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
+
+/** A folder beside `wanted` that becomes it once `use` is through; what is left of one that failed is removed. */
+const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Effect<A, E, R>) =>
+  Effect.acquireUseRelease(
+    BackupFolder.writing(wanted, () => mkdtemp(`${wanted}.partial-`)),
+    (folder) =>
+      Effect.tap(use(folder), () =>
+        BackupFolder.writing(wanted, async () => {
+          await rename(folder, wanted)
+          await BackupFolder.sync(path.dirname(wanted))
+        })),
+    (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
+  )
+
+/** The file, unless it is kept where somebody chose. */
+const keyOf = ({ dataDir, secretsKeyFile }: Settings.Settings, withoutKey: boolean) =>
+  withoutKey || secretsKeyFile !== null
+    ? Effect.succeed(null)
+    : BackupFolder.writing(dataDir, () =>
+      readFile(path.join(dataDir, BackupFolder.KEY)).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return null
+        throw error
+      }))
+
+const read = Effect.fnUntraced(function*(folder: string) {
+  const tables: Array<BackupFolder.Manifest["tables"][number]> = []
+  const told = yield* progress
+  const read = yield* Dump.read((table, rows) =>
+    Effect.gen(function*() {
+      let count = 0
+      const counted = Stream.tap(rows, (some) => {
+        count += some.length
+        return told(() => `${table.name}: ${count} rows`)
+      })
+      tables.push({ ...table, ...yield* BackupFolder.putRows(BackupFolder.tableFile(folder, table.name), counted) })
+    })
+  )
+  return { ...read, tables }
+})
+
+const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
+  const given = yield* Settings.load
+  if (given.databaseUrl !== null) {
+    return yield* new CannotBackUp({
+      problem: `This is for the database in a data folder. Back up the one that ${Storage.settings.databaseUrl.name} names with pg_dump, ` +
+        "or by archiving its log: docs/backup.md."
+    })
+  }
+  const settings = yield* Services.find(given)
+  const { dataDir, postgresAccount } = settings
+  const beside = path.dirname(path.resolve(at))
+  const parent = yield* Effect.tryPromise({
+    try: () => realpath(beside),
+    catch: () => new CannotBackUp({ problem: `There is no folder ${beside} to put the backup in.` })
+  })
+  const wanted = path.join(parent, path.basename(path.resolve(at)))
+  const isThere = lstat(wanted).then(() => true, (error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return false
+    throw error
+  })
+  if (yield* Effect.promise(() => isThere)) {
+    return yield* new CannotBackUp({ problem: `${wanted} is there already. A backup is a new folder: nothing is written over.` })
+  }
+  const data = yield* Effect.promise(() => realpath(dataDir))
+  if (`${wanted}/`.startsWith(`${data}/`)) {
+    return yield* new CannotBackUp({ problem: `${wanted} is in the data folder ${data}: it would be lost together with it.` })
+  }
+  const createdAt = DateTime.formatIso(yield* DateTime.now)
+  const made = yield* atomically(wanted, (folder) =>
+    Effect.gen(function*() {
+      yield* BackupFolder.writing(wanted, async () => {
+        await chmod(folder, 0o700)
+        await mkdir(path.join(folder, "tables"), { mode: 0o700 })
+      })
+      const { tables, ...rest } = yield* step(
+        "the database is read, as of one moment",
+        // As it is: the schema of an earlier version is not changed by its backup.
+        read(folder).pipe(
+          Effect.provide(
+            Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layerMigrating(connection))).pipe(
+              Layer.provide(
+                EmbeddedPostgres.layerConnectOrStart({ dataDir, ...postgresAccount === null ? {} : { account: postgresAccount } })
+              )
+            )
+          )
+        ),
+        ({ tables }) =>
+          `${tables.reduce((sum, { rows }) => sum + rows, 0)} rows, ${mebibytes(tables.reduce((sum, { bytes }) => sum + bytes, 0))}`
+      )
+      const bytes = yield* keyOf(settings, withoutKey)
+      const keyFile = path.join(folder, BackupFolder.KEY)
+      const key = bytes === null ? null : yield* BackupFolder.writing(wanted, () => BackupFolder.put(keyFile, bytes))
+      const whole: BackupFolder.Manifest = { format: BackupFolder.FORMAT, version: manifest.version, createdAt, ...rest, tables, key }
+      yield* BackupFolder.writing(wanted, () => BackupFolder.finish(folder, whole))
+      return whole
+    }))
+  yield* tell(settings, wanted, made)
+})
+
+const tell = Effect.fnUntraced(function*(
+  { checkpoints, secretsKeyFile }: Settings.Settings,
+  at: string,
+  { checkpointsElsewhere, key, unsaved }: BackupFolder.Manifest
+) {
+  yield* Console.log(`\nThe backup is in ${at}, for your account alone.`)
+  yield* Console.log(
+    key !== null
+      ? "It has the key of stored secrets: whoever has the backup has them."
+      : secretsKeyFile === null
+      ? "It has no key of stored secrets: keep secrets.key of the data folder elsewhere. Without it they are lost."
+      : `The key of stored secrets is not in it: keep ${secretsKeyFile} elsewhere. Without it they are lost.`
+  )
+  if (unsaved.length > 0) {
+    yield* Console.log(
+      `Of these sandboxes it has what their last checkpoint has, not what they did since: ${unsaved.slice(0, 20).join(", ")}` +
+        `${unsaved.length > 20 ? ` and ${unsaved.length - 20} more` : ""}.`
+    )
+  }
+  if (checkpointsElsewhere > 0) {
+    yield* Console.log(
+      `${checkpointsElsewhere} checkpoints are in ${checkpoints.folder ?? "a folder"} (${Storage.settings.checkpoints.name}) ` +
+        "and not in it: copy that folder now."
+    )
+  }
+})
+
+export const backup = Command.make("backup", {
+  folder: Argument.String("dir").pipe(Argument.withDescription("Folder to make; nothing may be there yet")),
+  withoutKey: Flag.Boolean("without-key").pipe(
+    Flag.withDescription("Leave out the key of stored secrets, which is then to be kept apart"),
+    Flag.withDefault(false)
+  )
+}, ({ folder, withoutKey }) => make(folder, withoutKey)).pipe(
+  Command.withDescription(
+    "Write what the service in a data folder has, and cannot make again, into a new folder: its database with all sandboxes, " +
+      "their logs and checkpoints, and the key of its stored secrets. The service may run meanwhile: all of it is of one moment.\n\n" +
+      "Not in it: clones, caches, installed agents, and what sandboxes did since their last checkpoint. " +
+      `Where ${Storage.settings.databaseUrl.name} names the database, back that up with its own programs.`
+  ),
+  Command.withShortDescription("Write what the service has into a new folder"),
+  Command.withExamples([{ command: "slipway backup /backups/2026-11-24", description: "Everything, also while the service runs" }, {
+    command: "slipway backup /backups/2026-11-24 --without-key",
+    description: "For a place where the key of stored secrets shall not be"
+  }])
+)

@@ -1,0 +1,224 @@
+/** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
+import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as Installed from "@slipway/adapters/agents/Installed"
+import * as CheckpointFolder from "@slipway/adapters/checkpoints/CheckpointFolder"
+import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/adapters/postgres/Database"
+import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/Checkpoints"
+import { Duration, Effect, Layer, Schema } from "effect"
+import { Command } from "effect/cli"
+import { SqlClient } from "effect/sql"
+import { statfs } from "node:fs/promises"
+import path from "node:path"
+import * as GitProgram from "../../service/GitProgram.ts"
+import * as Isolation from "../../service/Isolation.ts"
+import * as MachinesInCluster from "../../service/MachinesInCluster.ts"
+import * as Services from "../../service/Services.ts"
+import * as SignIn from "../../service/SignIn.ts"
+import * as Source from "../../service/Source.ts"
+import * as Toolchains from "../../service/Toolchains.ts"
+import * as GitHub from "../../settings/GitHub.ts"
+import * as IsolationSettings from "../../settings/Isolation.ts"
+import * as Settings from "../../settings/Settings.ts"
+import * as Storage from "../../settings/Storage.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+
+/** Agents could not run on this machine as it is. */
+class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
+  override get message() {
+    return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
+  }
+}
+
+export interface Finding {
+  readonly what: string
+  /** `missing`: agents cannot run without it. `note`: worth knowing. */
+  readonly state: "ok" | "note" | "missing"
+  readonly detail: string
+}
+
+/** Less and a checkout or a build soon fails. */
+const SPARE_DISK_BYTES = 5 * 2 ** 30
+
+const git = Effect.match(GitProgram.version, {
+  onFailure: ({ detail }): Finding => ({ what: "git", state: "missing", detail }),
+  onSuccess: (detail): Finding => ({ what: "git", state: "ok", detail })
+})
+
+/** `shown`: the data folder as it is told. */
+const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
+  const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
+  const database: Layer.Layer<SqlClient.SqlClient, unknown> = databaseUrl === null
+    ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
+      Layer.provide(EmbeddedPostgres.layerConnectOrStart(options))
+    )
+    : Layer.unwrap(Effect.as(Database.reach(databaseUrl, Duration.zero), Database.layer({ url: databaseUrl })))
+  const version = Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql`select current_setting('server_version') as version`
+    return String(row?.["version"])
+  })
+  return version.pipe(
+    Effect.provide(database),
+    Effect.map((version): Finding => ({
+      what: "Postgres",
+      state: "ok",
+      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : Storage.settings.databaseUrl.name}`
+    })),
+    Effect.catch((error) =>
+      Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) })
+    )
+  )
+}
+
+const disk = ({ dataDir }: Settings.Settings) =>
+  Effect.promise(async (): Promise<Finding> => {
+    // The folder is made by the first start.
+    for (let folder = dataDir;; folder = path.dirname(folder)) {
+      const found = await statfs(folder).catch(() => undefined)
+      if (found === undefined && folder !== path.dirname(folder)) continue
+      const free = found === undefined ? 0 : found.bavail * found.bsize
+      return {
+        what: "disk",
+        state: free < SPARE_DISK_BYTES ? "note" : "ok",
+        detail: `${Math.floor(free / 2 ** 30)} GiB free for ${dataDir}`
+      }
+    }
+  })
+
+/** Two of the largest, so that one that is written finds room beside those that come. */
+const SPARE_CHECKPOINT_BYTES = 2 * MAX_CHECKPOINT_BYTES
+
+/** The service works on without it, but nothing of it outlives this machine. */
+const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "checkpoints"
+  if (folder === null) return Effect.succeed({ what, state: "ok", detail: "in the database" })
+  const name = writes === "folder" ? `in ${folder}` : `in the database, earlier ones in ${folder}`
+  return Effect.match(Effect.tryPromise({ try: () => CheckpointFolder.probe(folder), catch: CheckpointFolder.adviceFor }), {
+    onFailure: (advice) => ({ what, state: "missing", detail: `${name}: ${advice}` }),
+    onSuccess: (free) =>
+      free < SPARE_CHECKPOINT_BYTES
+        ? { what, state: "note", detail: `${name}: only ${Math.floor(free / 2 ** 20)} MiB free. Make room on its disk` }
+        : { what, state: "ok", detail: `${name}, ${Math.floor(free / 2 ** 30)} GiB free` }
+  })
+}
+
+const isolation = (settings: Settings.Settings) =>
+  Effect.scoped(Effect.map(Isolation.choose({ ...settings, role: "all" }), (chosen): ReadonlyArray<Finding> => {
+    const { kind, problem, report } = chosen
+    if (kind === "none") {
+      return [problem === null
+        ? {
+          what: "isolation",
+          state: "note",
+          detail: `${IsolationSettings.settings.isolation.name} is none: agents run as this user, kept in by nothing`
+        }
+        : { what: "isolation", state: "missing", detail: problem }]
+    }
+    return [
+      { what: "isolation", state: "ok", detail: kind },
+      ...(report ?? []).map(({ detail, name, state }): Finding => ({
+        what: `box: ${name}`,
+        state: state === "in force" ? "ok" : "note",
+        detail: state === "in force" ? detail : `not in force. ${detail}`
+      })),
+      { what: "caches of setups", state: "ok", detail: Isolation.wayOfCaches(chosen) },
+      { what: "box: way out", state: "ok", detail: ["the model gateway", ...settings.egressAllow].join(", ") }
+    ]
+  }))
+
+/** Nothing is looked at that is not used. */
+const kubernetes = (settings: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> =>
+  settings.isolation === "kubernetes" ? MachinesInCluster.examine(settings) : Effect.succeed([])
+
+const toolchains = (settings: Settings.Settings) =>
+  Effect.matchEffect(Toolchains.check(settings), {
+    onFailure: ({ message }) => Effect.succeed<ReadonlyArray<Finding>>([{ what: "toolchains", state: "missing", detail: message }]),
+    onSuccess: () =>
+      Effect.map(Toolchains.look(settings), (found) =>
+        found.map(({ detail, folder, problem }): Finding => ({
+          what: `toolchain ${folder}`,
+          state: problem === null ? "ok" : "note",
+          detail: problem === null ? `programs in ${detail}` : problem
+        })))
+  })
+
+const agents = ({ dataDir }: Settings.Settings) =>
+  Effect.forEach(
+    Object.entries(profiles),
+    ([name, profile]) =>
+      Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
+        installed.state === "ready"
+          ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
+          : { what: `agent ${name}`, state: "note", detail: installed.reason })
+  )
+
+const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "source host"
+  const { github } = settings
+  if (github === null) return Effect.succeed({ what, state: "ok", detail: Source.summary(settings) })
+  return Effect.match(Source.app(github), {
+    onFailure: (detail) => ({ what, state: "missing", detail }),
+    onSuccess: ({ html_url, installations_count: installations, name }) => ({
+      what,
+      state: installations === 0 ? "note" : "ok",
+      detail: `GitHub App ${name} at ${new URL(github.apiUrl).host}, ` +
+        (installations === 0
+          ? `installed nowhere yet. Install it: ${html_url}/installations/new`
+          : `${installations} ${installations === 1 ? "installation" : "installations"}`)
+    })
+  })
+}
+
+const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "sign-in"
+  if (signIn === null) {
+    return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${GitHub.signIn.clientId.name} is not set` })
+  }
+  const address = publicUrl ?? `http://${host}:${port}`
+  return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>
+    problem === null
+      ? {
+        what,
+        state: "ok",
+        detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}`
+      }
+      : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
+}
+
+/**
+ * Everything that was looked at, in the order it is shown. Where no service was started yet, Postgres and a box are tried
+ * in a folder that is gone afterwards: looking makes no data.
+ */
+const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
+  const { settings, tried } = yield* Services.findToTry(given)
+  const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
+  const found = yield* Effect.all(
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
+      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings)],
+    { concurrency: "unbounded" }
+  )
+  return [node, ...found.flat()]
+}, Effect.scoped)
+
+const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
+
+export const doctor = Command.make("doctor", { json }, ({ json }) =>
+  Effect.gen(function*() {
+    const findings = yield* examine(yield* Settings.load)
+    yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [marks[state], what, detail])))
+    const missing = findings.filter(({ state }) => state === "missing").map(({ what }) => what)
+    if (missing.length > 0) return yield* new NotReady({ missing })
+  })).pipe(
+    Command.withDescription(
+      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; " +
+        "and whether GitHub knows the App, and people can sign in with it.\n\n" +
+        "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. " +
+        "Makes a box and looks at it from inside; the service need not run."
+    ),
+    Command.withShortDescription("Look at what agents need of this machine"),
+    Command.withExamples([{ command: "slipway doctor", description: "A line for each, and what to do about those that are missing" }, {
+      command: "slipway doctor --json",
+      description: "For a script"
+    }])
+  )

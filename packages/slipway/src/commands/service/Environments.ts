@@ -1,0 +1,65 @@
+/** `slipway env`: what a repository says that its sandboxes need. */
+import { FILES } from "@slipway/domain/environment/FindEnvironment"
+import { Effect } from "effect"
+import { Command } from "effect/cli"
+import path from "node:path"
+import * as Isolation from "../../settings/Isolation.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+import { type Found, look } from "./EnvironmentLook.ts"
+import { environmentRun, folder, nothing, working } from "./EnvironmentRun.ts"
+
+/** As a person would type it. */
+const shownCommand = (argv: ReadonlyArray<string>): string =>
+  argv[0] === "/bin/sh" && argv[1] === "-c" && argv.length === 3
+    ? argv[2] ?? ""
+    : argv.map((argument) => /^[\w@%+=:,./-]+$/u.test(argument) ? argument : `'${argument.replaceAll("'", String.raw`'\''`)}'`).join(" ")
+
+/** The first row of a subject names it. */
+const rows = (subject: string, cells: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<ReadonlyArray<string>> =>
+  cells.map((row, i) => [i === 0 ? subject : "", ...row])
+
+const table = (found: Found): string =>
+  columns([
+    ["file", found.file],
+    ...rows("setup", found.setup.flat().map(({ argv, key }) => [key, shownCommand(argv)])),
+    ...rows("cache", found.cache.map((one) => [one])),
+    ...(found.cache.length === 0 ? [] : rows("cache key", [
+      ...found.cacheKey.files.map((one) => [one]),
+      ...found.cacheKey.missing.map((one) => [one, "is not there"])
+    ])),
+    ...rows("env", Object.entries(found.env).map(([name, value]) => [name, value])),
+    ...rows("secrets", found.secrets.map((one) => [one])),
+    ...rows(
+      "egress",
+      found.egress.map(({ allowed, name }) => [name, allowed ? "allowed" : `not on ${Isolation.settings.egressAllow.name}`])
+    ),
+    ...rows("image", found.image === null ? [] : [[found.image]]),
+    ["timeout", `${found.timeoutMinutes} min`],
+    ["on failure", found.onFailure],
+    ...rows("ignored", found.ignored.map((one) => [one]))
+  ])
+
+const check = Command.make("check", { folder, working, json }, ({ folder, json, working }) =>
+  Effect.gen(function*() {
+    const found = yield* look(path.resolve(folder), working ? "working" : "commit")
+    yield* print(json, found, () =>
+      found.file === null
+        ? nothing(found)
+        : table(found))
+  })).pipe(
+    Command.withDescription(
+      `Check what a repository says that its sandboxes need: ${FILES[0]}, or else its devcontainer.json.\n\n` +
+        "Shows the commands in their order, the caches and the files that name them, variables, names of secrets, and which " +
+        "destinations this service allows. The first thing that is wrong is told with its key: then the command ends with 1."
+    ),
+    Command.withShortDescription("Check what a repository says that its sandboxes need"),
+    Command.withExamples([
+      { command: "slipway env check", description: "The commit that HEAD names, of the repository in this folder" },
+      { command: "slipway env check ~/src/shop --working", description: "Another repository, with what is not committed yet" }
+    ])
+  )
+
+export const env = Command.make("env").pipe(
+  Command.withDescription("What repositories say that their sandboxes need: check, run"),
+  Command.withSubcommands([check, environmentRun])
+)

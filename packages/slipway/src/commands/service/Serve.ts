@@ -1,0 +1,87 @@
+/** `slipway serve`: the service, until it is told to stop. */
+import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
+import { Command } from "effect/cli"
+import { createServer } from "node:net"
+import * as DataFolder from "../../service/DataFolder.ts"
+import * as GitProgram from "../../service/GitProgram.ts"
+import * as Logs from "../../service/Logs.ts"
+import * as OwnPostgres from "../../service/OwnPostgres.ts"
+import * as ProcFolder from "../../service/ProcFolder.ts"
+import * as Services from "../../service/Services.ts"
+import * as TemporaryFolder from "../../service/TemporaryFolder.ts"
+import * as Listening from "../../settings/Listening.ts"
+import * as Settings from "../../settings/Settings.ts"
+import { columns } from "../terminal/Output.ts"
+
+/** The service cannot listen where it was told to. */
+class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
+  override get message() {
+    const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
+    return code === "EADDRINUSE"
+      ? `${this.address} is in use. Stop what listens there or choose another port with ${Listening.settings.port.name}.`
+      : `Cannot listen on ${this.address} (${code}). Check ${Listening.settings.host.name} and ${Listening.settings.port.name}.`
+  }
+}
+
+/**
+ * Checks that the address can be listened on before anything else is started, and chooses the port when it is 0: links
+ * must name it, so it has to be known first.
+ */
+export const reserve = ({ host, port }: Pick<Settings.Settings, "host" | "port">) =>
+  Effect.callback<number, CannotListen>((resume) => {
+    const server = createServer()
+    server.once("error", (cause) => resume(Effect.fail(new CannotListen({ address: `${host}:${port}`, cause }))))
+    server.listen({ host, port, exclusive: true }, () => {
+      const address = server.address()
+      server.close(() => resume(Effect.succeed(address !== null && typeof address === "object" ? address.port : port)))
+    })
+  })
+
+/** Where clients reach the service when nothing else is said. An address that means "all" is reached as localhost. */
+export const addressOf = (host: string, port: number): string => {
+  const reached = host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host
+  return `http://${reached}:${port}`
+}
+
+/** The code stands behind the `#`: browsers send that to nobody, so it comes into no log and no Referer. */
+export const linkOf = (publicUrl: string, code: Redacted.Redacted): string => `${publicUrl}/sign-in#${Redacted.value(code)}`
+
+const serveUntilStopped = Effect.gen(function*() {
+  const settings = yield* Settings.load
+  // A process that answers for GitHub alone never runs it.
+  const git = yield* Effect.forkScoped(settings.role === "http" && settings.github !== null ? Effect.void : GitProgram.version)
+  yield* ProcFolder.readable
+  yield* TemporaryFolder.usable
+  // A process that only answers keeps nothing there, unless its database is there.
+  if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
+  // Before anybody is told that the service is up.
+  const untilGone = yield* DataFolder.watch(settings.dataDir)
+  const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
+  const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
+  for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
+  yield* Services.announce(settings, publicUrl)
+  const postgres = yield* OwnPostgres.begin(settings)
+  const [{ announce }, Service] = yield* Effect.promise(() => Promise.all([import("./Announce.ts"), import("../../service/Service.ts")]))
+  yield* Fiber.join(git)
+  const started = Layer.effectDiscard(announce(settings, publicUrl))
+  const up = yield* Deferred.make<void>()
+  const service = Layer.launch(
+    Layer.effectDiscard(Deferred.succeed(up, undefined)).pipe(
+      Layer.provideMerge(started),
+      Layer.provideMerge(Service.layer({ ...settings, port }, publicUrl, postgres))
+    )
+  )
+  return yield* Effect.raceFirst(service, Effect.andThen(Deferred.await(up), untilGone))
+}).pipe(Effect.scoped, Logs.atLeast("Info"))
+
+export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
+  Command.withDescription(
+    "Run the service until it is stopped (SIGTERM or Ctrl-C end it cleanly).\n\nSettings come from the environment:\n\n" +
+      columns([["NAME", "DEFAULT", ""], ...Settings.table])
+  ),
+  Command.withShortDescription("Run the service until it is stopped"),
+  Command.withExamples([{ command: "slipway serve", description: "With a database of its own, on http://localhost:4000" }, {
+    command: `${Settings.EXAMPLE} slipway serve`,
+    description: "On a database of yours, at an address of yours"
+  }])
+)

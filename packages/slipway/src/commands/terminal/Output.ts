@@ -1,0 +1,32 @@
+/** What the commands print: tables and sentences for people, one JSON value for programs. */
+import { HIDDEN, visible } from "@slipway/domain/Visible"
+import { Console, type Effect } from "effect"
+import { Flag } from "effect/cli"
+
+export const json = Flag.Boolean("json").pipe(
+  Flag.withDescription("Print one JSON value instead of a table"),
+  Flag.withDefault(false)
+)
+
+/** Columns as wide as their widest cell, two spaces between them. A row stays one line: line feeds in cells are shown as `⏎`. */
+export const columns = (given: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const rows = given.map((row) => row.map((cell) => visible(cell.replaceAll("\n", " ⏎ "))))
+  const widths: Array<number> = []
+  for (const row of rows) row.forEach((cell, i) => widths[i] = Math.max(widths[i] ?? 0, cell.length))
+  return rows.map((row) => row.map((cell, i) => i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n")
+}
+
+const hidden = new RegExp(HIDDEN, "gu")
+const escaped = (text: string): string =>
+  Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
+
+/** One line of JSON. What would do something to a terminal, or not show, is escaped: the value is the same. */
+export const jsonLine = (value: unknown): string => JSON.stringify(value).replace(hidden, escaped)
+
+/** `json`: exactly one JSON value on standard output; else `text`, which does nothing to a terminal but be seen. */
+export const print = (json: boolean, value: unknown, text: () => string): Effect.Effect<void> =>
+  Console.log(json ? jsonLine(value) : visible(text()))
+
+/** A word of a command line as a shell takes it back. */
+export const shellWord = (word: string): string =>
+  /^[\w.:/@%+=][\w.:/@%+=-]*$/u.test(word) ? word : `'${visible(word).replaceAll("'", String.raw`'\''`)}'`

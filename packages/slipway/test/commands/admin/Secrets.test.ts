@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { existsSync, mkdirSync } from "node:fs"
+import { readdir, readFile, stat, writeFile } from "node:fs/promises"
+import path from "node:path"
+import { command, environment, folder, run, runIn, serve } from "../SlipwayProcess.ts"
+
+const CANARY = "canary-9f2Kq-'\"$HOME-7Qm2"
+
+/** The files beneath the folder that hold the text: the database's own are among them. */
+const filesWith = (inside: string, text: string) =>
+  Effect.promise(async () => {
+    const found: Array<string> = []
+    let read = 0
+    for (const entry of await readdir(inside, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue
+      const file = path.join(entry.parentPath, entry.name)
+      // One that is gone by now holds nothing.
+      const bytes = await readFile(file).catch(() => Buffer.alloc(0))
+      if (bytes.includes(text)) found.push(file)
+      read++
+    }
+    assert.isAbove(read, 500)
+    return found
+  })
+
+/** What shells and process lists see of what runs, looked at all the time while `use` runs. */
+const commandLines = <A, E>(use: Effect.Effect<A, E>) =>
+  Effect.gen(function*() {
+    const seen: Array<string> = []
+    const look = Effect.promise(async () => {
+      for (const pid of await readdir("/proc")) {
+        if (!/^\d+$/u.test(pid)) continue
+        for (const file of ["cmdline", "environ"]) seen.push(await readFile(`/proc/${pid}/${file}`, "utf8").catch(() => ""))
+      }
+    })
+    yield* Effect.forkChild(Effect.forever(Effect.delay(look, "20 millis")))
+    const result = yield* use
+    return { result, seen: seen.filter((text) => text.includes("NPM_TOKEN")) }
+  })
+
+describe("slipway secrets", () => {
+  it.live(
+    "sets what standard input says, tells everything but that, and leaves it nowhere as it is",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const server = yield* serve(data)
+        // From the first start on, for its account alone.
+        assert.strictEqual((yield* Effect.promise(() => stat(path.join(data, "secrets.key")))).mode & 0o777, 0o600)
+        yield* run(data, ["grants", "create", "acme"])
+        const where = ["--grant", "acme", "--repo", "acme/shop"]
+        const set = (name: string, input: string | Uint8Array, ...more: ReadonlyArray<string>) =>
+          runIn(data, ["secrets", "set", name, ...where, ...more], environment(data, {}), { input })
+
+        const { result: first, seen } = yield* commandLines(set("NPM_TOKEN", `${CANARY}\n`))
+        assert.deepStrictEqual(first, {
+          code: 0,
+          stdout: "Sandboxes of acme/shop in grant acme that boot from now on have this NPM_TOKEN for their setup.\n",
+          stderr: ""
+        })
+        assert.isAbove(seen.length, 0)
+        assert.notInclude(seen.join("\n"), "7Qm2")
+        const json = yield* set("NPM_TOKEN", CANARY, "--json")
+        assert.deepStrictEqual([json.code, json.stderr], [0, ""])
+        assert.hasAllKeys(JSON.parse(json.stdout), ["repo", "name", "createdAt", "setAt"])
+        assert.include((yield* set("PIN", "1234")).stdout, "fewer than 8 characters")
+
+        const listed = yield* run(data, ["secrets", "list", ...where, "--json"])
+        assert.deepStrictEqual(
+          JSON.parse(listed.stdout).map(({ name, repo }: Record<string, unknown>) => [repo, name]),
+          [["acme/shop", "NPM_TOKEN"], ["acme/shop", "PIN"]]
+        )
+        const table = yield* run(data, ["secrets", "list", "--grant", "acme"])
+        assert.match(table.stdout, /^REPOSITORY +NAME +SET +FIRST SET\nacme\/shop +NPM_TOKEN +\S+Z +\S+Z\n/u)
+
+        const audit = yield* run(data, ["audit", "--json", "--action", "secret.set"])
+        assert.deepStrictEqual(
+          JSON.parse(audit.stdout).map((
+            { actor, subjects }: Record<string, Record<string, string>>
+          ) => [actor?.["_tag"], subjects?.["secret"]]),
+          [["Operator", "NPM_TOKEN"], ["Operator", "NPM_TOKEN"], ["Operator", "PIN"]]
+        )
+        for (const { stderr, stdout } of [json, listed, table, audit, { stdout: server.output(), stderr: server.logs() }]) {
+          assert.notInclude(stdout + stderr, "7Qm2")
+        }
+        assert.deepStrictEqual(yield* filesWith(data, "7Qm2"), [])
+
+        const removed = yield* run(data, ["secrets", "remove", "NPM_TOKEN", ...where])
+        assert.deepStrictEqual([removed.code, removed.stderr], [0, ""])
+        assert.include(removed.stdout, "NPM_TOKEN of acme/shop is removed.")
+        const refused: ReadonlyArray<readonly [refused: Effect.Effect<{ readonly stderr: string }>, told: RegExp]> = [
+          [run(data, ["secrets", "remove", "NPM_TOKEN", ...where]), /^slipway: There is no such secret\.\n$/u],
+          [run(data, ["secrets", "list", "--grant", "nobody"]), /^slipway: There is no grant nobody\.\n$/u],
+          [set("npm_token", CANARY), /^slipway: name: a name of capital letters.* expected\n$/u],
+          [set("PATH", CANARY), /^slipway: name: a name that the service does not set itself expected\n$/u],
+          [set("NPM_TOKEN", ""), /^slipway: standard input is empty: .*\n$/u],
+          [set("NPM_TOKEN", "\n"), /^slipway: value: 1 byte to 64 KiB of UTF-8 without NUL expected\n$/u],
+          [set("NPM_TOKEN", "7Qm2".repeat(20_000)), /^slipway: value: 1 byte to 64 KiB of UTF-8 without NUL expected\n$/u],
+          [set("NPM_TOKEN", "7Qm2\0"), /^slipway: value: .* without NUL expected\n$/u],
+          [set("NPM_TOKEN", Buffer.from("7Qm2\xff", "latin1")), /^slipway: the value on standard input is no UTF-8\n$/u]
+        ]
+        for (const [ended, told] of refused) assert.match((yield* ended).stderr, told)
+        // An argument is no place for a value: whoever tries sets none.
+        for (const value of [[CANARY], [`--${CANARY}`], [`-${CANARY}`], ["--value", CANARY], [`--value=${CANARY}`], ["--", CANARY]]) {
+          const argued = yield* runIn(data, ["secrets", "set", "NPM_TOKEN", ...where, ...value], environment(data, {}), { input: "" })
+          assert.deepStrictEqual([argued.code, argued.stdout], [1, ""])
+          assert.match(argued.stderr, /The value of a secret is read from standard input\. See: slipway secrets set --help\n$/u)
+          assert.notMatch(argued.stderr, /canary|9f2Kq|7Qm2/u)
+        }
+        // Nor are the flags that it has, the command's name, or what stands before either.
+        const mistyped: ReadonlyArray<readonly [args: ReadonlyArray<string>, told: RegExp]> = [
+          [["secrets", "set", "NPM_TOKEN", ...where, `--json=${CANARY}`], /^slipway: --json cannot be what was given\./u],
+          [["secrets", "set", "NPM_TOKEN", "--grant", "acme", "--repo", CANARY], /^slipway: --repo cannot be what was given\./u],
+          [["secrets", "set", "NPM_TOKEN", ...where, `--completions=${CANARY}`], /^slipway: --completions cannot be what was given\./u],
+          [["secrets", `--json=${CANARY}`, "set", "NPM_TOKEN", ...where], /^slipway: /u],
+          [["secrets", CANARY], /^slipway: A command that it does not know\./u],
+          [[`--value=${CANARY}`, "secrets", "set", "NPM_TOKEN", ...where], /^slipway: A flag that it does not know\./u],
+          [["secrets", "list", "--grant", "acme", `--json=${CANARY}`], /^slipway: --json cannot be what was given\./u]
+        ]
+        for (const [args, told] of mistyped) {
+          const ended = yield* runIn(data, args, environment(data, {}), { input: "" })
+          assert.deepStrictEqual([ended.code, ended.stdout], [1, ""], ended.stderr)
+          assert.match(ended.stderr, told)
+          assert.notMatch(ended.stderr, /canary|9f2Kq|7Qm2/u)
+        }
+        assert.deepStrictEqual(JSON.parse((yield* run(data, ["secrets", "list", ...where, "--json"])).stdout).length, 1)
+
+        assert.match(
+          (yield* run(data, ["secrets", "trust", "release/*", ...where])).stdout,
+          /^Setups of commits on release\/\* of acme\/shop/u
+        )
+        yield* run(data, ["secrets", "trust", "develop", ...where])
+        const refs = JSON.parse((yield* run(data, ["secrets", "refs", "--grant", "acme", "--json"])).stdout)
+        assert.deepStrictEqual(refs.map(({ ref, repo }: Record<string, unknown>) => [repo, ref]), [
+          ["acme/shop", "develop"],
+          ["acme/shop", "release/*"]
+        ])
+        assert.strictEqual((yield* run(data, ["secrets", "distrust", "develop", ...where])).code, 0)
+        assert.match(
+          (yield* run(data, ["secrets", "refs", ...where])).stdout,
+          /^REPOSITORY +REF +LISTED\nacme\/shop +release\/\* +\S+Z\n$/u
+        )
+        assert.strictEqual((yield* run(data, ["secrets", "distrust", "develop", ...where])).stderr, "slipway: The ref is not listed.\n")
+        assert.match(
+          (yield* run(data, ["secrets", "trust", "slipway/c_bbbbbbbbbbbb", ...where])).stderr,
+          /^slipway: ref: .*sandboxes push to/u
+        )
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("asks at a terminal, and shows nothing of what is typed", (test) =>
+    Effect.gen(function*() {
+      if (!existsSync("/usr/bin/script")) return test.skip("needs script, of the package bsdutils")
+      const data = yield* folder
+      yield* run(data, ["grants", "create", "acme"])
+      const shown = yield* Effect.callback<string>((resume) => {
+        const line = `${process.execPath} ${command} secrets set NPM_TOKEN --grant acme --repo acme/shop`
+        const child = spawn("/usr/bin/script", ["-qec", line, "/dev/null"], { env: environment(data, { TERM: "xterm" }), cwd: data })
+        let output = ""
+        let isTyped = false
+        child.stdout.on("data", (chunk: Buffer) => {
+          output += chunk.toString()
+          if (isTyped || !output.includes("Value of NPM_TOKEN")) return
+          isTyped = true
+          child.stdin.write(`${CANARY}\r`)
+        })
+        child.once("close", () => resume(Effect.succeed(output)))
+        return Effect.sync(() => child.kill("SIGKILL"))
+      })
+      assert.include(shown, "have this NPM_TOKEN for their setup.")
+      assert.notInclude(shown, "7Qm2")
+      assert.notInclude(shown, "canary")
+      assert.include((yield* run(data, ["secrets", "list", "--grant", "acme"])).stdout, "NPM_TOKEN")
+    }).pipe(Effect.scoped))
+
+  it.live(
+    "replaces the key of the data folder: what was stored is encrypted anew when the service starts with both",
+    () =>
+      Effect.gen(function*() {
+        const home = yield* folder
+        const data = path.join(home, ".slipway")
+        const below = path.join(home, "src/shop")
+        for (const made of [data, below]) mkdirSync(made, { recursive: true })
+        yield* run(data, ["grants", "create", "acme"])
+        // From a folder below, which finds the data folder and with it the key.
+        const set = (name: string) =>
+          runIn(
+            data,
+            ["secrets", "set", name, "--grant", "acme", "--repo", "acme/shop"],
+            { ...environment(data, {}), SLIPWAY_DATA_DIR: undefined },
+            { input: CANARY, at: below }
+          )
+        assert.strictEqual((yield* set("NPM_TOKEN")).code, 0)
+        const file = path.join(data, "secrets.key")
+        const old = yield* Effect.promise(() => readFile(file, "utf8"))
+        const next = `${Buffer.alloc(32, 9).toString("base64")}\n`
+        const keys = (text: string) => Effect.promise(() => writeFile(file, text))
+        yield* keys(next)
+        assert.match((yield* set("NPM_TOKEN")).stderr, /encrypted with another key\. .*SLIPWAY_SECRETS_KEY_FILE/u)
+        yield* keys(next + old)
+        yield* (yield* serve(data)).stop("SIGTERM")
+        yield* keys(next)
+        assert.strictEqual((yield* set("NPM_TOKEN")).code, 0)
+        yield* keys(old)
+        assert.match((yield* set("NPM_TOKEN")).stderr, /encrypted with another key/u)
+      }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,134 @@
+import { assert, describe, it } from "@effect/vitest"
+import { type Sandbox, SlipwayClient } from "@slipway/client"
+import { visible } from "@slipway/domain/Visible"
+import { Effect, Result } from "effect"
+import { spawn } from "node:child_process"
+import { readFileSync } from "node:fs"
+import path from "node:path"
+import { repoRef } from "../../../src/commands/client/RunPrompt.ts"
+import { stateOf } from "../../../src/commands/client/SandboxCommands.ts"
+import * as Server from "../../../src/commands/client/Server.ts"
+import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
+
+/** A server that lists these ids, `page` at a time. */
+const listing = (ids: ReadonlyArray<string>, page = 100): Server.Server => {
+  const fetch = (input: RequestInfo | URL) => {
+    const start = Number(new URL(String(input)).searchParams.get("after") ?? 0)
+    const nextCursor = start + page < ids.length ? String(start + page) : null
+    return Promise.resolve(Response.json({ data: ids.slice(start, start + page).map((id) => ({ id })), nextCursor }))
+  }
+  const client = new SlipwayClient({ baseUrl: "https://slipway.example", apiKey: "sbx_live_key", fetch })
+  return {
+    url: "https://slipway.example",
+    client,
+    call: (request) => Effect.promise(request),
+    next: (events) => Effect.promise(() => events.next())
+  }
+}
+const ended = (effect: Effect.Effect<string, Server.CommandFailed>) =>
+  Effect.match(effect, { onSuccess: (id) => id, onFailure: ({ exitCode }) => exitCode })
+
+describe("the beginning of an id", () => {
+  const ids = ["c_aaaaaaaaaaaa", "c_abbbbbbbbbbb", "c_bbbbbbbbbbbb"]
+
+  it.effect("names the one sandbox that has it, on any page", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* ended(Server.resolve(listing(ids, 1), "c_bb")), "c_bbbbbbbbbbbb")
+      assert.strictEqual(yield* ended(Server.resolve(listing(ids), "c_aa")), "c_aaaaaaaaaaaa")
+    }))
+
+  it.effect("of several or of none names nothing, and a whole id asks nobody", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* ended(Server.resolve(listing(ids, 1), "c_a")), Server.ExitCode.unclear)
+      assert.strictEqual(yield* ended(Server.resolve(listing(ids), "c_c")), Server.ExitCode.notFound)
+      assert.strictEqual(yield* ended(Server.resolve(listing([]), "c_cccccccccccc")), "c_cccccccccccc")
+    }))
+
+  it.effect("counts for nothing where not all sandboxes were looked at: another one may have it", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(
+        yield* ended(Server.resolve(listing([...ids, ...Array<string>(8).fill("c_cccccccccccc")], 1), "c_aa")),
+        Server.ExitCode.unclear
+      )
+    }))
+})
+
+describe("a second Ctrl-C", () => {
+  it.live("ends a command at once whose first one is not through with what it has to end", () =>
+    Effect.promise(async () => {
+      const program = `
+        import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+        import { Effect } from "effect"
+        import { detachable } from ${JSON.stringify(path.resolve(import.meta.dirname, "../../../src/commands/client/RunPrompt.ts"))}
+        const say = (text) => Effect.sync(() => process.stdout.write(text))
+        const stuck = Effect.onInterrupt(Effect.andThen(say("works "), Effect.never), () => Effect.andThen(say("ends "), Effect.never))
+        NodeRuntime.runMain(detachable("c_abcdefgh2345", stuck))`
+      const child = spawn(process.execPath, ["--input-type=module", "--eval", program], { cwd: import.meta.dirname })
+      try {
+        const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
+        let problems = ""
+        child.stderr.on("data", (text) => problems += text)
+        const says = (word: string) =>
+          new Promise<void>((resolve, reject) => {
+            child.stdout.on("data", (text) => String(text).includes(word) && resolve())
+            child.once("exit", () => reject(new Error(problems)))
+          })
+        await says("works")
+        child.kill("SIGINT")
+        await says("ends")
+        child.kill("SIGINT")
+        assert.strictEqual(await exited, Server.ExitCode.detached)
+      } finally {
+        child.kill("SIGKILL")
+      }
+    }))
+})
+
+describe("a repository on the command line", () => {
+  it("is owner/name, with the ref to start from behind an @", () => {
+    assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop")), { fullName: "acme/shop" })
+    assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop@feature/a@b")), { fullName: "acme/shop", ref: "feature/a@b" })
+    for (const wrong of ["acme", "acme/shop/x", "@main", "acme/shop@", "", "../x"]) assert.isTrue(Result.isFailure(repoRef(wrong)), wrong)
+  })
+})
+
+describe("the state of a sandbox", () => {
+  const state = (more: Partial<Pick<Sandbox, "error" | "status" | "turn">>, pending?: number) =>
+    stateOf({ status: "running", error: null, turn: { active: true }, ...more }, pending)
+
+  it("is said in plain words, first of all that somebody is needed", () => {
+    assert.deepStrictEqual(
+      [state({}, 1), state({}, 2), state({}, 0), state({}), state({ turn: { active: false } }, 0), state({ status: "queued" }),
+        state({ status: "failed", error: "No room." })],
+      ["needs you: 1 approval", "needs you: 2 approvals", "works", "works", "waits for a message", "waits for a worker", "failed: No room."]
+    )
+  })
+})
+
+describe("what is printed", () => {
+  it("as JSON is the same value, with nothing in it that does something to a terminal", () => {
+    const value = { a: "\u001b[2J\u009b\u202e\u2028 \u{e0001} é 日本\n", "\u0007": 1 }
+    assert.deepStrictEqual(JSON.parse(jsonLine(value)), value)
+    assert.strictEqual(visible(jsonLine(value)), jsonLine(value))
+    assert.include(jsonLine(value), "é 日本")
+  })
+
+  it("as a word of a command line is one word", () => {
+    assert.deepStrictEqual(["call-7", "a/b:c", "$(rm -rf ~)", "it's", "", "-x"].map(shellWord), [
+      "call-7",
+      "a/b:c",
+      "'$(rm -rf ~)'",
+      String.raw`'it'\''s'`,
+      "''",
+      "'-x'"
+    ])
+  })
+})
+
+describe("docs/commands.md", () => {
+  it("has the exit codes that the commands end with", () => {
+    const page = readFileSync(path.resolve(import.meta.dirname, "../../../../../docs/commands.md"), "utf8")
+    const rows = [...page.matchAll(/^\| (\d+) \| (.+) \|$/gmu)].map(([, code, about]) => [Number(code), about])
+    assert.deepStrictEqual(rows, Server.EXIT_CODES.map(([code, about]) => [code, about]))
+  })
+})

@@ -1,0 +1,156 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { ApprovalRequest, StreamEvent } from "@slipway/client"
+import { visible } from "@slipway/domain/Visible"
+import * as Answer from "../../../src/commands/terminal/Answer.ts"
+import * as EventText from "../../../src/commands/terminal/EventText.ts"
+
+/** Styles as tags, so that tests see what is coloured. */
+const tagged: EventText.Paint = (style, text) => `<${[style].flat().join(" ")}>${text}</>`
+const plain: EventText.Paint = (_, text) => text
+
+const event = <T extends StreamEvent["type"]>(type: T, data: object, ts = "2026-11-23T19:00:00.000Z") =>
+  ({
+    object: "sandbox.event",
+    version: "v1",
+    id: "1",
+    ts,
+    sandbox_id: "c_abcdefgh2345",
+    turn_id: "t",
+    type,
+    data
+  }) as unknown as StreamEvent
+const says = (text: string, kind = "text", part = "m:text") => event("message.updated", { part_id: part, message_id: "m", kind, text })
+const tool = (status: string, more: object = {}) =>
+  event("tool.updated", { part_id: "tool:1", message_id: "m", call_id: "1", tool: "npm test", status, ...more })
+const read = (events: ReadonlyArray<StreamEvent>, paint = plain) => {
+  const textOf = EventText.make(paint)
+  return events.map((one) => textOf(one)).join("") + textOf.end()
+}
+const request = (preview: ApprovalRequest["preview"]): ApprovalRequest => ({
+  approval_id: "1",
+  tool: "Write\na.md",
+  kind: "edit",
+  paths: ["a.md"],
+  expires_at: "2026-11-23T19:30:00.000Z",
+  ...(preview === undefined ? {} : { preview })
+})
+
+describe("EventText", () => {
+  it("tells of messages that wait, shows one that steers as the prompt it is, and says why one was cancelled", () => {
+    const queued = (text: string, position: number, steers: boolean) =>
+      event("message.queued", { message_id: "m", position, text, author: { id: "u" }, steers })
+    assert.strictEqual(
+      read([
+        queued("Then\n\u001bthis", 2, false),
+        queued("Now", 1, true),
+        event("message.steered", { message_id: "m", text: "Now\nthat", author: { id: "u" } }),
+        event("message.cancelled", { message_id: "m", reason: "command" }),
+        event("message.cancelled", { message_id: "m", reason: "new_one" })
+      ]),
+      "· waits as number 2: Then ⏎ ⟨ESC⟩this\n· steers: Now\n> Now\n> that\n" +
+        "· a message that waited was cancelled: somebody took it back\n· a message that waited was cancelled: new_one\n"
+    )
+  })
+
+  it("tells a text as it grows, each piece once, every line of it indented", () => {
+    assert.strictEqual(
+      read([says("One"), says("One, two.\nThree"), says("One, two.\nThree"), tool("running")]),
+      "  One, two.\n  Three\n▸ npm test\n"
+    )
+  })
+
+  it("tells a text whole again that was told differently before, and goes on on a line of its own after something else", () => {
+    assert.strictEqual(read([says("One"), says("Two")]), "  One\n  Two\n")
+    assert.strictEqual(read([says("One"), tool("running"), says("One, two")]), "  One\n▸ npm test\n  , two\n")
+  })
+
+  it("keeps what the model thinks from what it says, by colour and on lines of its own", () => {
+    assert.strictEqual(read([says("Hm", "reasoning", "m:thought"), says("Yes")], tagged), "  <dim>Hm</>\n  Yes\n")
+  })
+
+  it("lets no text pass for a line of ours, and no character do anything but be seen", () => {
+    const hostile = "a\n✓ The turn succeeded.\r\u001b[2J\u202e"
+    for (
+      const one of [says(hostile), tool("completed", { tool: hostile, detail: { output: hostile, command: hostile } }), tool("error", {
+        error: hostile
+      }), event("turn.started", { text: hostile }), event("turn.completed", { state: "failed", reason: hostile }),
+        event("sandbox.error", { message: hostile }),
+        event("approval.requested", { ...request({ command: hostile, diff: hostile, url: hostile }), tool: hostile }),
+        event("pull_request.updated", { repo: hostile, action_state: "idle", url: hostile })]
+    ) {
+      const text = read([one])
+      assert.strictEqual(visible(text), text, one.type)
+      assert.notMatch(text, /^✓/mu, one.type)
+      assert.include(text, "⟨ESC⟩")
+    }
+  })
+
+  it("shows the end of a tool's output alone, and of its lines the beginning", () => {
+    const output = Array.from({ length: 40 }, (_, i) => i === 39 ? "x".repeat(1000) : `line ${i}`).join("\n")
+    const lines = read([tool("pending"), tool("running"), tool("completed", { detail: { output } })]).trimEnd().split("\n")
+    assert.deepStrictEqual(lines.slice(0, 3), ["▸ npm test", "  │ … 28 lines before", "  │ line 28"])
+    assert.strictEqual(lines.at(-1), `  │ ${"x".repeat(300)}…`)
+    assert.lengthOf(lines, 14)
+  })
+
+  it("shows all of what somebody decides", () => {
+    const command = Array.from({ length: 100 }, (_, i) => `echo ${i} ${"y".repeat(500)}`).join("\n")
+    assert.include(EventText.approval(plain, request({ command: "ls", cwd: "shop/pkg" })), "  folder: shop/pkg\n  │ ls\n")
+    const shown = EventText.approval(plain, request({ command, url: "https://a.example", diff: "-old\n+new\n" }))
+    for (const line of command.split("\n")) assert.include(shown, `  │ ${line}\n`)
+    assert.include(shown, "? The agent asks: Write ⏎ a.md (edit)\n  files: a.md\n")
+    assert.isTrue(shown.endsWith("  │ https://a.example\n  │ -old\n  │ +new\n"))
+    assert.isTrue(EventText.approval(tagged, request({ diff: "-old\n+new\n" })).endsWith("  │ <red>-old</>\n  │ <green>+new</>\n"))
+  })
+
+  it("says how a turn ended, why, and how long it took", () => {
+    const began = event("turn.started", { text: "Do it" })
+    assert.strictEqual(
+      read([began, event("turn.completed", { state: "succeeded" }, "2026-11-23T19:01:05.000Z")]),
+      "> Do it\n✓ The turn succeeded after 1 min 5 s.\n"
+    )
+    assert.strictEqual(
+      read([event("turn.completed", { state: "failed", reason: "turn_timeout" })]),
+      "✗ The turn failed. It took too long.\n"
+    )
+    assert.strictEqual(read([event("turn.completed", { state: "interrupted" })]), "✗ The turn was interrupted.\n")
+  })
+
+  it("says nothing of what it does not know", () => {
+    assert.strictEqual(read([event("files.changed" as "usage.updated", {}), event("usage.updated", { usage: {} })]), "")
+  })
+
+  it("tells what models cost, also where that is little", () => {
+    const usage = { llmRequestCount: 1, creditsChargedMicros: 0 }
+    assert.deepStrictEqual([0, 1234, 2_345_678].map((costMicroUsd) => EventText.cost({ ...usage, costMicroUsd }, null)), [
+      "$0.00, 1 request to models",
+      "$0.001234, 1 request to models",
+      "$2.35, 1 request to models"
+    ])
+  })
+
+  it("tells the tokens with the cost, where they were counted", () => {
+    const usage = { llmRequestCount: 3, costMicroUsd: 120_000, creditsChargedMicros: 0 }
+    const told = (input: number, cachedInput: number, output: number) => EventText.cost(usage, { input, cachedInput, output })
+    assert.strictEqual(told(12_345, 9000, 678), "$0.12, 3 requests to models · tokens: 12,345 in, 9,000 of them cached, 678 out")
+    assert.strictEqual(told(12_345, 0, 1), "$0.12, 3 requests to models · tokens: 12,345 in, 1 out")
+    assert.strictEqual(told(0, 0, 0), "$0.12, 3 requests to models")
+    const most = Number.MAX_SAFE_INTEGER
+    assert.include(told(most, most, most), "9,007,199,254,740,991 in, 9,007,199,254,740,991 of them cached")
+  })
+})
+
+describe("Answer", () => {
+  it("approves by a clear yes alone", () => {
+    const read = (lines: ReadonlyArray<string>) => lines.map(Answer.read)
+    assert.deepStrictEqual(read(["y", " YES "]), Array(2).fill({ decision: "approve", covers: "nothing" }))
+    assert.deepStrictEqual(read(["k", "Kind"]), Array(2).fill({ decision: "approve", covers: "kind" }))
+    assert.deepStrictEqual(read(["a", "all"]), Array(2).fill({ decision: "approve", covers: "turn" }))
+    assert.deepStrictEqual(read(["n", "No"]), Array(2).fill({ decision: "deny", reason: undefined }))
+    assert.deepStrictEqual(read(["n use yarn", "no, not there"]), [
+      { decision: "deny", reason: "use yarn" },
+      { decision: "deny", reason: "not there" }
+    ])
+    assert.deepStrictEqual(["", "yy", "yes, but", "?", "\u001b[Ay"].map(Answer.read), Array(5).fill({ decision: "none" }))
+  })
+})
