@@ -7,17 +7,14 @@
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { parseArgs } from "node:util"
-
-const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/gu
+import { importsIn, sourcesOf } from "./sources.mjs"
 
 /** What may not depend on the rest: sources, and what is published beside them. */
 const PLACES = ["src", "memory", "testing"]
-
-const filesOf = (folder) => readdirSync(folder, { recursive: true }).filter((file) => file.endsWith(".ts"))
 
 /** `domain/sandbox` of `packages/domain/src/sandbox/X.ts`, `domain/memory` of `packages/domain/memory/X.ts`. */
 const folderOf = (file) => {
@@ -26,58 +23,25 @@ const folderOf = (file) => {
   return place === "src" ? `${name}/${rest.length > 1 ? rest[0] : "(root)"}` : `${name}/${place}`
 }
 
-/** The file that an import names, from the root of the repository; `undefined` when it is not one of ours. */
-const targetOf = (file, specifier, exportsOf) => {
-  if (specifier.startsWith(".")) return path.posix.normalize(path.posix.join(path.posix.dirname(file), specifier))
-  const [, name, module = ""] = /^@slipway\/([^/]+)\/?(.*)$/u.exec(specifier) ?? []
-  if (name === undefined) return undefined
-  // `internal/…` is for tests of other packages: it is not published.
-  if (module.startsWith("internal/")) throw new Error(`${file} imports ${specifier}, which is not published`)
-  const wanted = module === "" ? "." : `./${module}`
-  // As Node resolves them: a name of its own first, then the pattern that says most of what stands before its `*`.
-  const [[pattern, target] = []] = exportsOf(name)
-    .filter(([pattern]) => {
-      const [before, after] = pattern.split("*")
-      return after === undefined ? wanted === pattern : wanted.startsWith(before) && wanted.endsWith(after)
-    })
-    .sort(([a], [b]) => Number(a.includes("*")) - Number(b.includes("*")) || b.indexOf("*") - a.indexOf("*"))
-  if (typeof target === "string") {
-    const [before, after = ""] = pattern.split("*")
-    return path.posix.join("packages", name, target.replace("*", wanted.slice(before.length, wanted.length - after.length)))
-  }
-  throw new Error(`${file} imports ${specifier}, which ${name} does not export`)
-}
-
 const SERVICE = />\(\)\(\s*"([^"]*\/[^"]*)"/gu
 
 /** How many imports lead from one folder to another. */
 const edgesAt = (root) => {
-  const manifests = new Map()
-  const exportsOf = (name) => {
-    if (!manifests.has(name)) {
-      const { exports } = JSON.parse(readFileSync(path.join(root, "packages", name, "package.json"), "utf8"))
-      manifests.set(name, Object.entries(exports))
-    }
-    return manifests.get(name)
-  }
+  const importsOf = importsIn(root)
   const edges = new Map()
-  for (const name of readdirSync(path.join(root, "packages"))) {
-    for (const inside of filesOf(path.join(root, "packages", name))) {
-      const file = path.posix.join("packages", name, inside)
-      const from = folderOf(file)
-      if (from === undefined || inside.includes("node_modules") || inside.startsWith("dist")) continue
-      const text = readFileSync(path.join(root, file), "utf8")
-      const owner = name === "slipway" ? "slipway/" : `@slipway/${name}/`
-      for (const [, id] of text.matchAll(SERVICE)) {
-        if (!id.startsWith(owner)) throw new Error(`${file} has a service with the id ${id}, which does not begin with ${owner}`)
-      }
-      for (const [, specifier] of text.matchAll(IMPORT)) {
-        const target = targetOf(file, specifier, exportsOf)
-        const to = target === undefined ? undefined : folderOf(target)
-        if (to === undefined || to === from) continue
-        const of = edges.get(from) ?? edges.set(from, new Map()).get(from)
-        of.set(to, (of.get(to) ?? 0) + 1)
-      }
+  for (const file of sourcesOf(root)) {
+    const from = folderOf(file)
+    const name = file.split("/")[1]
+    const text = readFileSync(path.join(root, file), "utf8")
+    const owner = name === "slipway" ? "slipway/" : `@slipway/${name}/`
+    for (const [, id] of text.matchAll(SERVICE)) {
+      if (!id.startsWith(owner)) throw new Error(`${file} has a service with the id ${id}, which does not begin with ${owner}`)
+    }
+    for (const target of importsOf(file, text)) {
+      const to = folderOf(target)
+      if (to === undefined || to === from) continue
+      const of = edges.get(from) ?? edges.set(from, new Map()).get(from)
+      of.set(to, (of.get(to) ?? 0) + 1)
     }
   }
   return edges
