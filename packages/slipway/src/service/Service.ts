@@ -47,8 +47,8 @@ import * as AbandonedMachines from "./AbandonedMachines.ts"
 import * as Capacity from "./Capacity.ts"
 import * as Isolation from "./Isolation.ts"
 import * as Machine from "./Machine.ts"
+import * as ModelOffers from "./ModelOffers.ts"
 import * as Models from "./Models.ts"
-import * as Offers from "./Offers.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
@@ -87,7 +87,7 @@ const worker = (
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
       DeliverWebhooks.layer,
-      Layer.effectDiscard(Offers.announce(worker, models)),
+      Layer.effectDiscard(ModelOffers.announce(worker, models)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // An embedded database is this process's alone: there is nobody to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
@@ -158,7 +158,7 @@ class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate",
 }
 
 /** What keeps the agents of the running service in. */
-export class Chosen extends Context.Service<Chosen, Isolation.Isolation>()("slipway/service/Chosen") {}
+export class ChosenIsolation extends Context.Service<ChosenIsolation, Isolation.Isolation>()("slipway/service/ChosenIsolation") {}
 
 /** What everything here is built on. */
 const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>
@@ -226,7 +226,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
 
     const chosen = yield* begin(
       // Whoever only answers starts no programs.
-      Layer.effect(Chosen, choose(settings)).pipe(Layer.provideMerge(role === "http" ? Layer.empty : Spawner.layer))
+      Layer.effect(ChosenIsolation, choose(settings)).pipe(Layer.provideMerge(role === "http" ? Layer.empty : Spawner.layer))
     )
     const stored = yield* begin(
       Source.host(settings, publicUrl).pipe(
@@ -237,9 +237,9 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const machine = Layer.effectContext(chosen)
     const storage = Layer.effectContext(stored)
 
-    const modelsHere = Effect.map(chosen, (built) => models.against(Context.get(built, Chosen).problem))
+    const modelsHere = Effect.map(chosen, (built) => models.against(Context.get(built, ChosenIsolation).problem))
     const here = role === "http" ? null : yield* begin(
-      Layer.unwrap(Effect.map(Chosen, (isolation) =>
+      Layer.unwrap(Effect.map(ChosenIsolation, (isolation) =>
         TreesHere.layer.pipe(
           Layer.provideMerge(CheckpointTrees.layer.pipe(Layer.provide(isolation.host))),
           Layer.provideMerge(trees(settings, isolation))
@@ -257,7 +257,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       ),
       Layer.provide(Layer.effect(
         ModelCatalogue,
-        Offers.catalogue(models.everything, role === "all" ? Effect.map(modelsHere, Offers.offerOf) : null)
+        ModelOffers.catalogue(models.everything, role === "all" ? Effect.map(modelsHere, ModelOffers.offerOf) : null)
       )),
       Layer.provideMerge(storage)
     )
@@ -272,7 +272,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const work = Layer.unwrap(Effect.gen(function*() {
       const found = yield* modelsHere
       yield* reportModels(settings, found)
-      return worker(workerId, settings, found, yield* Chosen)
+      return worker(workerId, settings, found, yield* ChosenIsolation)
     }))
     const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
     const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))

@@ -1,7 +1,7 @@
 /** What the commands that administer a service share. They work whether or not the service is running. */
 import { Acting } from "@slipway/domain/access/AuditLog"
 import { Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as Storage from "../../service/Storage.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
@@ -37,6 +37,6 @@ export const stores = (settings: Settings.Settings) =>
 
 /** Runs `use` against the stores of the service that the settings name. */
 export const administration = <A, E, R>(use: Effect.Effect<A, E, R | Layer.Success<ReturnType<typeof Storage.layer>>>) =>
-  Effect.flatMap(Effect.flatMap(Settings.load, Services.find), (settings) => Effect.provide(use, stores(settings))).pipe(
+  Effect.flatMap(Effect.flatMap(Settings.load, RunningServices.find), (settings) => Effect.provide(use, stores(settings))).pipe(
     Effect.provideService(Acting, { _tag: "Operator" })
   )

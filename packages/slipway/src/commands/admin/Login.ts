@@ -4,7 +4,7 @@ import { MemberStore } from "@slipway/domain/access/MemberStore"
 import { Sessions } from "@slipway/domain/access/Sessions"
 import { Effect, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { addressOf, linkOf } from "../service/Serve.ts"
 import { json, print } from "../terminal/Output.ts"
@@ -23,7 +23,7 @@ export const login = Command.make("login", {
       const userId = Option.isNone(user) ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(user.value)).id
       const code = yield* (yield* Sessions).makeLink(userId)
       // The service that runs knows its address best, and alone which port it took.
-      const at = publicUrl ?? (yield* Services.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
+      const at = publicUrl ?? (yield* RunningServices.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
       const link = at === null ? null : linkOf(at, code)
       yield* print(
         json,

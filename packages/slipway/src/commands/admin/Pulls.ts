@@ -17,7 +17,7 @@ import { Console, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"
 import * as GitProgram from "../../service/GitProgram.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as Source from "../../service/Source.ts"
 import { settings as known } from "../../settings/Publishing.ts"
 import * as Settings from "../../settings/Settings.ts"
@@ -34,7 +34,7 @@ class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Sch
 /** Runs `use` against the pull requests of the service that the settings name. `page`: where GitHub shows the same. */
 const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
-    const settings = yield* Services.find(yield* Settings.load)
+    const settings = yield* RunningServices.find(yield* Settings.load)
     if (settings.github !== null) return yield* new OnGitHub({ address: `${webUrlOf(settings.github.apiUrl)}/${page}` })
     yield* GitProgram.version
     // Their address is not shown: who listens, and where, is known to the service alone.

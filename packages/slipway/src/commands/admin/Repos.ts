@@ -6,7 +6,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { existsSync } from "node:fs"
 import path from "node:path"
 import * as GitProgram from "../../service/GitProgram.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as DemoRepository from "../demo/DemoRepository.ts"
 import { columns, json, print } from "../terminal/Output.ts"
@@ -28,7 +28,7 @@ const SAMPLE = RepoName.make("sample/shop")
 
 /** Makes the sample once: whatever became of it since stays. */
 const sample = Effect.gen(function*() {
-  const { dataDir } = yield* Services.findFolder(yield* Settings.load)
+  const { dataDir } = yield* RunningServices.findFolder(yield* Settings.load)
   const folder = path.join(dataDir, SAMPLE)
   if (!existsSync(folder)) yield* DemoRepository.make(folder)
   return folder

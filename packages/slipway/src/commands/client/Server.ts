@@ -3,7 +3,7 @@ import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@
 import { visible } from "@slipway/domain/Visible"
 import { Config, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import { settings as listening } from "../../settings/Listening.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as EventText from "../terminal/EventText.ts"
@@ -83,7 +83,7 @@ const DEFAULT_URL = `http://localhost:${listening.port.default}`
 
 /** The one service that this user runs, or else where one would listen. */
 const local = Settings.load.pipe(
-  Effect.flatMap(Services.addressOf),
+  Effect.flatMap(RunningServices.addressOf),
   Effect.orElseSucceed(() => null),
   Effect.map((found) => found ?? DEFAULT_URL)
 )

@@ -47,7 +47,7 @@ export const start = (folder: string, more: Partial<Settings.Settings> = {}, way
       const server = addressOf(address.host, address.port)
       const services = yield* Layer.build(Service.layer(settings, server).pipe(Layer.provide(Layer.succeed(Isolation.WayOut, wayOut))))
       const found = yield* Effect.provide(Effect.all({ access: Access, repositories: LocalRepositories }), services)
-      return { ...found, isolation: Context.get(services, Service.Chosen).kind, server }
+      return { ...found, isolation: Context.get(services, Service.ChosenIsolation).kind, server }
     }),
     ({ server }) => server
   )

@@ -11,12 +11,12 @@ import { Argument, Command } from "effect/cli"
 import { rm } from "node:fs/promises"
 import path from "node:path"
 import * as Isolation from "../../service/Isolation.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import { settings as settingsOfIsolation } from "../../settings/Isolation.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 
-const folder = Effect.map(Effect.flatMap(Settings.load, Services.findFolder), ({ dataDir }) => Installed.folderIn(dataDir))
+const folder = Effect.map(Effect.flatMap(Settings.load, RunningServices.findFolder), ({ dataDir }) => Installed.folderIn(dataDir))
 
 const described = Effect.fnUntraced(function*(folder: string) {
   return yield* Effect.forEach(

@@ -33,7 +33,7 @@ const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
 export const announce = (settings: Settings.Settings, publicUrl: string) =>
   Effect.gen(function*() {
     const { databaseUrl, dataDir, metricsAddress, role } = settings
-    const isolation = yield* Service.Chosen
+    const isolation = yield* Service.ChosenIsolation
     yield* Isolation.announce(settings, isolation)
     const minted = role === "worker" ? null : yield* firstKey
     const link = role === "worker" ? null : yield* firstLink(publicUrl)

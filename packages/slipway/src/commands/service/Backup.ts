@@ -8,7 +8,7 @@ import { chmod, lstat, mkdir, mkdtemp, readFile, realpath, rename, rm } from "no
 import path from "node:path"
 import manifest from "../../../package.json" with { type: "json" }
 import * as BackupFolder from "../../service/BackupFolder.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { progress, step } from "../terminal/Progress.ts"
@@ -69,7 +69,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
         "or by archiving its log: docs/backup.md."
     })
   }
-  const settings = yield* Services.find(given)
+  const settings = yield* RunningServices.find(given)
   const { dataDir, postgresAccount } = settings
   const beside = path.dirname(path.resolve(at))
   const parent = yield* Effect.tryPromise({

@@ -13,7 +13,7 @@ import path from "node:path"
 import * as GitProgram from "../../service/GitProgram.ts"
 import * as Isolation from "../../service/Isolation.ts"
 import * as MachinesInCluster from "../../service/MachinesInCluster.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as SignIn from "../../service/SignIn.ts"
 import * as Source from "../../service/Source.ts"
 import * as Toolchains from "../../service/Toolchains.ts"
@@ -191,7 +191,7 @@ const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Ef
  * in a folder that is gone afterwards: looking makes no data.
  */
 const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
-  const { settings, tried } = yield* Services.findToTry(given)
+  const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
     [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),

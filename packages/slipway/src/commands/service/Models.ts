@@ -4,14 +4,14 @@ import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Isolation from "../../service/Isolation.ts"
 import * as Models from "../../service/Models.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 
 /** As the service would find them here. */
 const loadHere = Effect.gen(function*() {
-  const { settings, tried } = yield* Services.findToTry(yield* Settings.load)
+  const { settings, tried } = yield* RunningServices.findToTry(yield* Settings.load)
   const { problem } = yield* Isolation.choose(tried)
   return yield* Models.load(settings, problem)
 }).pipe(Effect.scoped)

@@ -7,7 +7,7 @@ import * as GitProgram from "../../service/GitProgram.ts"
 import * as Logs from "../../service/Logs.ts"
 import * as OwnPostgres from "../../service/OwnPostgres.ts"
 import * as ProcFolder from "../../service/ProcFolder.ts"
-import * as Services from "../../service/Services.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
 import * as TemporaryFolder from "../../service/TemporaryFolder.ts"
 import * as Listening from "../../settings/Listening.ts"
 import * as Settings from "../../settings/Settings.ts"
@@ -59,7 +59,7 @@ const serveUntilStopped = Effect.gen(function*() {
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
-  yield* Services.announce(settings, publicUrl)
+  yield* RunningServices.announce(settings, publicUrl)
   const postgres = yield* OwnPostgres.begin(settings)
   const [{ announce }, Service] = yield* Effect.promise(() => Promise.all([import("./Announce.ts"), import("../../service/Service.ts")]))
   yield* Fiber.join(git)

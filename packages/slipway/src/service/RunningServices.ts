@@ -112,7 +112,7 @@ const named = ({ dataDir, embedded, pid, publicUrl }: Running): string => {
 }
 
 /** The settings with the data folder of the service that a command means. */
-export const find = Effect.fn("Services.find")(function*(settings: Settings) {
+export const find = Effect.fn("RunningServices.find")(function*(settings: Settings) {
   if (settings.databaseUrl !== null) return settings
   const others = yield* running
   const { dataDir, dataDirIsSet } = settings

@@ -13,7 +13,7 @@ const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 export const offerOf = ({ catalogue: { models, unusable = [] } }: Models): Offer => ({ usable: models.map(({ id }) => id), unusable })
 
 /** Tells, until the scope closes. */
-export const announce = Effect.fn("Offers.announce")(function*(worker: string, models: Models) {
+export const announce = Effect.fn("ModelOffers.announce")(function*(worker: string, models: Models) {
   const offers = yield* WorkerOffers.make
   const publish = surviving(offers.publish(worker, offerOf(models)))
   yield* publish
@@ -25,7 +25,7 @@ export const announce = Effect.fn("Offers.announce")(function*(worker: string, m
  * The catalogue as it is now, whenever it is looked at, of `everything` that any process might run. `own`: what this process can run
  * itself, once that is known; `null`: nothing, ever.
  */
-export const catalogue = Effect.fn("Offers.catalogue")(function*<E>(everything: Catalogue, own: Effect.Effect<Offer, E> | null) {
+export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(everything: Catalogue, own: Effect.Effect<Offer, E> | null) {
   const offers = yield* WorkerOffers.make
   let [ours, others]: [ReadonlyArray<Offer>, ReadonlyArray<Offer>] = [[], []]
   let now = everything
