@@ -12,31 +12,31 @@ import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { live as liveStatuses } from "@slipway/domain/sandbox/Transition"
 import type { RepoName } from "@slipway/domain/source/RepoRef"
 import { Effect, Exit, Fiber, Latch, Option, Schedule, Scope } from "effect"
-import { arrive, canGoOn } from "./boot/Arrival.ts"
 import type { BootBreaker } from "./boot/BootBreaker.ts"
 import { boot } from "./boot/BootSandbox.ts"
+import { canResume, resume } from "./boot/ResumeSandbox.ts"
 import * as Checkpoint from "./checkpoint/Checkpoint.ts"
 import * as AgentHistory from "./publish/AgentHistory.ts"
 import { publishChanges } from "./publish/PublishChanges.ts"
-import { type HeldSandbox, isLeaving, untilAvailable, type View } from "./shared/HeldSandbox.ts"
+import { type LeasedSandbox, isLeaving, untilAvailable, type View } from "./shared/LeasedSandbox.ts"
 import { cleanUp, release, removeHere } from "./shared/ReleaseSandbox.ts"
-import type { Place, Room } from "./shared/Room.ts"
 import { Timing } from "./shared/Timing.ts"
-import { keepAgent, type Start } from "./turn/KeepAgent.ts"
+import type { SlotReservation, WorkerCapacity } from "./shared/WorkerCapacity.ts"
+import * as AgentLifecycle from "./turn/AgentLifecycle.ts"
 
-/** What the worker has for this sandbox. */
-export interface Means {
-  readonly room: Room
+/** The worker's resources for one sandbox. */
+export interface Resources {
+  readonly capacity: WorkerCapacity
   readonly breaker: BootBreaker
-  /** Where it stands in line for its first agent; `null`: it has work that needs none. */
-  readonly place: Place | null
+  /** The reservation for its first agent; `null`: its work needs no agent. */
+  readonly reservation: SlotReservation | null
   readonly moved: Leased["moved"]
 }
 
 /** `rested`: the lease is given back. `left`: it is still to be. `elsewhere`: so that another machine may go on. */
 export type End = "rested" | "left" | "elsewhere"
 
-const carryOut = Effect.fnUntraced(function*(held: HeldSandbox, box: Box | null, sandbox: Sandbox, repo: RepoName) {
+const carryOut = Effect.fnUntraced(function*(held: LeasedSandbox, box: Box | null, sandbox: Sandbox, repo: RepoName) {
   const trees = yield* WorkingTrees
   const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
   yield* publishChanges(held.lease, sandbox, repo, box === null ? undefined : AgentHistory.read(box, folder)).pipe(
@@ -47,7 +47,7 @@ const carryOut = Effect.fnUntraced(function*(held: HeldSandbox, box: Box | null,
 })
 
 /** Publishes a repository whenever that is asked for, beside the turns. */
-const publishing = (held: HeldSandbox, box: Box, repo: RepoName) =>
+const publishing = (held: LeasedSandbox, box: Box, repo: RepoName) =>
   held.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo))).pipe(
     Effect.flatMap(({ sandbox }) => carryOut(held, box, sandbox, repo)),
     Effect.forever
@@ -57,7 +57,7 @@ const publishing = (held: HeldSandbox, box: Box, repo: RepoName) =>
  * Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at a turn. `taken`: while no
  * checkpoint is being taken.
  */
-const saving = (held: HeldSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
+const saving = (held: LeasedSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
   held.until((view) => !isLeaving(view) && view.sandbox.owesCheckpoint && !isAtWork(view.sandbox)).pipe(
     // A time limit ends a turn before its agent hears of it.
     Effect.andThen(still.await),
@@ -75,32 +75,34 @@ const isOver = ({ status }: Sandbox) => status !== "running" && status !== "term
 const isNeeded = (view: View) => isLeaving(view) || workOf(view.sandbox) !== null
 
 /** From where an earlier worker or a boot left it until there is nothing to do, or nothing is to be begun any more. */
-const serve = Effect.fn("SandboxSession.serve")(function*(held: HeldSandbox, room: Room, box: Box, start: Start) {
-  const { sandbox: { repos } } = yield* held.view
-  const [still, taken] = [Latch.makeUnsafe(true), Latch.makeUnsafe(true)]
-  const saver = yield* Effect.forkChild(saving(held, box, still, taken))
-  const end = yield* Effect.raceAllFirst([
-    keepAgent(held, box, { room, start, still }),
-    Fiber.join(saver),
-    ...repos.map(({ fullName }) => publishing(held, box, fullName))
-  ])
-  // Broken off, it would only have to be taken anew.
-  if (end === "left") {
-    yield* Effect.raceFirst(
-      taken.await,
-      Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox)))
-    )
+const serve = Effect.fn("SandboxSession.serve")(
+  function*(held: LeasedSandbox, capacity: WorkerCapacity, box: Box, start: AgentLifecycle.Start) {
+    const { sandbox: { repos } } = yield* held.view
+    const [still, taken] = [Latch.makeUnsafe(true), Latch.makeUnsafe(true)]
+    const saver = yield* Effect.forkChild(saving(held, box, still, taken))
+    const end = yield* Effect.raceAllFirst([
+      AgentLifecycle.run(held, box, { capacity, start, still }),
+      Fiber.join(saver),
+      ...repos.map(({ fullName }) => publishing(held, box, fullName))
+    ])
+    // Broken off, it would only have to be taken anew.
+    if (end === "left") {
+      yield* Effect.raceFirst(
+        taken.await,
+        Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox)))
+      )
+    }
+    yield* Fiber.interrupt(saver)
+    // Nothing is to be lost with a machine that is given up.
+    if (end === "left" && (yield* held.view).sandbox.status === "running") yield* Checkpoint.take(held, box)
+    // What was in its way may have passed, and nobody waits for it now.
+    if (end === "idle") yield* Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(isNeeded)))
+    return end
   }
-  yield* Fiber.interrupt(saver)
-  // Nothing is to be lost with a machine that is given up.
-  if (end === "left" && (yield* held.view).sandbox.status === "running") yield* Checkpoint.take(held, box)
-  // What was in its way may have passed, and nobody waits for it now.
-  if (end === "idle") yield* Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(isNeeded)))
-  return end
-})
+)
 
 /** Gives back what it costs while nobody needs it. `false`: somebody does by now. */
-const rest = Effect.fn("SandboxSession.rest")(function*(held: HeldSandbox) {
+const rest = Effect.fn("SandboxSession.rest")(function*(held: LeasedSandbox) {
   const host = yield* SandboxHost
   const leases = yield* Leases
   // Before the lease: whoever has that next makes the box again.
@@ -117,11 +119,11 @@ interface Whereabouts {
 }
 
 const live = Effect.fn("SandboxSession.live")(
-  function*(held: HeldSandbox, { breaker, place, room }: Means, where: Whereabouts) {
-    let start: Start = { agent: null, place }
-    if (place !== null) {
+  function*(held: LeasedSandbox, { breaker, reservation, capacity }: Resources, where: Whereabouts) {
+    let start: AgentLifecycle.Start = { agent: null, reservation }
+    if (reservation !== null) {
       yield* Effect.raceFirst(
-        place.ready,
+        reservation.ready,
         held.until(({ draining, sandbox }) => draining || !liveStatuses.includes(sandbox.status))
       )
     }
@@ -132,17 +134,17 @@ const live = Effect.fn("SandboxSession.live")(
       if (booted === "elsewhere") return booted
       if (where.moved !== null) yield* held.arrived
       where.moved = null
-      if (place !== null) yield* place.booted
-      if ((yield* serve(held, room, booted.box, { agent: booted.agent, place })) === "left") return "left"
+      if (reservation !== null) yield* reservation.booted
+      if ((yield* serve(held, capacity, booted.box, { agent: booted.agent, reservation })) === "left") return "left"
       if (yield* rest(held)) return "rested"
-      start = { agent: null, place: null }
+      start = { agent: null, reservation: null }
     }
     for (;;) {
-      const box = yield* arrive(held, where.moved)
+      const box = yield* resume(held, where.moved)
       if (box === "left" || box === "elsewhere") return box
       where.moved = null
-      const end = yield* serve(held, room, box, start)
-      start = { agent: null, place: null }
+      const end = yield* serve(held, capacity, box, start)
+      start = { agent: null, reservation: null }
       if (end === "left") return end
       if (end === "idle" && (yield* rest(held))) return "rested"
     }
@@ -150,7 +152,7 @@ const live = Effect.fn("SandboxSession.live")(
 )
 
 /** The last thing before what a sandbox left on this machine is deleted: one attempt to keep it. */
-const keep = Effect.fn("SandboxSession.keep")(function*(held: HeldSandbox, { moved }: Whereabouts) {
+const keep = Effect.fn("SandboxSession.keep")(function*(held: LeasedSandbox, { moved }: Whereabouts) {
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const { sandbox: { initiator, reason, turn } } = yield* held.view
@@ -168,11 +170,11 @@ const keep = Effect.fn("SandboxSession.keep")(function*(held: HeldSandbox, { mov
 })
 
 /** Publishes a sandbox that is over, from its last checkpoint. */
-const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: HeldSandbox, { moved }: Whereabouts) {
+const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: LeasedSandbox, { moved }: Whereabouts) {
   const host = yield* SandboxHost
   const { sandbox } = yield* held.view
   const fetching = Effect.gen(function*() {
-    if (moved === null && (yield* canGoOn(held))) return
+    if (moved === null && (yield* canResume(held))) return
     yield* removeHere(held.id)
     yield* Checkpoint.restore(held, { cause: "machine_lost", checkpoint: sandbox.checkpoint, of: held.id })
   })
@@ -193,10 +195,10 @@ const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: Held
  * Works for the sandbox until it is at rest, is over, or is to be let go of. Agents belong to the scope, so closing it kills
  * them. `StaleLease`: the sandbox is another worker's by now.
  */
-export const run = Effect.fn("SandboxSession.run")(function*(held: HeldSandbox, means: Means) {
+export const run = Effect.fn("SandboxSession.run")(function*(held: LeasedSandbox, resources: Resources) {
   const scope = yield* Scope.Scope
   yield* Effect.forkIn(RootSpan.quiet(Scope.provide(held.follow, scope)), scope)
-  const where: Whereabouts = { moved: means.moved }
+  const where: Whereabouts = { moved: resources.moved }
   for (;;) {
     const { detached, draining, sandbox } = yield* held.view
     const { status } = sandbox
@@ -206,7 +208,7 @@ export const run = Effect.fn("SandboxSession.run")(function*(held: HeldSandbox, 
       case "creating":
       case "running": {
         const agents = yield* Scope.fork(scope)
-        const end = yield* live(held, means, where).pipe(Scope.provide(agents), Effect.onExit(() => Scope.close(agents, Exit.void)))
+        const end = yield* live(held, resources, where).pipe(Scope.provide(agents), Effect.onExit(() => Scope.close(agents, Exit.void)))
         if (end !== "left") return end
         break
       }

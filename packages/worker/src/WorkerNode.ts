@@ -1,5 +1,5 @@
 /**
- * One worker process: leases sandboxes that have work and no worker, as many as it has room for, runs a session for each, keeps the
+ * One worker process: leases sandboxes that have work and no worker, up to its capacity, runs a session for each, keeps the
  * leases, enforces time limits and reaps what is left over. Closing its scope ends it gently: nothing is begun any more, turns may
  * end for a while and are then interrupted with reason `worker_shutdown`, everything goes into checkpoints, and the leases are
  * given back so that any other worker goes on at once.
@@ -22,11 +22,11 @@ import { reapOrphans } from "./jobs/ReapOrphans.ts"
 import { releaseReservations } from "./jobs/ReleaseReservations.ts"
 import * as SandboxSession from "./SandboxSession.ts"
 import { elapsedMillis } from "./shared/Elapsed.ts"
-import * as HeldSandbox from "./shared/HeldSandbox.ts"
-import * as Room from "./shared/Room.ts"
-import { ThisMachine } from "./shared/ThisMachine.ts"
+import * as LeasedSandbox from "./shared/LeasedSandbox.ts"
+import { MachineLock } from "./shared/MachineLock.ts"
 import { Timing } from "./shared/Timing.ts"
 import * as Traced from "./shared/Traced.ts"
+import * as WorkerCapacity from "./shared/WorkerCapacity.ts"
 
 /** What one worker may take on. */
 export interface Options extends Worker {
@@ -38,11 +38,11 @@ export interface Options extends Worker {
   readonly boots?: number
 }
 
-/** Sandboxes that a worker has at a time for what needs no agent, whatever its room: each takes a process or two and some statements. */
+/** Sandboxes at a time for work without an agent, beside the capacity: each takes a process or two and some statements. */
 const ERRANDS = 16
 
 interface Session {
-  readonly held: HeldSandbox.HeldSandbox
+  readonly held: LeasedSandbox.LeasedSandbox
   /** It was taken for what needs no agent: to release, to publish, to take a checkpoint. */
   readonly isErrand: boolean
   /** Agents live in it. */
@@ -72,8 +72,8 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   // Closed after the sessions were asked to end.
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
-  const room = yield* Room.make({ slots, agents, boots })
-  ;(yield* BootsHere).report(room.boots)
+  const capacity = yield* WorkerCapacity.make({ slots, agents, boots })
+  ;(yield* BootsHere).report(capacity.boots)
   const breaker = yield* BootBreaker.make
   yield* declare
   yield* observed(heldGauge, () => ({ value: sessions.size }))
@@ -82,7 +82,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const reaping = new Map<SandboxId, Latch.Latch>()
   /** Those of which a session began since the reaper last looked. */
   const begun = new Set<SandboxId>()
-  const here = ThisMachine.of({
+  const here = MachineLock.of({
     name: machine,
     forUnused: Effect.fnUntraced(function*(find, job) {
       begun.clear()
@@ -102,22 +102,22 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   })
 
   const begin = Effect.fnUntraced(function*(leased: Leased, validUntil: number, claim: Traced.Claim) {
-    const held = yield* HeldSandbox.make(leased)
+    const held = yield* LeasedSandbox.make(leased)
     begun.add(held.id)
     const before = Array.from(sessions).filter((session) => session.held.id === held.id)
     const own = yield* Scope.fork(sessionsScope)
     const work = workOf(leased.sandbox)
     // At once, so that the next look counts it.
-    const place = work === "boot" ?
-      yield* Scope.provide(room.enter("boot"), own)
+    const reservation = work === "boot" ?
+      yield* Scope.provide(capacity.reserve("boot"), own)
       : work === "turn" ?
-      yield* Scope.provide(room.enter("agent"), own)
+      yield* Scope.provide(capacity.reserve("agent"), own)
       : null
     const running = Effect.gen(function*() {
       // An earlier session of ours lost this sandbox: first its agent must be gone.
       yield* Effect.forEach(before, ({ ended }) => Fiber.await(ended))
       yield* reaping.get(held.id)?.await ?? Effect.void
-      const end = yield* SandboxSession.run(held, { room, breaker, place, moved: leased.moved }).pipe(
+      const end = yield* SandboxSession.run(held, { capacity, breaker, reservation, moved: leased.moved }).pipe(
         Scope.provide(own),
         Effect.onExit((exit) => Scope.close(own, exit))
       )
@@ -182,11 +182,11 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
 
   let isDraining = false
   /** For people who look. */
-  const report = Effect.flatMap(room.shares, (shares) => workers.report({ worker, machine, isDraining, ...shares }))
+  const report = Effect.flatMap(capacity.shares, (shares) => workers.report({ worker, machine, isDraining, ...shares }))
 
   const leasing = yield* Semaphore.make(1)
   const take = Effect.gen(function*() {
-    const free = yield* room.free
+    const free = yield* capacity.free
     const allowed = Math.max(0, (yield* breaker.allowed) - free.booting)
     const errands = Math.max(0, ERRANDS - Array.from(sessions).filter(({ isErrand }) => isErrand).length)
     const asked = yield* elapsedMillis
@@ -222,15 +222,15 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
     self.pipe(round(job), Effect.repeat(Schedule.spaced(interval)), Effect.forkScoped)
 
   const hinted = yield* hints.watch(WORK)
-  yield* HeldSandbox.untilAvailable(leases.drain(machine, false)).pipe(
+  yield* LeasedSandbox.untilAvailable(leases.drain(machine, false)).pipe(
     Effect.andThen(Effect.forever(Effect.andThen(take, Effect.timeoutOption(hinted, tick)))),
-    Effect.provideService(ThisMachine, here),
+    Effect.provideService(MachineLock, here),
     Effect.forkScoped
   )
   yield* every(renewal, "renew")(renew)
   yield* every(tick, "watchLeases")(watchLeases)
   yield* every(tick, "enforceLimits")(enforceLimits())
-  yield* every(reap, "reapOrphans")(Effect.provideService(reapOrphans(), ThisMachine, here))
+  yield* every(reap, "reapOrphans")(Effect.provideService(reapOrphans(), MachineLock, here))
   yield* every(reap, "releaseReservations")(releaseReservations(machine))
   yield* every(purge, "purgeEvents")(purgeEvents())
   // After the last report.

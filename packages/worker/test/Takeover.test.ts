@@ -5,7 +5,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { turnId } from "@slipway/domain/sandbox/Turn"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Deferred, Effect, Fiber, Queue } from "effect"
-import * as HeldSandbox from "../src/shared/HeldSandbox.ts"
+import * as LeasedSandbox from "../src/shared/LeasedSandbox.ts"
 import {
   ask,
   create,
@@ -423,7 +423,7 @@ scenario(
       const [leased = assert.fail("nothing to lease")] = yield* Leases.use((leases) =>
         leases.take({ worker: "gone", machine: "machine" }, { slots: 1, boots: 1, errands: 1 })
       )
-      const held = yield* HeldSandbox.make(leased)
+      const held = yield* LeasedSandbox.make(leased)
       yield* held.write([{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(yield* Ids, id, 1) }])
       world.trees.add(id)
       world.clones.push(REPO)

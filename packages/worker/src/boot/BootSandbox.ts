@@ -16,7 +16,7 @@ import * as Checkpoint from "../checkpoint/Checkpoint.ts"
 import { reapOrphans } from "../jobs/ReapOrphans.ts"
 import { conversationOf } from "../setup/ClearHome.ts"
 import * as SetUp from "../setup/SetUp.ts"
-import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
@@ -108,7 +108,7 @@ const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, 
 const mayBoot = (status: SandboxStatus): boolean => status === "queued" || status === "creating" || status === "running"
 
 /** Makes the tree of a repository as it is at its source, or finds the one that is there. */
-export const clone = Effect.fn("BootSandbox.clone")(function*(held: HeldSandbox, { fullName, ref }: RepoRef) {
+export const clone = Effect.fn("BootSandbox.clone")(function*(held: LeasedSandbox, { fullName, ref }: RepoRef) {
   const trees = yield* WorkingTrees
   const source = yield* SourceHost
   const { sandbox } = yield* held.view
@@ -145,7 +145,7 @@ const isFull = (error: unknown): boolean => error instanceof TreesUnavailable &&
  * The sandbox for its boot, which waits for the store where it has to: what it has done is noted, and written in that order with
  * whatever is written next, or by itself meanwhile. A note that cannot be written fails what is written next.
  */
-const noting = (held: HeldSandbox, scope: Scope.Scope) => {
+const noting = (held: LeasedSandbox, scope: Scope.Scope) => {
   const turn = Semaphore.makeUnsafe(1)
   const due: Array<SystemCommand> = []
   const write = (commands: ReadonlyArray<SystemCommand>) =>
@@ -157,14 +157,14 @@ const noting = (held: HeldSandbox, scope: Scope.Scope) => {
       // Not a child of the step that ends with it.
       return Effect.forkIn(Effect.ignore(writeDue), scope)
     })
-  return { booting: { ...held, write } satisfies HeldSandbox, note }
+  return { booting: { ...held, write } satisfies LeasedSandbox, note }
 }
 
 /**
  * Boots it and starts its first turn, or records why it could not. `null`: there is nothing to run. `elsewhere`: another worker
  * is to boot it, this one breaks every boot. A boot that a lost worker began starts again; every step finds what is already there.
  */
-export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: HeldSandbox, breaker: BootBreaker) {
+export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSandbox, breaker: BootBreaker) {
   const scope = yield* Effect.scope
   const { booting: held, note } = noting(underLease, scope)
   const host = yield* SandboxHost

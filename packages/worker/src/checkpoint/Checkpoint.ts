@@ -1,5 +1,5 @@
 /**
- * Checkpoints of a held sandbox (docs/decisions.md 16): everything of it that is on its machine alone goes into one, and any
+ * Checkpoints of a leased sandbox (docs/decisions.md 16): everything of it that is on its machine alone goes into one, and any
  * machine makes the sandbox from one again.
  */
 import { CannotSave, CheckpointDamaged, CloneFailed, OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -16,7 +16,7 @@ import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Duration, Effect, Schedule, Schema } from "effect"
 import * as AgentHistory from "../publish/AgentHistory.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as Archive from "./Archive.ts"
 
 /** What one may take where nobody waits for it. */
@@ -47,14 +47,14 @@ const after = (duration: Duration.Duration, forTurn: boolean) =>
   Effect.andThen(Effect.sleep(duration), new TookTooLong({ seconds: Duration.toSeconds(duration), forTurn }))
 
 /** Fails when one attempt has taken too long. */
-const tooLong = (held: HeldSandbox) =>
+const tooLong = (held: LeasedSandbox) =>
   Effect.raceFirst(
     after(PATIENCE, false),
     Effect.andThen(held.until(({ draining, sandbox }) => draining || sandbox.restoring !== null), after(HURRY, false))
   )
 
 /** Fails when a turn has waited long enough, be it for an attempt or for a store that does not answer. */
-const turnWaits = (held: HeldSandbox) =>
+const turnWaits = (held: LeasedSandbox) =>
   Effect.andThen(held.until(({ sandbox: { turn } }) => isActive(turn) && turn.startedAt === null), after(TURN_WAITS, true))
 
 /** Of the model with this id in the catalogue. */
@@ -67,7 +67,7 @@ export const profileOf = Effect.fnUntraced(function*(model: string) {
  * Takes the checkpoint that is owed, or that could not be taken before, and records it, or why there is none. Nothing otherwise.
  * Waits for a store that does not answer. `box`: where the agent's own commits are read; `null`: they are left out. No turn may run.
  */
-export const take = Effect.fn("checkpoint")(function*(held: HeldSandbox, box: Box | null) {
+export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: Box | null) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const runtime = yield* AgentRuntime
@@ -195,7 +195,7 @@ const isUnreadable = <E>(error: E | Unreadable): error is Unreadable =>
  * sandbox of which nothing runs. Waits for a store that does not answer. Trouble of this machine or of the source is passed on.
  * `NoneLeft`: all is as it was.
  */
-export const restore = Effect.fn("checkpoint restore")(function*(held: HeldSandbox, { cause, checkpoint, of }: Wanted) {
+export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSandbox, { cause, checkpoint, of }: Wanted) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const checkpoints = yield* Checkpoints

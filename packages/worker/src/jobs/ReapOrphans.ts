@@ -9,8 +9,8 @@ import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Metric, Option } from "effect"
 import { FreshCloneIds } from "../setup/FreshClones.ts"
+import { MachineLock } from "../shared/MachineLock.ts"
 import { giveBack, removeHere } from "../shared/ReleaseSandbox.ts"
-import { ThisMachine } from "../shared/ThisMachine.ts"
 
 const reaped = Metric.counter("slipway_orphans_reaped_total", {
   description: "Sandboxes of which this worker gave back what nobody had given back.",
@@ -24,7 +24,7 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   const upkeep = yield* Upkeep
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
-  const machine = yield* ThisMachine
+  const machine = yield* MachineLock
   const restored = yield* Effect.serviceOption(RestoredTrees)
   const clones = yield* FreshCloneIds
   const moved = new Set<SandboxId>()

@@ -7,7 +7,7 @@ import { MAX_CHANGES } from "@slipway/domain/files/FileTree"
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Option } from "effect"
-import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import type { RepositoryEnvironment } from "./Environments.ts"
 
 /** Lock files of a tree: some have one for each of thousands of modules. */
@@ -35,7 +35,7 @@ const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environm
  */
 export const placeOf = Effect.fn("CacheOfSetup.placeOf")(
   function*(
-    held: HeldSandbox,
+    held: LeasedSandbox,
     box: Box,
     { environment, folder, repo }: Pick<RepositoryEnvironment, "folder" | "repo"> & { readonly environment: Environment },
     programs: Programs,

@@ -7,7 +7,7 @@ import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
 import { profileOf } from "../checkpoint/Checkpoint.ts"
-import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { SetupWatch } from "./SetupWatch.ts"
 
 /** However many files a setup has put there. */
@@ -33,7 +33,7 @@ exit $status
 `
 
 /** Files of the conversation that the sandbox's agent may go on with. */
-export const conversationOf = Effect.fnUntraced(function*(held: HeldSandbox) {
+export const conversationOf = Effect.fnUntraced(function*(held: LeasedSandbox) {
   const runtime = yield* AgentRuntime
   const { sandbox } = yield* held.view
   const profile = yield* profileOf(sandbox.model)

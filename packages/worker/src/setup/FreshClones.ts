@@ -8,7 +8,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
 import { Context, Effect, Option, Schedule } from "effect"
-import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 
 /** Of this process: no sandbox that the store knows has one of these ids, and no reaper may take them for orphans. */
@@ -25,7 +25,7 @@ const remove = Effect.fnUntraced(function*(id: SandboxId) {
 })
 
 /** Gone with the scope, and after a crash with the next look of the reaper. */
-export const make = Effect.fn("FreshClones.make")(function*(held: HeldSandbox) {
+export const make = Effect.fn("FreshClones.make")(function*(held: LeasedSandbox) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))

@@ -15,7 +15,7 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { visible } from "@slipway/domain/Visible"
 import { Context, DateTime, Duration, Effect, Schema, Scope } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CacheOfSetup from "./CacheOfSetup.ts"
 import { clearHome, conversationOf } from "./ClearHome.ts"
 import * as Environments from "./Environments.ts"
@@ -50,7 +50,7 @@ export interface Prepared {
 
 type Report = Omit<SandboxEventOf<"sandbox.boot">["data"], "stage">
 
-const report = (held: HeldSandbox, reports: ReadonlyArray<Report>) =>
+const report = (held: LeasedSandbox, reports: ReadonlyArray<Report>) =>
   held.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
 
 /** Between two times that the output of a running setup is saved. */
@@ -74,7 +74,7 @@ const limitOf = (environments: ReadonlyArray<Environments.RepositoryEnvironment>
   }, 0))
 
 /** What is left of the time of the boot, or of a setup that is none of a boot. */
-const left = Effect.fnUntraced(function*(held: HeldSandbox, { startedAt }: SetupRecord) {
+const left = Effect.fnUntraced(function*(held: LeasedSandbox, { startedAt }: SetupRecord) {
   const { sandbox } = yield* held.view
   const end = sandbox.status === "creating"
     ? DateTime.subtractDuration(bootDeadline(sandbox, yield* Policy), FOR_THE_AGENT)
@@ -83,7 +83,7 @@ const left = Effect.fnUntraced(function*(held: HeldSandbox, { startedAt }: Setup
 })
 
 /** Saves what there is of the output as long as it grows. */
-const saving = Effect.fnUntraced(function*(held: HeldSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
+const saving = Effect.fnUntraced(function*(held: LeasedSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
   const setups = yield* Setups
   for (let saved = output.version;;) {
     yield* Effect.sleep(SAVE_EVERY)
@@ -117,7 +117,7 @@ const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =
  * worked in the trees. `conversation`: what of the home the agent may go on with. Fails where there is to be no agent, which is saved too.
  */
 export const setUp = Effect.fn("SetUp.setUp")(
-  function*(held: HeldSandbox, box: Box, { conversation = [], isFresh }: {
+  function*(held: LeasedSandbox, box: Box, { conversation = [], isFresh }: {
     readonly isFresh: boolean
     readonly conversation?: ReadonlyArray<string>
   }) {
@@ -238,7 +238,7 @@ export const setUp = Effect.fn("SetUp.setUp")(
 )
 
 /** For an agent that starts where setup ran before. */
-export const recall = Effect.fn("SetUp.recall")(function*(held: HeldSandbox, box: Box) {
+export const recall = Effect.fn("SetUp.recall")(function*(held: LeasedSandbox, box: Box) {
   const setups = yield* Setups
   const { sandbox: { repos } } = yield* held.view
   const environments = yield* Environments.read(box, repos)
@@ -249,7 +249,7 @@ export const recall = Effect.fn("SetUp.recall")(function*(held: HeldSandbox, box
 })
 
 /** What setup filled is gone or about to be: until it ran again, whoever works for the sandbox knows. */
-export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: HeldSandbox) {
+export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: LeasedSandbox) {
   const setups = yield* Setups
   const record = yield* untilAvailable(setups.find(held.id))
   if (record !== null && record.state !== "running") {
@@ -267,7 +267,7 @@ export const wasBrokenOff = Effect.fnUntraced(function*(sandboxId: SandboxId) {
  * Where the trees were made again, or an earlier run was broken off: ignored files are in no checkpoint. The sandbox has work in it, so
  * it goes on whatever comes of it, and the agent and the log are told.
  */
-export const setUpAgain = Effect.fn("SetUp.setUpAgain")(function*(held: HeldSandbox, box: Box) {
+export const setUpAgain = Effect.fn("SetUp.setUpAgain")(function*(held: LeasedSandbox, box: Box) {
   const start = yield* elapsedMillis
   yield* setUp(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
     // Nothing ran, so nothing of it was reported.

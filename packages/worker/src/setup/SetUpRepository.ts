@@ -4,7 +4,7 @@ import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
 import type { SetupCache } from "@slipway/domain/sandbox/Setups"
 import { Duration, Effect, Option } from "effect"
-import type { HeldSandbox } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import * as CachedPaths from "./CachedPaths.ts"
 import * as CacheOfSetup from "./CacheOfSetup.ts"
 import type * as Environments from "./Environments.ts"
@@ -68,7 +68,7 @@ export interface Way {
 
 /** A cache is brought back if there is one, else the commands run. `run`: in their place, where they are to run elsewhere. */
 export const setUpOne = Effect.fnUntraced(function*<R = never>(
-  held: HeldSandbox,
+  held: LeasedSandbox,
   box: Box,
   one: Usable,
   given: Given,
@@ -104,7 +104,7 @@ export const setUpOne = Effect.fnUntraced(function*<R = never>(
  * and `withheld` is told why.
  */
 export const setUpElsewhere = Effect.fnUntraced(function*<E extends { readonly message: string }, R>(
-  held: HeldSandbox,
+  held: LeasedSandbox,
   clones: Effect.Effect<Box, E, R>,
   box: Box,
   one: Usable,

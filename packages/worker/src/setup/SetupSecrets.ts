@@ -3,7 +3,7 @@ import { type Environment, EnvironmentInvalid } from "@slipway/domain/environmen
 import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
 import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
 import { Effect, Option, Redacted, Schedule } from "effect"
-import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import type * as Environments from "./Environments.ts"
 import * as TrustOfSetup from "./TrustOfSetup.ts"
 
@@ -22,7 +22,7 @@ export const foldersOf = ({ environment }: Environments.RepositoryEnvironment): 
   environment instanceof EnvironmentInvalid ? [] : environment.cache
 
 /** The secrets of each of these repositories as variables, and what hides them all. */
-export const reveal = Effect.fnUntraced(function*(held: HeldSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
+export const reveal = Effect.fnUntraced(function*(held: LeasedSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
   const { sandbox: { grantId } } = yield* held.view
   const secrets = new Map<string, Readonly<Record<string, string>>>()
   if (asking.length === 0) return { secrets, redaction: plain }
@@ -46,7 +46,7 @@ const NO_FOLDERS = "Setup has secrets in a fresh clone alone, and its file names
  * source cannot be asked, a boot of fresh trees fails; a sandbox that ran before goes on without them.
  */
 export const trustIn = Effect.fnUntraced(
-  function*(held: HeldSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {
+  function*(held: LeasedSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {
     const withheld = new Map<string, string>()
     const minded = environments.filter((one) => wanted(one).length > 0 || isFresh && foldersOf(one).length > 0)
     if (minded.length === 0) return { withheld, isTrusted: false }

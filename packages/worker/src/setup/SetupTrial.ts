@@ -19,7 +19,7 @@ import type { RepoName } from "@slipway/domain/source/RepoRef"
 import type { Remote } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Schema, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import * as HeldSandbox from "../shared/HeldSandbox.ts"
+import * as LeasedSandbox from "../shared/LeasedSandbox.ts"
 import * as CachedPaths from "./CachedPaths.ts"
 import * as Environments from "./Environments.ts"
 import * as SetUp from "./SetUp.ts"
@@ -73,7 +73,7 @@ const hold = Effect.fnUntraced(function*({ grantId, repo }: Options) {
   const leases = yield* Leases
   const [leased] = yield* Effect.orDie(leases.take({ worker: "trial", machine: "trial" }, { slots: 1, boots: 1, errands: 1 }))
   if (leased === undefined) return yield* Effect.die(new Error("the trial's own sandbox cannot be leased"))
-  return yield* HeldSandbox.make(leased)
+  return yield* LeasedSandbox.make(leased)
 })
 
 const unknown = (path: string, problem: string): CachedFolder => ({ path, bytes: null, problem })
@@ -138,7 +138,7 @@ export const run = Effect.fn("SetupTrial.run")(
       })
     )
     const ms = (yield* elapsedMillis) - start
-    const record = yield* HeldSandbox.untilAvailable(setups.find(id))
+    const record = yield* LeasedSandbox.untilAvailable(setups.find(id))
     const problem = problemOf(result) ?? fatal
     const { files } = yield* trees.changes({ sandboxId: id, repo })
     const cached = found.environment instanceof EnvironmentInvalid ? [] : found.environment.cache

@@ -6,9 +6,9 @@ import { Setups } from "@slipway/domain/sandbox/Setups"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Effect, Option } from "effect"
-import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 
-const ofOne = Effect.fnUntraced(function*(held: HeldSandbox, { fullName: repo, ref }: RepoRef, isFresh: boolean) {
+const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo, ref }: RepoRef, isFresh: boolean) {
   // The service itself cloned the default branch.
   if (isFresh && ref === undefined) return null
   const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))
@@ -31,7 +31,7 @@ const ofOne = Effect.fnUntraced(function*(held: HeldSandbox, { fullName: repo, r
  * repositories of a sandbox are set up in one box. `isFresh`: nobody has worked in the trees.
  */
 export const problemOf = Effect.fn("TrustOfSetup.problemOf")(
-  function*(held: HeldSandbox, isFresh: boolean) {
+  function*(held: LeasedSandbox, isFresh: boolean) {
     const { sandbox: { repos } } = yield* held.view
     const problems = yield* Effect.forEach(repos, (repo) => ofOne(held, repo, isFresh), { concurrency: 4 })
     const at = problems.findIndex((problem) => problem !== null)

@@ -4,7 +4,7 @@ import { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option, Schedule } from "effect"
-import { type HeldSandbox, untilAvailable } from "./HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "./LeasedSandbox.ts"
 
 /** Kills what runs here and deletes what is stored here. Safe to repeat. The sandbox may go on elsewhere, or here again. */
 export const removeHere = Effect.fn("ReleaseSandbox.removeHere")(function*(id: SandboxId) {
@@ -28,7 +28,7 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
 const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])
 
 /** Carries a terminating sandbox to its end. A host that refuses is asked until a time limit calls it failed. */
-export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldSandbox) {
+export const release = Effect.fn("ReleaseSandbox.release")(function*(held: LeasedSandbox) {
   const gone = giveBack(held.id).pipe(
     Effect.tapError((error) => Effect.logWarning("could not release the sandbox", error)),
     Effect.retry(backoff),
@@ -41,7 +41,7 @@ export const release = Effect.fn("ReleaseSandbox.release")(function*(held: HeldS
 })
 
 /** Gives back what a succeeded or failed sandbox held. What a host refuses is left to the reaper. */
-export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: HeldSandbox) {
+export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: LeasedSandbox) {
   yield* giveBack(held.id).pipe(
     Effect.retry({ times: 3, schedule: backoff }),
     Effect.catchTag("HostError", (error) => Effect.logError("something of a finished sandbox is left", error))

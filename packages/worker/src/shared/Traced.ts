@@ -5,13 +5,13 @@ import { workOf } from "@slipway/domain/sandbox/Leasing"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import type { Turn } from "@slipway/domain/sandbox/Turn"
 import { Effect, Option, type Tracer } from "effect"
-import type { HeldSandbox } from "./HeldSandbox.ts"
+import type { LeasedSandbox } from "./LeasedSandbox.ts"
 
 /** Calls and questions of one turn that are open at once, at most: others are not told of. */
 const MAXIMUM_OPEN = 256
 
 /** What was kept of who asked. Traces are not worth waiting for a store. */
-const traces = Effect.fnUntraced(function*(held: HeldSandbox, turnId: string | null) {
+const traces = Effect.fnUntraced(function*(held: LeasedSandbox, turnId: string | null) {
   const store = yield* SandboxStore
   const kept = yield* RootSpan.quiet(store.traces(held.id, turnId)).pipe(
     Effect.catchTag("StoreUnavailable", () => Effect.succeed({ creation: null, turn: null }))
@@ -31,7 +31,7 @@ export interface Claim {
  * A worker's session of a sandbox: it goes on with the trace of the request that made the work, or begins one that links to the
  * sandbox's creation.
  */
-export const session = (held: HeldSandbox, { asked, given }: Claim) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+export const session = (held: LeasedSandbox, { asked, given }: Claim) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const { sandbox } = yield* held.view
     const work = workOf(sandbox)
@@ -61,7 +61,7 @@ export const session = (held: HeldSandbox, { asked, given }: Claim) => <A, E, R>
 
 /** Runs a turn. A follow-up's goes on with the trace of its message, and links to the session and to the sandbox's creation. */
 export const turn =
-  (held: HeldSandbox, { id, n }: Turn) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | SandboxStore> =>
+  (held: LeasedSandbox, { id, n }: Turn) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | SandboxStore> =>
     Effect.gen(function*() {
       if (!(yield* RootSpan.Collected)) return yield* self
       const { sandbox } = yield* held.view

@@ -1,4 +1,4 @@
-/** The agent of a held sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
+/** The agent of a leased sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Model, ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
 import { ModelGateway, type ModelSession } from "@slipway/domain/models/ModelGateway"
@@ -9,7 +9,7 @@ import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Context, Effect, Exit, Option, Scope } from "effect"
 import * as SetUp from "../setup/SetUp.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import { type HeldSandbox, untilAvailable } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as Conversation from "./Conversation.ts"
 import { readInstructions } from "./Instructions.ts"
 import * as SavedSession from "./SavedSession.ts"
@@ -29,7 +29,7 @@ export interface Agent {
 }
 
 /** The way to the model, for the scope. */
-const openModel = Effect.fnUntraced(function*(held: HeldSandbox, { upstream }: Model) {
+const openModel = Effect.fnUntraced(function*(held: LeasedSandbox, { upstream }: Model) {
   if (upstream === null) return null
   const { sandbox: { agentRuntime, grantId, id, model } } = yield* held.view
   const refuse = (detail: string, retryable: boolean) => new AgentError({ runtime: agentRuntime, operation: "open", detail, retryable })
@@ -41,7 +41,7 @@ const openModel = Effect.fnUntraced(function*(held: HeldSandbox, { upstream }: M
 })
 
 /** What the sandbox used and the store does not know yet. Nothing is added to a sandbox that is over. */
-export const reportUsage = Effect.fnUntraced(function*(held: HeldSandbox, spent: Spent) {
+export const reportUsage = Effect.fnUntraced(function*(held: LeasedSandbox, spent: Spent) {
   const { sandbox } = yield* held.view
   const { tokens, usage } = spent
   if (!isSameSpent(spent, sandbox) && !isSettled(sandbox.status)) yield* held.write([{ _tag: "ReportUsage", usage, tokens }])
@@ -49,7 +49,7 @@ export const reportUsage = Effect.fnUntraced(function*(held: HeldSandbox, spent:
 
 /** Reports what an agent used that went with its worker. */
 export const reportLost = Effect.fn("Agent.reportLost")(
-  function*(held: HeldSandbox) {
+  function*(held: LeasedSandbox) {
     const { sandbox } = yield* held.view
     const { models } = yield* ModelCatalogue
     const model = models.find(({ id }) => id === sandbox.model)
@@ -82,7 +82,7 @@ const joined = (sections: ReadonlyArray<string | null>): string | null => {
 
 /** Starts the agent and goes on with the conversation `saved`; where it cannot, the agent is told what was said before. */
 export const open = Effect.fn("Agent.open")(function*(
-  held: HeldSandbox,
+  held: LeasedSandbox,
   box: Box,
   saved: string | null,
   setup: ReturnType<typeof SetUp.recall> = SetUp.recall(held, box)
@@ -138,7 +138,7 @@ export const open = Effect.fn("Agent.open")(function*(
 })
 
 /** Saves the agent's own session id as soon as it is known: some runtimes name it only in the first turn. */
-export const rememberSession = Effect.fnUntraced(function*(held: HeldSandbox, { box, session }: Agent) {
+export const rememberSession = Effect.fnUntraced(function*(held: LeasedSandbox, { box, session }: Agent) {
   const id = yield* session.sessionId
   if (id === null) return
   const saved = SavedSession.write(id, box)

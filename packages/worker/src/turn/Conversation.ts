@@ -6,7 +6,7 @@ import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option } from "effect"
-import { untilAvailable } from "../shared/HeldSandbox.ts"
+import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
 /** Of all messages together, the newest: they are part of every request to the model. */
 const MAXIMUM_CHARACTERS = 64 * 1024

@@ -14,7 +14,7 @@ import * as TurnJournal from "@slipway/domain/sandbox/TurnJournal"
 import { steersOf } from "@slipway/domain/sandbox/Waiting"
 import { Context, Duration, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import type { HeldSandbox, View } from "../shared/HeldSandbox.ts"
+import type { LeasedSandbox, View } from "../shared/LeasedSandbox.ts"
 import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
 import { type Agent, rememberSession } from "./Agent.ts"
@@ -77,7 +77,7 @@ const endOf = (answer: Answer, wish: Wish | null, met: ReadonlyArray<BoxLimit>):
 }
 
 /** Runs the pending `turn`. The agent can take another prompt afterwards iff it is `alive`. */
-export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: HeldSandbox, agent: Agent, turn: Turn) {
+export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: LeasedSandbox, agent: Agent, turn: Turn) {
   const timing = yield* Timing
   const started = yield* held.write([{ _tag: "StartTurn", turnId: turn.id }])
   // Cancelled before the agent got it.

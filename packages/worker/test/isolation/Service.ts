@@ -23,7 +23,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import * as SetUp from "../../src/setup/SetUp.ts"
-import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
+import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
 /** What only setup is to have. */
@@ -105,7 +105,7 @@ export const sandbox = Effect.fnUntraced(function*(
   const leases = yield* (yield* Leases).take({ worker: "worker", machine: "machine" }, { slots: 100, boots: 100, errands: 100 })
   const leased = leases.find(({ sandbox }) => sandbox.id === id)
   if (leased === undefined) return yield* Effect.die("the sandbox was not leased")
-  const held = yield* HeldSandbox.make(leased)
+  const held = yield* LeasedSandbox.make(leased)
   const key = { sandboxId: id, repo: REPO }
   yield* Effect.acquireRelease(
     trees.prepare(key, { remote: { url: origin, authorization: null }, ref, defaultBranch: "main", repos: [REPO] }),

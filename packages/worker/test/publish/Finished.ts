@@ -12,9 +12,9 @@ import { Effect, Layer } from "effect"
 import * as BootBreaker from "../../src/boot/BootBreaker.ts"
 import * as Checkpoint from "../../src/checkpoint/Checkpoint.ts"
 import * as SandboxSession from "../../src/SandboxSession.ts"
-import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
-import * as Room from "../../src/shared/Room.ts"
-import { ThisMachine } from "../../src/shared/ThisMachine.ts"
+import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
+import { MachineLock } from "../../src/shared/MachineLock.ts"
+import * as WorkerCapacity from "../../src/shared/WorkerCapacity.ts"
 
 /** What a session needs beside store, trees, boxes and source host. */
 const means = Layer.mergeAll(
@@ -23,13 +23,13 @@ const means = Layer.mergeAll(
   IdsNode.layer,
   UpkeepPostgres.layer,
   SetupsPostgres.layer,
-  Layer.succeed(ThisMachine, { name: "machine", forUnused: () => Effect.void }),
+  Layer.succeed(MachineLock, { name: "machine", forUnused: () => Effect.void }),
   Layer.succeed(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo] })
 )
 
 const hold = Effect.fnUntraced(function*(lease: Lease, grantId: string, moved: Leased["moved"]) {
   const sandbox = yield* SandboxStore.use((store) => store.find({ grantId, id: lease.sandboxId }))
-  return yield* HeldSandbox.make({ lease, sandbox, agentSession: null, moved })
+  return yield* LeasedSandbox.make({ lease, sandbox, agentSession: null, moved })
 })
 
 /** Takes the checkpoint that the sandbox owes, as the worker does that has it. */
@@ -41,9 +41,9 @@ export const takeCheckpoint = Effect.fnUntraced(function*(lease: Lease, grantId:
 /** All that a session does for a sandbox that is over: it publishes, and leaves nothing on this machine. */
 export const serve = Effect.fnUntraced(
   function*(lease: Lease, grantId: string, moved: Leased["moved"]) {
-    const room = yield* Room.make({ slots: 0, agents: 0, boots: 0 })
+    const capacity = yield* WorkerCapacity.make({ slots: 0, agents: 0, boots: 0 })
     const breaker = yield* BootBreaker.make
-    yield* SandboxSession.run(yield* hold(lease, grantId, moved), { room, breaker, place: null, moved })
+    yield* SandboxSession.run(yield* hold(lease, grantId, moved), { capacity, breaker, reservation: null, moved })
   },
   Effect.scoped,
   Effect.provide(means)

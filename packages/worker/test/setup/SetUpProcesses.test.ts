@@ -20,7 +20,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import * as SetUp from "../../src/setup/SetUp.ts"
-import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
+import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
 const CANARY = "canary-7Qm2-registry-token"
@@ -59,7 +59,7 @@ const prepared = Effect.fnUntraced(function*(files: Readonly<Record<string, stri
   const id = yield* create()
   const [leased] = yield* (yield* Leases).take({ worker: "worker", machine: "machine" }, { slots: 1, boots: 1, errands: 1 })
   if (leased === undefined) return assert.fail("nothing to lease")
-  const held = yield* HeldSandbox.make(leased)
+  const held = yield* LeasedSandbox.make(leased)
   yield* held.write([{ _tag: "StartBoot" }])
   const remote = { url: origin, authorization: null }
   yield* trees.prepare({ sandboxId: id, repo: REPO }, { remote, ref: undefined, defaultBranch: "main", repos: [REPO] })

@@ -1,4 +1,4 @@
-/** The agent of a sandbox while a worker works for it: there when a turn wants it, warm for a while after, and then gone. */
+/** Starts the agent of a leased sandbox when a turn needs it, keeps it warm for a while after the turn, then ends it. */
 import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { workOf } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
@@ -6,28 +6,28 @@ import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Duration, Effect, type Latch, Option, Stream } from "effect"
 import { TURN_WAITS } from "../checkpoint/Checkpoint.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
-import { type HeldSandbox, isLeaving, type View } from "../shared/HeldSandbox.ts"
-import type { Place, Room } from "../shared/Room.ts"
+import { type LeasedSandbox, isLeaving, type View } from "../shared/LeasedSandbox.ts"
 import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
+import type { SlotReservation, WorkerCapacity } from "../shared/WorkerCapacity.ts"
 import * as Agent from "./Agent.ts"
 import { runTurn } from "./RunTurn.ts"
 
 const MAX_PAUSE_MILLIS = 30_000
 
-/** At once for the first try, then ever later. */
+/** The first try starts at once; each later try waits longer. */
 const pauseAfter = (count: number) => count === 0 ? Effect.void : Effect.sleep(Math.min(250 * 2 ** count, MAX_PAUSE_MILLIS))
 
 const isPending = ({ sandbox }: View) => sandbox.turn?.state === "pending"
-/** What a person wants back, once there is a checkpoint of what is there now. */
+/** A person asked to go back to a checkpoint, and the present state is saved. */
 const goesBack = ({ sandbox }: View) => sandbox.restoring !== null && !sandbox.owesCheckpoint
 
-/** Until a checkpoint has what is there now or gave way, which it cannot record where the store does not answer. */
-const saved = (held: HeldSandbox) =>
+/** Waits for the owed checkpoint. The time limit covers a checkpoint that gave way while the store did not answer. */
+const saved = (held: LeasedSandbox) =>
   Effect.timeoutOption(held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint), Duration.times(TURN_WAITS, 2))
 
-/** Opens the agent, with the conversation so far. `null`: it could not be done in time, or need not be done. */
-const open = Effect.fn("KeepAgent.open")(function*(held: HeldSandbox, box: Box) {
+/** Opens the agent with the conversation so far. `null`: it failed for too long, or the sandbox is leaving. */
+const open = Effect.fn("AgentLifecycle.open")(function*(held: LeasedSandbox, box: Box) {
   const { lost } = yield* Policy
   const deadline = (yield* elapsedMillis) + Duration.toMillis(lost)
   const { sandbox: { agentRuntime: runtime } } = yield* held.view
@@ -38,7 +38,7 @@ const open = Effect.fn("KeepAgent.open")(function*(held: HeldSandbox, box: Box) 
       yield* pauseAfter(count)
       const left = deadline - (yield* elapsedMillis)
       if (left <= 0 || !trouble.retryable) {
-        // It ends with what it has, so that has to be kept first.
+        // The sandbox fails with its present state, so save that state first.
         yield* saved(held)
         yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: trouble.message, retryable: trouble.retryable }])
         return null
@@ -55,8 +55,8 @@ const open = Effect.fn("KeepAgent.open")(function*(held: HeldSandbox, box: Box) 
   return yield* Effect.raceFirst(attempts, Effect.as(held.until(isLeaving), null))
 })
 
-/** Usage that comes between two turns: what a worker before this one left, or what the agent does unasked. */
-const meter = Effect.fnUntraced(function*(held: HeldSandbox, { model }: Agent.Agent) {
+/** Reports usage between two turns: left by an earlier worker, or caused by the agent outside a turn. */
+const meter = Effect.fnUntraced(function*(held: LeasedSandbox, { model }: Agent.Agent) {
   const timing = yield* Timing
   if (model === null) return yield* Effect.never
   yield* Stream.runForEach(model.accounts, (account) => Effect.andThen(Agent.reportUsage(held, account), Effect.sleep(timing.usage)))
@@ -65,38 +65,38 @@ const meter = Effect.fnUntraced(function*(held: HeldSandbox, { model }: Agent.Ag
 
 const isWaiting = ({ sandbox }: View) => sandbox.turn?.state === "awaiting_approval"
 
-/** While the agent waits for a person, its slot is somebody else's. */
-const lendSlot = (held: HeldSandbox, place: Place) =>
+/** Frees the slot while the agent waits for a person. */
+const lendSlot = (held: LeasedSandbox, reservation: SlotReservation) =>
   held.until(isWaiting).pipe(
-    Effect.andThen(place.pause),
+    Effect.andThen(reservation.pause),
     Effect.andThen(held.until((view) => !isWaiting(view))),
-    Effect.andThen(place.goOn),
+    Effect.andThen(reservation.resume),
     Effect.forever
   )
 
-/** What there is to begin with. */
+/** The agent and the reservation that a boot left. */
 export interface Start {
   readonly agent: Agent.Agent | null
-  /** `null`: nobody has asked for one yet. */
-  readonly place: Place | null
+  /** `null`: not requested yet. */
+  readonly reservation: SlotReservation | null
 }
 
 /**
- * Runs the turns that people ask for, until there is nothing to do for the sandbox and no agent of it is left (`idle`), a checkpoint
- * is wanted back (`back`), or nothing is to be begun any more (`left`). However it ends, no agent is left.
+ * Runs the turns that people ask for. Ends when the sandbox needs no work and has no agent (`idle`), when a person goes back to a
+ * checkpoint (`back`), or when nothing may begin any more (`left`). The agent has ended in all three cases.
  */
-export const keepAgent = Effect.fn("KeepAgent.keepAgent")(function*(
-  held: HeldSandbox,
+export const run = Effect.fn("AgentLifecycle.run")(function*(
+  held: LeasedSandbox,
   box: Box,
-  { room, start, still }: {
-    readonly room: Room
+  { capacity, start, still }: {
+    readonly capacity: WorkerCapacity
     readonly start: Start
-    /** Closed while an agent may be at a turn, be it over by the log or not. */
+    /** Closed while an agent may still work on a turn, even if the log says that the turn is over. */
     readonly still: Latch.Latch
   }
 ) {
   const { agentIdle } = yield* Timing
-  let { agent, place } = start
+  let { agent, reservation } = start
 
   const close = Effect.gen(function*() {
     const closing = agent
@@ -105,8 +105,8 @@ export const keepAgent = Effect.fn("KeepAgent.keepAgent")(function*(
       yield* Agent.rememberSession(held, closing)
       yield* closing.close
     }
-    if (place !== null) yield* place.close
-    place = null
+    if (reservation !== null) yield* reservation.close
+    reservation = null
     if (closing !== null && closing.model !== null) yield* Agent.reportUsage(held, yield* closing.model.account)
   })
   const unlessLeaving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.raceFirst(self, Effect.as(held.until(isLeaving), null))
@@ -124,26 +124,26 @@ export const keepAgent = Effect.fn("KeepAgent.keepAgent")(function*(
     const { turn } = view.sandbox
     if (turn !== null && isPending(view)) {
       const isSaved = Option.isSome(yield* saved(held))
-      // It waits no longer for a checkpoint: whoever goes on with it takes that first.
+      // The checkpoint is not awaited any more: the next session takes it first.
       if (isLeaving(yield* held.view)) continue
-      const getting = place ?? (yield* room.enter("agent"))
-      place = getting
+      const reserved = reservation ?? (yield* capacity.reserve("agent"))
+      reservation = reserved
       if (agent === null) {
-        yield* unlessLeaving(getting.ready)
+        yield* unlessLeaving(reserved.ready)
         agent = yield* open(held, box)
         if (agent === null) continue
-      } else if ((yield* unlessLeaving(getting.work)) !== true) {
+      } else if ((yield* unlessLeaving(reserved.work)) !== true) {
         yield* close
         continue
       }
       yield* still.close
-      // A publication ended meanwhile, and what it left is being read.
+      // A publication ended meanwhile, and its checkpoint is being taken.
       if (isSaved && (yield* held.view).sandbox.owesCheckpoint) {
         yield* still.open
         continue
       }
-      yield* Effect.raceFirst(Traced.turn(held, turn)(runTurn(held, agent, turn)), lendSlot(held, getting)).pipe(
-        Effect.flatMap((outcome) => outcome === "alive" ? getting.rest : close),
+      yield* Effect.raceFirst(Traced.turn(held, turn)(runTurn(held, agent, turn)), lendSlot(held, reserved)).pipe(
+        Effect.flatMap((outcome) => outcome === "alive" ? reserved.rest : close),
         Effect.ensuring(still.open)
       )
       continue
@@ -158,7 +158,7 @@ export const keepAgent = Effect.fn("KeepAgent.keepAgent")(function*(
       held.until((next) => isLeaving(next) || isPending(next) || goesBack(next)),
       Effect.as(agent.session.exited, "it is gone"),
       Effect.as(Effect.sleep(agentIdle), "nobody needs it"),
-      Effect.as(place?.wanted ?? Effect.never, "another sandbox needs its place"),
+      Effect.as(reservation?.wanted ?? Effect.never, "another sandbox needs its place"),
       meter(held, agent)
     ])
     if (typeof why !== "string") continue

@@ -1,6 +1,6 @@
 /**
- * What a worker does first for a sandbox that ran before: it has its trees, its conversation and its box here, whatever became of
- * the machine that had them.
+ * Resumes a sandbox that ran before: brings its trees, its conversation and its box to this machine, also when the machine that
+ * had them is lost.
  */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Leased } from "@slipway/domain/sandbox/Leases"
@@ -11,22 +11,22 @@ import { isActive } from "@slipway/domain/sandbox/Turn"
 import { Duration, Effect, Schedule } from "effect"
 import * as Checkpoint from "../checkpoint/Checkpoint.ts"
 import * as SetUp from "../setup/SetUp.ts"
-import { type HeldSandbox, isLeaving } from "../shared/HeldSandbox.ts"
+import { type LeasedSandbox, isLeaving } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
 import { clone, withRoom } from "./BootSandbox.ts"
 
-/** Before another try of a machine that cannot have the sandbox: long enough for another one to take it. */
+/** The pause before this machine tries again: long enough for another machine to take the sandbox. */
 const BEFORE_ANOTHER = Duration.seconds(30)
 
-/** Trees and conversation of a sandbox whose machine is gone, or has them no more. */
-const fetch = Effect.fn("Arrival.fetch")(function*(held: HeldSandbox, moved: Leased["moved"]) {
+/** Restores trees and conversation of a sandbox whose machine is gone or no longer has them. */
+const fetch = Effect.fn("ResumeSandbox.fetch")(function*(held: LeasedSandbox, moved: Leased["moved"]) {
   const { sandbox } = yield* held.view
   const { checkpoint, id, origin, repos } = sandbox
-  // What an earlier stay left here is older.
+  // Anything left here by an earlier session is older.
   yield* removeHere(id)
   if (isUntouched(sandbox)) {
-    // Nobody has said anything yet, and the session of its agent was in the home that is gone.
+    // There is no conversation yet, and the agent's session was in the lost home.
     yield* held.saveAgentSession(null)
     yield* Effect.forEach(repos, (repo) => withRoom(clone(held, repo)), { concurrency: "unbounded", discard: true })
     if (moved !== null) yield* held.arrived
@@ -37,11 +37,11 @@ const fetch = Effect.fn("Arrival.fetch")(function*(held: HeldSandbox, moved: Lea
   }
 })
 
-/** Goes back to the checkpoint that a person wants, or the newest before it; where none can be read the sandbox stays as it is. */
-const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restoring: number) {
+/** Goes back to the requested checkpoint, or to the newest readable one before it. If there is none, the sandbox stays as it is. */
+const goBack = Effect.fn("ResumeSandbox.goBack")(function*(held: LeasedSandbox, restoring: number) {
   const host = yield* SandboxHost
   const { id } = held
-  // Nothing may run in the trees meanwhile, and the box is to be made on what they are then.
+  // Nothing may run in the trees meanwhile, and the box must be made on the restored trees.
   yield* host.rest(id)
   yield* withRoom(Checkpoint.restore(held, { cause: "command", checkpoint: restoring, of: id })).pipe(
     Effect.catchTag("NoneLeft", ({ damaged, message }) => held.write([{ _tag: "FailRestore", error: message, damaged }]))
@@ -49,10 +49,10 @@ const goBack = Effect.fn("Arrival.goBack")(function*(held: HeldSandbox, restorin
 })
 
 /**
- * Whether its trees are here, all and whole: whoever made them last may have been cut off between two. What neither a checkpoint nor its
- * source has is gone on with as it is: it is worth more than what a loss of power took.
+ * Whether all its trees are here and whole: the process that made them may have been killed between two of them. Work that is in no
+ * checkpoint is used as it is, because it is worth more than the parts that a loss of power took.
  */
-export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
+export const canResume = Effect.fnUntraced(function*(held: LeasedSandbox) {
   const trees = yield* WorkingTrees
   const { sandbox } = yield* held.view
   if (isUnsaved(sandbox)) return yield* trees.has(held.id)
@@ -60,18 +60,18 @@ export const canGoOn = Effect.fnUntraced(function*(held: HeldSandbox) {
 })
 
 /**
- * Its box, with everything in place. `left`: it need not run any more, or is lost for good, which is recorded. `elsewhere`: it cannot
- * be had on this machine.
+ * The sandbox's box, with everything in place. `left`: the sandbox need not run any more, or is lost for good, which is recorded.
+ * `elsewhere`: it cannot run on this machine.
  */
-export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, moved: Leased["moved"]) {
+export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSandbox, moved: Leased["moved"]) {
   const host = yield* SandboxHost
   const { lost } = yield* Policy
   let isHere = moved === null
   let areNew = false
 
-  const arriving = Effect.gen(function*() {
-    // Remembered: a try that was cut off may have made them, and recorded nothing.
-    isHere = isHere && (yield* canGoOn(held))
+  const resuming = Effect.gen(function*() {
+    // Kept across retries: an interrupted try may have made the trees without recording it.
+    isHere = isHere && (yield* canResume(held))
     if (!isHere) {
       yield* SetUp.invalidate(held)
       yield* fetch(held, moved)
@@ -79,7 +79,7 @@ export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, m
     }
     isHere = true
     const { sandbox: { turn } } = yield* held.view
-    // Its agent went with the worker. A pending turn was never handed to an agent: it just starts.
+    // The agent ended with its worker. A pending turn was not handed to an agent yet, so it starts normally.
     if (isActive(turn) && turn.state !== "pending") {
       yield* Agent.reportLost(held)
       yield* held.write([{ _tag: "EndTurn", turnId: turn.id, state: "failed", reason: "agent_lost", initiator: "provider" }])
@@ -113,7 +113,7 @@ export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, m
           yield* held.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }])
           return "left" as const
         }
-        // Another one has something to go on from. Without a box, so without what the agent's own git knows.
+        // Gives another machine a checkpoint to resume from. There is no box, so the agent's own commits are left out.
         if (isHere) yield* Checkpoint.take(held, null)
         yield* Effect.sleep(BEFORE_ANOTHER)
         return "elsewhere" as const
@@ -121,5 +121,5 @@ export const arrive = Effect.fn("Arrival.arrive")(function*(held: HeldSandbox, m
     )
   )
   const left: Effect.Effect<Box | "left" | "elsewhere"> = Effect.as(held.until(isLeaving), "left" as const)
-  return yield* Effect.raceFirst(arriving, left)
+  return yield* Effect.raceFirst(resuming, left)
 })

@@ -1,6 +1,6 @@
 /**
- * A sandbox under this worker's lease: its newest known state, and writes that carry the fence. What the store cannot
- * take just now is offered again until it does or the lease is lost, so nothing that happened is forgotten.
+ * A sandbox under this worker's lease: its newest known state, and writes that carry the fence. Writes are retried until the store
+ * accepts them or the lease is lost, so no event is forgotten.
  */
 import { Hints } from "@slipway/domain/Hints"
 import type { Approval } from "@slipway/domain/sandbox/Approval"
@@ -19,31 +19,31 @@ import { Timing } from "./Timing.ts"
 
 export interface View {
   readonly sandbox: Sandbox
-  /** This worker is to let go of the sandbox as soon as the turn that runs has ended: nothing is begun any more. */
+  /** This worker must release the sandbox when the running turn ends. Nothing new begins. */
   readonly draining: boolean
-  /** This worker is to let go of the sandbox at once, whatever its state. Only while it is `draining`. */
+  /** This worker must release the sandbox at once, in any state. Only while `draining`. */
   readonly detached: boolean
 }
 
-/** Nothing is to be begun: the sandbox is ending, has ended, or is to be let go of. */
+/** Whether nothing new may begin: the sandbox is ending, has ended, or must be released. */
 export const isLeaving = ({ draining, sandbox }: View): boolean => draining || sandbox.status !== "running"
 
-export interface HeldSandbox {
+export interface LeasedSandbox {
   readonly id: SandboxId
   readonly lease: Lease
   readonly view: Effect.Effect<View>
-  /** The first view, from the present one on, that is as asked. */
+  /** The first view, from the present one on, that satisfies `is`. */
   until(is: (view: View) => boolean): Effect.Effect<View>
-  /** Takes note of a state that was read or written; one that is older than the newest known changes nothing. */
+  /** Records a state that was read or written. A state older than the newest known one is ignored. */
   observe(sandbox: Sandbox): Effect.Effect<void>
-  /** Records these commands in one transaction, in order. One that has become illegal is left out: the sandbox went on. */
+  /** Records these commands in one transaction, in order. A command that is no longer legal is left out. */
   write(commands: ReadonlyArray<SystemCommand>): Effect.Effect<Sandbox, StaleLease>
-  /** Everything of it is on this machine. */
+  /** Records that this machine has all trees and the conversation of the sandbox. */
   readonly arrived: Effect.Effect<void, StaleLease>
   approvals(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>>
-  /** The agent's own session as `SavedSession` writes it, when there is one to resume. */
+  /** The agent's own session as `SavedSession` writes it; `null`: there is none to resume. */
   readonly agentSession: Effect.Effect<string | null>
-  /** The conversation that the files in the home are of, as `SavedSession` writes it; `null`: of none. */
+  /** Saves the agent session whose files are in the home, as `SavedSession` writes it; `null`: none. */
   saveAgentSession(session: string | null): Effect.Effect<void, StaleLease>
   /** Reads the state on every hint and every tick, until the scope closes. */
   readonly follow: Effect.Effect<never, never, Scope.Scope>
@@ -54,7 +54,7 @@ export interface HeldSandbox {
 const backoff = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("5 seconds")])
 const isUnavailable = (error: unknown): error is StoreUnavailable => error instanceof StoreUnavailable
 
-/** Tries until the store answers. */
+/** Retries until the store answers. */
 export const untilAvailable = <A, E, R>(self: Effect.Effect<A, E | StoreUnavailable, R>) =>
   self.pipe(Effect.retry({ while: isUnavailable, schedule: backoff }), Effect.catchIf(isUnavailable, Effect.die))
 
@@ -69,16 +69,16 @@ const eventsOf = (sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, cont
   return events
 }
 
-/** A write that was not answered. */
+/** A write without an answer. */
 interface Tried {
   readonly events: ReadonlyArray<SandboxEvent>
   readonly now: DateTime.Utc
 }
 
-/** Events that others can have written since the newest known one. */
+/** The most events that others can have written since the newest known one. */
 const LOOK_BACK = 1000
 
-/** Whether only the answer was lost. A transaction writes its events in a row, at `now` or later (`recordingOf`). */
+/** Whether only the answer of a write was lost. A transaction writes its events in a row, at `now` or later (`recordingOf`). */
 const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<LogEntry>): boolean =>
   events.length > 0 && log.some((_, start) =>
     events.every((event, i) => {
@@ -112,7 +112,7 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
   const observe = (sandbox: Sandbox) =>
     SubscriptionRef.update(views, (view) => sandbox.lastSeq > view.sandbox.lastSeq ? { ...view, sandbox } : view)
 
-  const held: HeldSandbox = {
+  const held: LeasedSandbox = {
     id,
     lease,
     view: SubscriptionRef.get(views),
@@ -126,7 +126,7 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
         }))
       ),
     observe,
-    write: Effect.fn("HeldSandbox.write")(
+    write: Effect.fn("LeasedSandbox.write")(
       function*(commands: ReadonlyArray<SystemCommand>) {
         const { sandbox: { lastSeq } } = yield* SubscriptionRef.get(views)
         let tried = null as Tried | null

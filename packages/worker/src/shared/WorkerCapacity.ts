@@ -1,6 +1,6 @@
 /**
- * What one worker can carry (docs/decisions.md 15): agents at work, agents alive, boots at once. Whoever finds it full waits in
- * order. An agent that only is warm ends as soon as another sandbox needs its place.
+ * The capacity of one worker (docs/decisions.md 15): agents at work, agents alive, boots at once. When it is full, sandboxes wait
+ * in order. A warm agent ends as soon as another sandbox needs its reservation.
  */
 import { observed } from "@slipway/domain/Metrics"
 import type { Boots } from "@slipway/domain/sandbox/BootsHere"
@@ -11,61 +11,61 @@ import { Deferred, Duration, Effect, Metric, type Scope } from "effect"
 export interface Bounds {
   /** Agents at work or booting at once. */
   readonly slots: number
-  /** Agent processes alive at once, with those that are warm or wait for a person. */
+  /** Agent processes alive at once, including those that are warm or wait for a person. */
   readonly agents: number
   /** Boots at once. */
   readonly boots: number
 }
 
 /**
- * `queued`: for its first slot or, having none, for the next. `warm`: it waits for a turn. `waiting`: for a person. `leaving`: its
- * place is somebody else's as soon as it is closed.
+ * `queued`: it waits for a slot. `warm`: it waits for a turn. `waiting`: it waits for a person. `leaving`: another sandbox gets its
+ * reservation as soon as it is closed.
  */
 type State = "queued" | "booting" | "working" | "warm" | "waiting" | "leaving" | "closed"
 
-/** What an agent takes of the worker, from before it starts until its processes are gone. */
-export interface Place {
-  /** Waits until there is room; at once from then on, while it works. */
+/** The part of the capacity that one agent takes, from before it starts until its processes are gone. */
+export interface SlotReservation {
+  /** Waits for capacity. Once it has some, returns at once while the agent works. */
   readonly ready: Effect.Effect<void>
-  /** The boot is over. Its agent is at work still. */
+  /** The boot is over. The agent still works. */
   readonly booted: Effect.Effect<void>
   /** The agent waits for a turn. Its slot is free. */
   readonly rest: Effect.Effect<void>
-  /** A warm agent has a turn: waits for a slot. `false`: it is to end instead, somebody waits for its place. */
+  /** A warm agent has a turn: waits for a slot. `false`: the agent must end instead, because another sandbox waits. */
   readonly work: Effect.Effect<boolean>
   /** The agent waits for a person. Its slot is free. */
   readonly pause: Effect.Effect<void>
-  /** The person has answered. It goes on at once, be there a slot or not. */
-  readonly goOn: Effect.Effect<void>
-  /** Completes once the agent is to end for somebody else. Only a warm one is asked. */
+  /** The person has answered. The agent resumes at once, even without a free slot. */
+  readonly resume: Effect.Effect<void>
+  /** Completes when the agent must end for another sandbox. Only a warm agent is asked. */
   readonly wanted: Effect.Effect<void>
-  /** Nothing of the agent runs any more, or it is not to start. The scope does so too. */
+  /** The agent has ended or will not start. Closing the scope does the same. */
   readonly close: Effect.Effect<void>
 }
 
-export interface Room {
-  /** What of it is taken now. */
+export interface WorkerCapacity {
+  /** The total and the used amount of each resource. */
   readonly shares: Effect.Effect<Pick<WorkerReport, "slots" | "agents" | "boots">>
-  /** What could begin now, without waiting, not below 0; and how many boots are under way or wait. */
+  /** The slots and boots that could start now without waiting, at least 0, and the boots under way or waiting. */
   readonly free: Effect.Effect<{ readonly slots: number; readonly boots: number; readonly booting: number }>
-  /** How many boot, for those that leave the processors to the first. */
+  /** The boots under way, so that other work can leave the processors to the first one. */
   readonly boots: () => Boots
-  /** Stands in line at once, for an agent of a sandbox that boots or has booted before. */
-  enter(kind: "boot" | "agent"): Effect.Effect<Place, never, Scope.Scope>
+  /** Joins the queue at once. `boot`: the sandbox boots first. `agent`: it booted before. */
+  reserve(kind: "boot" | "agent"): Effect.Effect<SlotReservation, never, Scope.Scope>
 }
 
 /**
- * How long a boot stands back behind the first ones of many: about twice what one takes that has the processors to itself. What waits
- * for something else, a slow network above all, keeps nobody for longer.
+ * How long a boot waits behind the first of many boots: about twice the time of a boot that has the processors to itself. A boot
+ * that waits for a slow network delays others no longer than this.
  */
 const STANDS_BACK = Duration.seconds(1)
 
 interface Entry {
   readonly kind: "boot" | "agent"
   state: State
-  /** Whether it has a place among the agents. */
+  /** Whether it counts as one of the `agents`. */
   isAlive: boolean
-  /** Whether it leaves the processors to the boots before it for a moment. */
+  /** Whether it waits a moment so that earlier boots have the processors. */
   standsBack: boolean
   ready: Deferred.Deferred<void>
   readonly wanted: Deferred.Deferred<void>
@@ -83,17 +83,17 @@ const gauges = {
 }
 
 export const make = Effect.fnUntraced(function*(bounds: Bounds) {
-  /** In the order in which they came to wait, be it for room or for a turn. */
+  /** In the order in which they began to wait, for capacity or for a turn. */
   let entries: ReadonlyArray<Entry> = []
   const count = (is: (entry: Entry) => boolean) => entries.filter(is).length
   const slotsTaken = () => count(takesSlot)
   const boots = () => count(({ state }) => state === "booting")
   const waiting = () => count(({ isAlive, kind, state }) => state === "queued" && kind === "boot" && !isAlive)
   const alive = () => count(({ isAlive }) => isAlive)
-  /** Boots that may be under way before others need not stand back: one at first, and one more with each that ends. */
+  /** Boots that may be under way before others must wait: one at first, one more after each boot that ends. */
   let inFront = 1
 
-  /** Lets in whoever there is room for. One waits for what it lacks only behind those that lack the same. */
+  /** Admits every waiter that fits. A waiter queues only behind others waiting for the same resource. */
   const admit = () => {
     const short = { slots: false, agents: false, boots: false }
     let asked = count(({ state }) => state === "leaving")
@@ -115,7 +115,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
       short.agents ||= lacks.agents
       short.boots ||= lacks.boots
       if (!lacks.agents || lacks.slots || lacks.boots) continue
-      // One of those that were asked already is for it.
+      // An agent that was asked earlier leaves for this entry.
       if (asked > 0) {
         asked--
         continue
@@ -127,7 +127,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
     }
   }
 
-  /** Before its state changes. */
+  /** To be called before the state of the entry changes. */
   const leave = ({ state }: Entry) => {
     if (state === "booting") inFront = boots() === 1 && waiting() === 0 ? 1 : Math.min(bounds.boots, inFront + 1)
   }
@@ -163,7 +163,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
   yield* observed(gauges.boots, () => ({ value: boots() }))
   yield* observed(gauges.queued, () => ({ value: count(({ state }) => state === "queued") }))
 
-  const room: Room = {
+  const capacity: WorkerCapacity = {
     shares: Effect.sync(() => ({
       slots: { all: bounds.slots, taken: slotsTaken() },
       agents: { all: bounds.agents, taken: alive() },
@@ -171,7 +171,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
     })),
     free: Effect.sync(() => {
       const queued = count(({ state }) => state === "queued")
-      // Warm agents give way, so that only the others keep an agent out.
+      // Warm agents give way, so only the others count against `agents`.
       const unyielding = count(({ isAlive, state }) => isAlive && state !== "warm")
       const booting = boots() + waiting()
       return {
@@ -181,7 +181,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
       }
     }),
     boots: () => inFront > 1 || boots() > 1 ? "more" : boots() === 1 ? "first" : "none",
-    enter: (kind) =>
+    reserve: (kind) =>
       Effect.map(
         Effect.acquireRelease(
           Effect.sync(() => {
@@ -201,7 +201,7 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
         ).pipe(Effect.tap((entry) =>
           entry.kind === "boot" && entry.state === "queued" ? Effect.forkScoped(Effect.delay(comeForward(entry), STANDS_BACK)) : Effect.void
         )),
-        (entry): Place => ({
+        (entry): SlotReservation => ({
           ready: Effect.suspend(() =>
             Deferred.await(entry.ready)
           ),
@@ -218,11 +218,11 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
             )
           }),
           pause: move(entry, "waiting"),
-          goOn: move(entry, "working"),
+          resume: move(entry, "working"),
           wanted: Deferred.await(entry.wanted),
           close: close(entry)
         })
       )
   }
-  return room
+  return capacity
 })

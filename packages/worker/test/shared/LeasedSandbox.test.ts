@@ -5,13 +5,13 @@ import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { DateTime, Effect, Fiber } from "effect"
-import * as HeldSandbox from "../../src/shared/HeldSandbox.ts"
+import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, eventsOf, find, pass, scenario, settle, stealLease } from "../Doubles.ts"
 
 const hold = Effect.gen(function*() {
   yield* create()
   const [leased] = yield* Leases.use((leases) => leases.take({ worker: "worker", machine: "machine" }, { slots: 1, boots: 1, errands: 1 }))
-  return yield* HeldSandbox.make(leased ?? assert.fail("nothing to lease"))
+  return yield* LeasedSandbox.make(leased ?? assert.fail("nothing to lease"))
 })
 
 scenario("a read that was overtaken by a write does not hide it", () =>
