@@ -3,8 +3,8 @@
  * nowhere in what belongs to a sandbox. Everything is real but the provider.
  */
 import { assert, it } from "@effect/vitest"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import type { Profile } from "@slipway/adapters/agents/Profile"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { offline } from "@slipway/adapters/agents/profiles/offline"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Install from "@slipway/adapters/agents/Install"
 import type { Program } from "@slipway/adapters/agents/Profile"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { Effect, Result } from "effect"
 import { execFileSync } from "node:child_process"
 import { createHash } from "node:crypto"

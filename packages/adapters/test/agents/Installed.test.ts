@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import type { Platform, Profile } from "@slipway/adapters/agents/Profile"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { Effect } from "effect"
 import { chmod, mkdir, writeFile } from "node:fs/promises"
 import path from "node:path"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { isReserved } from "@slipway/domain/environment/VariableName"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { profileSteers } from "@slipway/domain/models/Steering"
 import { type AgentEvent, AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"

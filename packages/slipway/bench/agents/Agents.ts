@@ -2,8 +2,8 @@
  * What an agent costs beside its model: from spawn to an open session, from a prompt to the model's first word, and in
  * memory. Real programs, a fake model on the loopback, no isolation; each run in a new home.
  */
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"

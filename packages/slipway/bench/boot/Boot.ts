@@ -5,9 +5,9 @@
  *
  * Alone: `npm run bench -- boot --quick`.
  */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
 import type { Profile } from "@slipway/adapters/agents/Profile"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { RepoName } from "@slipway/domain/source/RepoRef"

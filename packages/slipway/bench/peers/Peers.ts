@@ -5,8 +5,8 @@
  *
  * What each keeps is seen, not believed: at the end its server is killed and started again.
  */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"

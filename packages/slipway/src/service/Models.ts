@@ -1,6 +1,6 @@
 /** The model catalogue of this process: read from a file, held against what is here. */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import type { Catalogue } from "@slipway/domain/models/ModelCatalogue"
 import {

@@ -1,8 +1,8 @@
 /** The whole service as one layer: storage, domain, worker, HTTP. */
 // First: schemas that were used before would stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
 import "effect/schema/SchemaJITCompiler/enable"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
 import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"

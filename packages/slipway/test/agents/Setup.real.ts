@@ -3,8 +3,8 @@
  * told beforehand what had been done. Models are fake ones of this process. Boxes need an npm, as one in `/usr` is.
  */
 import { assert, it } from "@effect/vitest"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"

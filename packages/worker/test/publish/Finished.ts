@@ -1,5 +1,5 @@
 /** Sandboxes that are over, whose machine is gone with all it had: their last checkpoint is what is left to publish. */
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
 import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"

@@ -1,6 +1,6 @@
 /** A real agent on a host of this machine, with a fake model of its own. */
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"

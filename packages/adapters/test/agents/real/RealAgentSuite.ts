@@ -1,6 +1,6 @@
 /** What every real agent is held to: the contract, and that nothing of the host or of a hostile repository gets through. */
 import { assert, it } from "@effect/vitest"
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
 import { costOf } from "@slipway/domain/models/Budget"
 import { type AgentEvent, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/AgentRuntime"

@@ -1,7 +1,7 @@
 /** `slipway agents`: the programs that agents are, which ones are here, and how to get them. */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Install from "@slipway/adapters/agents/Install"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { Ids } from "@slipway/domain/Ids"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"

@@ -1,6 +1,6 @@
 /** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
-import { profiles } from "@slipway/adapters/agents/AgentRuntimeProfiles"
 import * as Installed from "@slipway/adapters/agents/Installed"
+import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as CheckpointFolder from "@slipway/adapters/checkpoints/CheckpointFolder"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
