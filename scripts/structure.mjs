@@ -288,14 +288,15 @@ if (isMain) {
   const allowed = JSON.parse(readFileSync(list, "utf8"))
   const measured = measure(root)
   const lowered = {}
+  const output = []
   for (const check of Object.keys(CHECKS)) {
     const result = compare(check, measured[check], allowed[check] ?? {})
     lowered[check] = Object.fromEntries([...result.lowered].sort(([a], [b]) => a < b ? -1 : 1))
-    process.stdout.write(`${summaryOf(check, measured[check])}\n`)
+    output.push(summaryOf(check, measured[check]))
     const labelOf = (name) => check === "circles" ? `${name} (${measured.circleNames.get(name).join(", ")})` : name
     if (values.all === true) {
       const sorted = [...measured[check]].sort(([, a], [, b]) => b - a)
-      for (const [name, number] of sorted) process.stdout.write(`${`${number}`.padStart(6)}  ${labelOf(name)}\n`)
+      for (const [name, number] of sorted) output.push(`${`${number}`.padStart(6)}  ${labelOf(name)}`)
     }
     for (const { limit, name, number } of result.above) {
       const allowedNumber = Math.max(limit, CHECKS[check].limit)
@@ -304,4 +305,5 @@ if (isMain) {
     }
   }
   if (values.write === true) writeFileSync(list, `${JSON.stringify(lowered, null, 2)}\n`)
+  process.stdout.write(`${output.join("\n")}\n`)
 }

@@ -2,7 +2,7 @@
 import { dirname } from "node:path"
 import type { Launch } from "../box/IsolatedHost.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
-import * as SystemFiles from "../box/SystemFiles.ts"
+import * as SystemFiles from "../SystemFiles.ts"
 
 /** Inside every box; the host knows it as the sandbox's own user. */
 export const USER = 1000
@@ -11,9 +11,6 @@ interface Sight extends Pick<Launch, "etcFiles" | "folder" | "hasWayOut" | "isRe
   /** How the box's user reaches a path of the host. */
   readonly through: (path: string) => string
 }
-
-/** Options for {@link SystemFiles.folders}. */
-export const system = SystemFiles.folders.flatMap(({ link, path }) => link === null ? ["--ro-bind", path, path] : ["--symlink", link, path])
 
 /** Options of bubblewrap, up to the command. `seccomp` is the descriptor that it reads the filter from. */
 export const bubblewrap = (
@@ -24,7 +21,7 @@ export const bubblewrap = (
   ...["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
   ...["--die-with-parent", "--new-session", "--cap-drop", "ALL"],
   ...["--uid", `${USER}`, "--gid", `${USER}`, "--hostname", "sandbox"],
-  ...["--ro-bind", "/usr", "/usr", ...system],
+  ...["--ro-bind", "/usr", "/usr", ...SystemFiles.bubblewrapOptions],
   ...SystemFiles.configuration().flatMap((name) => ["--ro-bind-try", `/etc/${name}`, `/etc/${name}`]),
   ...etcFiles.flatMap((name) => ["--ro-bind", through(`${folder.etc}/${name}`), `/etc/${name}`]),
   ...["--proc", "/proc", "--dev", "/dev"],

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path"
 import type { Launch } from "../box/IsolatedHost.ts"
 import type * as Ownership from "../box/Ownership.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../box/Places.ts"
-import * as SystemFiles from "../box/SystemFiles.ts"
+import * as SystemFiles from "../SystemFiles.ts"
 import type { Filter } from "./SystemCallFilter.ts"
 
 /** Inside every box; the machine knows it as the sandbox's own user. */

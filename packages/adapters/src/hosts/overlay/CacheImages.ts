@@ -9,8 +9,8 @@ import { Effect, Result, Schema, Stream } from "effect"
 import { chmod, open, rm } from "node:fs/promises"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"
 import { Spawn } from "../../node/spawner/Spawn.ts"
-import { format, PATH, sizeOf } from "../box/DiskImages.ts"
-import { system } from "../bubblewrap/Arguments.ts"
+import * as SystemFiles from "../SystemFiles.ts"
+import { format, PATH, sizeOf } from "./DiskImages.ts"
 
 /** No image was made, and nothing is left of one. A sentence for operators. */
 export class NoCacheImage extends Schema.TaggedError<NoCacheImage>()("NoCacheImage", { detail: Schema.String }) {
@@ -49,7 +49,7 @@ const UNPACK = `mkdir ${IN_BOX}/tree ${IN_BOX}/home && exec tar "$@"`
 const box = [
   ...["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups", "--no-new-privs", "--"],
   ...["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--setenv", "LC_ALL", "C"],
-  ...["--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--ro-bind", "/usr", "/usr", ...system],
+  ...["--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--ro-bind", "/usr", "/usr", ...SystemFiles.bubblewrapOptions],
   ...["--dev", "/dev", "--bind", STAGE, IN_BOX, "--chdir", IN_BOX, "--"]
 ]
 

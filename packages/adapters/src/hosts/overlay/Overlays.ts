@@ -16,7 +16,7 @@ import { link, lstat, mkdir, readFile, realpath, rm, writeFile, chown } from "no
 import { basename, dirname, join } from "node:path"
 import { ifAbsent, namesIn, textIn } from "../../node/IsThere.ts"
 import { direct } from "../../node/spawner/Spawn.ts"
-import { run } from "../box/DiskImages.ts"
+import { run } from "./DiskImages.ts"
 import { SCRIPT } from "./Script.ts"
 
 /** What a sandbox is to have of an image. */

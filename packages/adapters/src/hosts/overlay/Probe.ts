@@ -5,8 +5,8 @@ import { execFile } from "node:child_process"
 import { appendFile, chown, lstat, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { missingProgram, PATH } from "../box/DiskImages.ts"
 import * as CacheImages from "./CacheImages.ts"
+import { missingProgram, PATH } from "./DiskImages.ts"
 import * as Overlays from "./Overlays.ts"
 
 /** Programs beside those of disks and boxes, and the package of Debian and Ubuntu that has them. */

@@ -16,6 +16,9 @@ export const folders: ReadonlyArray<SystemFolder> = ["/bin", "/sbin", "/lib", "/
   }
 })
 
+/** Options of bubblewrap that show {@link folders} in a box. */
+export const bubblewrapOptions = folders.flatMap(({ link, path }) => link === null ? ["--ro-bind", path, path] : ["--symlink", link, path])
+
 /** Names in `/etc`: certificates, the linker's cache and the like: public, and wanted by every program. */
 const PUBLIC: ReadonlyArray<string> = [
   "alternatives",

@@ -4,7 +4,6 @@ import { access, open } from "node:fs/promises"
 import { join } from "node:path"
 import { finish } from "../../node/spawner/Finish.ts"
 import type { Spawn } from "../../node/spawner/Spawn.ts"
-import type { Limits } from "./Limits.ts"
 
 /** Where programs of the machine are: not the service's own PATH, which a checkout may have put itself into. */
 export const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -21,9 +20,14 @@ const KERNELS = { share: 0.02, most: 4096 * BLOCK_BYTES }
 /** For the service, which writes as root: the history of a full sandbox can still be published. */
 const OURS = 0.1
 
+/** Limits of the files of a sandbox. */
+export interface DiskLimits {
+  readonly diskBytes: number
+  readonly diskFiles: number
+}
+
 /** Files and folders that fit: a file takes a block, so more could not be filled. */
-export const filesOf = ({ diskBytes, diskFiles }: Pick<Limits, "diskBytes" | "diskFiles">): number =>
-  Math.min(diskFiles, Math.floor(diskBytes / BLOCK_BYTES))
+export const filesOf = ({ diskBytes, diskFiles }: DiskLimits): number => Math.min(diskFiles, Math.floor(diskBytes / BLOCK_BYTES))
 
 export interface Size {
   readonly bytes: number
@@ -33,7 +37,7 @@ export interface Size {
 }
 
 /** Room for as much as the limits allow, and for what the service writes. */
-export const sizeOf = (limits: Pick<Limits, "diskBytes" | "diskFiles">): Size => {
+export const sizeOf = (limits: DiskLimits): Size => {
   const inodes = filesOf(limits) + OWN_INODES
   const reserved = limits.diskBytes * OURS
   const inUse = limits.diskBytes + reserved + inodes * INODE_BYTES
