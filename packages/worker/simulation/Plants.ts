@@ -105,8 +105,8 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "of what is due the newest is told first",
     rule: "what is due is told, the oldest first",
     module: "domain/memory/UpkeepMemory.ts",
-    from: ".sort((a, b) => DateTime.Order(a.at, b.at))",
-    to: ".sort((a, b) => DateTime.Order(b.at, a.at))"
+    from: "const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at)",
+    to: "const byLimit = (a: Due, b: Due) => DateTime.Order(b.at, a.at)"
   },
   // What a log makes of a sandbox
   {

@@ -15,7 +15,7 @@ import { Duration, Effect, Fiber, Option, Schedule, Schema, type Scope, Semaphor
 import * as Checkpoint from "../checkpoint/Checkpoint.ts"
 import { reapOrphans } from "../jobs/ReapOrphans.ts"
 import { conversationOf } from "../setup/ClearHome.ts"
-import * as SetUp from "../setup/SetUp.ts"
+import * as RunSetup from "../setup/RunSetup.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
@@ -45,7 +45,7 @@ type Trouble =
   | Checkpoint.NoneLeft
   | SecretsMissing
   | SecretsUnusable
-  | SetUp.SetupFailed
+  | RunSetup.SetupFailed
 
 const isRetryable = (error: Trouble | StaleLease): boolean => "retryable" in error && error.retryable
 
@@ -201,7 +201,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     const [box] = yield* Effect.all([provision, origin === null ? clones : Effect.void, Fiber.join(starting)], { concurrency: 3 })
     // Agents read the trees when they start, so they start last.
     const conversation = origin === null ? [] : yield* conversationOf(held)
-    const prepared = yield* patiently(whole("setup", SetUp.setUp(held, box, { isFresh: origin === null, conversation }))).pipe(
+    const prepared = yield* patiently(whole("setup", RunSetup.run(held, box, { isFresh: origin === null, conversation }))).pipe(
       Effect.withSpan(STAGES.setup)
     )
     // A fork goes on with the conversation that it was restored with. Any other boot begins one: nobody has said anything yet, and the

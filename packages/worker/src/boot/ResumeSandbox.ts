@@ -10,7 +10,7 @@ import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { isActive } from "@slipway/domain/sandbox/Turn"
 import { Duration, Effect, Schedule } from "effect"
 import * as Checkpoint from "../checkpoint/Checkpoint.ts"
-import * as SetUp from "../setup/SetUp.ts"
+import * as RunSetup from "../setup/RunSetup.ts"
 import { type LeasedSandbox, isLeaving } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
@@ -37,7 +37,7 @@ const fetch = Effect.fn("ResumeSandbox.fetch")(function*(held: LeasedSandbox, mo
   }
 })
 
-/** Goes back to the requested checkpoint, or to the newest readable one before it. If there is none, the sandbox stays as it is. */
+/** Goes back to the requested checkpoint, or to the newest readable one before it. Otherwise the sandbox stays as it is. */
 const goBack = Effect.fn("ResumeSandbox.goBack")(function*(held: LeasedSandbox, restoring: number) {
   const host = yield* SandboxHost
   const { id } = held
@@ -73,7 +73,7 @@ export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSa
     // Kept across retries: an interrupted try may have made the trees without recording it.
     isHere = isHere && (yield* canResume(held))
     if (!isHere) {
-      yield* SetUp.invalidate(held)
+      yield* RunSetup.invalidate(held)
       yield* fetch(held, moved)
       areNew = true
     }
@@ -86,14 +86,14 @@ export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSa
     }
     const { sandbox: { owesCheckpoint, restoring } } = yield* held.view
     if (restoring !== null && !owesCheckpoint) {
-      yield* SetUp.invalidate(held)
+      yield* RunSetup.invalidate(held)
       yield* goBack(held, restoring)
     }
     const [box, isOwed] = yield* Effect.all([
       host.provision(held.lease),
-      areNew ? Effect.succeed(true) : SetUp.wasBrokenOff(held.id)
+      areNew ? Effect.succeed(true) : RunSetup.wasInterrupted(held.id)
     ], { concurrency: 2 })
-    if (isOwed) yield* SetUp.setUpAgain(held, box)
+    if (isOwed) yield* RunSetup.runAgain(held, box)
     return box
   }).pipe(
     Effect.retry({

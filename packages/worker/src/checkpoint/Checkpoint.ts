@@ -17,7 +17,7 @@ import { Duration, Effect, Schedule, Schema } from "effect"
 import * as AgentHistory from "../publish/AgentHistory.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
-import * as Archive from "./Archive.ts"
+import * as CheckpointFormat from "./CheckpointFormat.ts"
 
 /** What one may take where nobody waits for it. */
 const PATIENCE = Duration.minutes(10)
@@ -92,7 +92,7 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
       }),
       Effect.catchTag("FileNotFound", () => new CannotSave({ repo: names.join(", "), detail: "The files are gone.", retryable: false }))
     )
-    const content = Archive.write({
+    const content = CheckpointFormat.write({
       of: { sandboxId: held.id, grantId, checkpoint: number },
       runtime: agentRuntime,
       agentSession: withHome ? yield* held.agentSession : null,
@@ -156,7 +156,7 @@ export const upTo = Effect.fnUntraced(function*(of: SandboxId, checkpoint: numbe
   return [checkpoint, ...known.map((one) => one.checkpoint).filter((number) => number < checkpoint).reverse()]
 })
 
-type Unreadable = Archive.ArchiveDamaged | CheckpointDamaged | CheckpointNotFound | CloneFailed | HomeDamaged
+type Unreadable = CheckpointFormat.CheckpointFormatError | CheckpointDamaged | CheckpointNotFound | CloneFailed | HomeDamaged
 
 /**
  * Does `attempt` with one checkpoint after the other, until one of them can be read, and says which could not. Waits for a store that
@@ -185,7 +185,7 @@ export const firstWhole = Effect.fnUntraced(function*<A, E, R>(
 })
 
 const isUnreadable = <E>(error: E | Unreadable): error is Unreadable =>
-  error instanceof Archive.ArchiveDamaged || error instanceof CheckpointDamaged || error instanceof CheckpointNotFound ||
+  error instanceof CheckpointFormat.CheckpointFormatError || error instanceof CheckpointDamaged || error instanceof CheckpointNotFound ||
   error instanceof HomeDamaged ||
   // The source has the commits no longer that it goes on from.
   error instanceof CloneFailed && !error.retryable
@@ -205,9 +205,9 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSan
   const attempt = Effect.fnUntraced(function*(number: number) {
     // Here is something to lose: its home is left alone until all of the bytes are known to be whole.
     // A fork is of the grant of the sandbox that it comes from.
-    const asked: Archive.Asked = { sandboxId: of, grantId, checkpoint: number }
-    if (cause === "command") yield* Effect.scoped(Archive.check(checkpoints.get(of, number), asked))
-    const { header, home, trees: content } = yield* Archive.read(checkpoints.get(of, number), asked)
+    const asked: CheckpointFormat.Asked = { sandboxId: of, grantId, checkpoint: number }
+    if (cause === "command") yield* Effect.scoped(CheckpointFormat.check(checkpoints.get(of, number), asked))
+    const { header, home, trees: content } = yield* CheckpointFormat.read(checkpoints.get(of, number), asked)
     const goesOn = header.hasHome && header.runtime === agentRuntime
     // First: trees that are there say that all of it is.
     if (goesOn) yield* host.writeHome(held.id, home)

@@ -15,8 +15,8 @@ import type { SourceHost } from "@slipway/domain/source/SourceHost"
 import { Clock, Deferred, Duration, Effect, Layer, Schedule, Semaphore } from "effect"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
-import * as Archive from "./Archive.ts"
 import * as Checkpoint from "./Checkpoint.ts"
+import * as CheckpointFormat from "./CheckpointFormat.ts"
 
 /** How long somebody waits for trees that are made (docs/decisions.md 15). */
 const WAIT = Duration.seconds(10)
@@ -88,8 +88,8 @@ const make = Effect.gen(function*() {
   const restored = Effect.fnUntraced(function*({ checkpoint, grantId, id: of, repos }: Sandbox, id: SandboxId) {
     const sources = yield* Checkpoint.sourcesOf(repos)
     const attempt = (number: number) =>
-      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId, checkpoint: number }).pipe(
-        Effect.flatMap((archive) => trees.restore(id, archive.trees, sources)),
+      CheckpointFormat.read(checkpoints.get(of, number), { sandboxId: of, grantId, checkpoint: number }).pipe(
+        Effect.flatMap((opened) => trees.restore(id, opened.trees, sources)),
         Effect.scoped
       )
     const { made } = yield* Checkpoint.firstWhole(of, yield* Checkpoint.upTo(of, checkpoint), attempt)
@@ -159,8 +159,8 @@ const make = Effect.gen(function*() {
     const found = yield* having(of, tree, commit)
     if (found.length === 0) return yield* new UnknownCommit({ commits: [commit] })
     const attempt = (number: number) =>
-      Archive.read(checkpoints.get(of, number), { sandboxId: of, grantId: null, checkpoint: number }).pipe(
-        Effect.flatMap((archive) => trees.learn(tree.sandboxId, archive.trees)),
+      CheckpointFormat.read(checkpoints.get(of, number), { sandboxId: of, grantId: null, checkpoint: number }).pipe(
+        Effect.flatMap((opened) => trees.learn(tree.sandboxId, opened.trees)),
         Effect.scoped
       )
     yield* Checkpoint.firstWhole(of, found, attempt)

@@ -8,7 +8,7 @@ import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Stream } from "effect"
 import { profileOf } from "../checkpoint/Checkpoint.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
-import { SetupWatch } from "./SetupWatch.ts"
+import { SetupProgress } from "./SetupProgress.ts"
 
 /** However many files a setup has put there. */
 const WITHIN = "1 minute"
@@ -43,12 +43,12 @@ export const conversationOf = Effect.fnUntraced(function*(held: LeasedSandbox) {
 /** Removes all that in the box, but for `conversation`, and says whether it is gone. */
 export const clearHome = Effect.fn("ClearHome.clearHome")(
   function*(box: Box, conversation: ReadonlyArray<string>) {
-    const watch = yield* SetupWatch
+    const progress = yield* SetupProgress
     const args = ["-c", script(conversation), "slipway-clear-home", box.home]
     const process = yield* box.spawn({ command: "/bin/sh", args, env: {}, isOffline: true })
     yield* process.endInput
     const found = yield* Stream.mkString(Stream.decodeText(process.stdout))
-    watch.removed(found.split("\n").filter((path) => path !== ""))
+    progress.removed(found.split("\n").filter((path) => path !== ""))
     return (yield* process.exited).code === 0
   },
   Effect.scoped,

@@ -4,8 +4,8 @@ import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environmen
 import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
 import { Effect, Option, Redacted, Schedule } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
+import * as CommitTrust from "./CommitTrust.ts"
 import type * as Environments from "./Environments.ts"
-import * as TrustOfSetup from "./TrustOfSetup.ts"
 
 /** Without secrets there is nothing to hide. */
 const plain = {
@@ -50,7 +50,7 @@ export const trustIn = Effect.fnUntraced(
     const withheld = new Map<string, string>()
     const minded = environments.filter((one) => wanted(one).length > 0 || isFresh && foldersOf(one).length > 0)
     if (minded.length === 0) return { withheld, isTrusted: false }
-    const asked = TrustOfSetup.problemOf(held, isFresh)
+    const asked = CommitTrust.problemOf(held, isFresh)
     const problem = yield* (isFresh ? asked : asked.pipe(
       Effect.retry({ while: (error) => "retryable" in error && error.retryable, times: 3, schedule: Schedule.exponential("500 millis") }),
       Effect.catch(({ message }) => Effect.succeed(`Whether its commit is trusted could not be found out. ${message}`))

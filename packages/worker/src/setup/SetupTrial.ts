@@ -20,11 +20,11 @@ import type { Remote } from "@slipway/domain/source/SourceHost"
 import { DateTime, Effect, Schema, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import * as LeasedSandbox from "../shared/LeasedSandbox.ts"
-import * as CachedPaths from "./CachedPaths.ts"
+import * as CacheFiles from "./CacheFiles.ts"
 import * as Environments from "./Environments.ts"
-import * as SetUp from "./SetUp.ts"
-import * as SetupTold from "./SetupTold.ts"
-import { SetupWatch } from "./SetupWatch.ts"
+import * as RunSetup from "./RunSetup.ts"
+import * as SetupMessages from "./SetupMessages.ts"
+import { SetupProgress } from "./SetupProgress.ts"
 
 export interface Options {
   /** Whose secrets it gets. */
@@ -78,7 +78,7 @@ const hold = Effect.fnUntraced(function*({ grantId, repo }: Options) {
 
 const unknown = (path: string, problem: string): CachedFolder => ({ path, bytes: null, problem })
 
-const problemOf = (result: SetupTold.Result) => result._tag === "Succeeded" ? null : SetupTold.reason(result)
+const problemOf = (result: SetupMessages.Result) => result._tag === "Succeeded" ? null : SetupMessages.reason(result)
 
 /** Of each folder. A setup fills what its box has room for, and so long this may take. */
 const LOOK_WITHIN = "5 minutes"
@@ -87,7 +87,7 @@ const LOOK_WITHIN = "5 minutes"
 const look = (box: Box, tree: string, paths: ReadonlyArray<CachePath.CachePath>) =>
   Effect.forEach(paths, (path) => {
     const shown = CachePath.show(path)
-    return CachedPaths.pack({ box, tree, paths: [path] }).pipe(
+    return CacheFiles.pack({ box, tree, paths: [path] }).pipe(
       // The first chunk is the header.
       Stream.drop(1),
       Stream.runFold(() => 0, (bytes, chunk) => bytes + chunk.length),
@@ -121,13 +121,13 @@ export const run = Effect.fn("SetupTrial.run")(
     const [found] = yield* Environments.read(box, [{ fullName: repo }])
     if (found === undefined) return null
 
-    let result: SetupTold.Result = { _tag: "Succeeded" }
+    let result: SetupMessages.Result = { _tag: "Succeeded" }
     let removed: ReadonlyArray<string> = []
     const start = yield* elapsedMillis
-    const fatal = yield* SetUp.setUp(held, box, { isFresh: true }).pipe(
+    const fatal = yield* RunSetup.run(held, box, { isFresh: true }).pipe(
       Effect.as(null),
       Effect.catchTag(["SecretsMissing", "SecretsUnusable", "SetupFailed"], ({ message }) => Effect.succeed(message)),
-      Effect.provideService(SetupWatch, {
+      Effect.provideService(SetupProgress, {
         output: options.output,
         ended: (ended) => {
           result = ended

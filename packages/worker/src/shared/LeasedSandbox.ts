@@ -41,7 +41,7 @@ export interface LeasedSandbox {
   /** Records that this machine has all trees and the conversation of the sandbox. */
   readonly arrived: Effect.Effect<void, StaleLease>
   approvals(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>>
-  /** The agent's own session as `SavedSession` writes it; `null`: there is none to resume. */
+  /** The agent's own session as `SavedSession` writes it; `null`: no session to resume. */
   readonly agentSession: Effect.Effect<string | null>
   /** Saves the agent session whose files are in the home, as `SavedSession` writes it; `null`: none. */
   saveAgentSession(session: string | null): Effect.Effect<void, StaleLease>

@@ -7,7 +7,7 @@ import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/san
 import { isSettled } from "@slipway/domain/sandbox/Sandbox"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Context, Effect, Exit, Option, Scope } from "effect"
-import * as SetUp from "../setup/SetUp.ts"
+import * as RunSetup from "../setup/RunSetup.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as Conversation from "./Conversation.ts"
@@ -70,7 +70,7 @@ const resumable = Effect.fnUntraced(function*(saved: string | null, box: Box, pr
 })
 
 /** The box as the agent sees it: each process of it finds these programs, and has these variables if it is not started with others. */
-const prepared = (box: Box, { env, programs }: SetUp.Prepared): Box => ({
+const prepared = (box: Box, { env, programs }: RunSetup.Prepared): Box => ({
   ...box,
   spawn: (command) => box.spawn({ ...command, programs, env: { ...env, ...command.env } })
 })
@@ -85,7 +85,7 @@ export const open = Effect.fn("Agent.open")(function*(
   held: LeasedSandbox,
   box: Box,
   saved: string | null,
-  setup: ReturnType<typeof SetUp.recall> = SetUp.recall(held, box)
+  setup: ReturnType<typeof RunSetup.recall> = RunSetup.recall(held, box)
 ) {
   const runtime = yield* AgentRuntime
   const host = yield* SandboxHost

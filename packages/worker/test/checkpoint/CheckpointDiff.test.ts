@@ -19,7 +19,7 @@ import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
 import { DateTime, Deferred, Effect, Fiber, Layer, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import * as Archive from "../../src/checkpoint/Archive.ts"
+import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const repo = RepoName.make("acme/app")
@@ -75,7 +75,7 @@ const machine = () => {
         yield* world.gate
         const found = world.kept.find(({ checkpoint }) => checkpoint === number)
         if (found === undefined || world.damaged.has(number)) return yield* new CheckpointNotFound()
-        return Archive.write({
+        return CheckpointFormat.write({
           of: { sandboxId: id, grantId: "grant", checkpoint: number },
           runtime: "opencode",
           agentSession: null,

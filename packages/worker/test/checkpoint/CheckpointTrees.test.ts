@@ -10,7 +10,7 @@ import { SourceHost } from "@slipway/domain/source/SourceHost"
 import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
 import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import * as Archive from "../../src/checkpoint/Archive.ts"
+import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
 
 const at = DateTime.makeUnsafe(0)
 
@@ -62,7 +62,7 @@ const machine = () => {
     get: (id, checkpoint) =>
       world.damaged.has(checkpoint)
         ? Stream.fail(new CheckpointNotFound())
-        : Archive.write({
+        : CheckpointFormat.write({
           // As an earlier version wrote it.
           of: null,
           runtime: "opencode",

@@ -22,7 +22,7 @@ import { execFileSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import * as SetUp from "../../src/setup/SetUp.ts"
+import * as RunSetup from "../../src/setup/RunSetup.ts"
 import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
@@ -123,7 +123,7 @@ export const sandbox = Effect.fnUntraced(function*(
     box,
     /** On the machine. */
     tree: join(workspacesIn(join(folder, "trees"))(id), "site"),
-    setUp: SetUp.setUp(held, box, { isFresh: true }),
+    setUp: RunSetup.run(held, box, { isFresh: true }),
     record: Effect.map(Effect.flatMap(Setups, (setups) => setups.find(id)), (record) => record ?? undefined)
   }
 })

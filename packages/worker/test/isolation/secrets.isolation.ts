@@ -15,7 +15,7 @@ import { DateTime, Effect, Layer, Result } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import * as SetUp from "../../src/setup/SetUp.ts"
+import * as RunSetup from "../../src/setup/RunSetup.ts"
 import { principal, REPO } from "../Doubles.ts"
 import { layer, look, Place, sandbox, type Sandbox, SECRET } from "./Service.ts"
 
@@ -51,7 +51,7 @@ const hostOf = ({ origin }: Sandbox) =>
 /** Where no cache is kept any more: setup has to run. */
 const setUpAgain = Effect.fnUntraced(function*(held: Sandbox["held"], box: Sandbox["box"]) {
   yield* Effect.flatMap(SetupCaches, ({ makeRoom }) => makeRoom)
-  return yield* SetUp.setUp(held, box, { isFresh: false })
+  return yield* RunSetup.run(held, box, { isFresh: false })
 })
 
 /** What nobody but the setup itself may have. */

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
-import * as Archive from "../../src/checkpoint/Archive.ts"
+import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 const collect = <E, R>(stream: Stream.Stream<Uint8Array, E, R>) =>
@@ -14,7 +14,7 @@ const archiveOf = (
   agentSession: string | null = "native-1",
   of: typeof asked | null = asked
 ) =>
-  collect(Archive.write({
+  collect(CheckpointFormat.write({
     of,
     runtime: "codex",
     agentSession,
@@ -26,7 +26,7 @@ const archiveOf = (
 const readAll = (archive: Uint8Array, size = archive.length) =>
   Effect.gen(function*() {
     const pieces = Array.from({ length: Math.ceil(archive.length / size) }, (_, i) => archive.slice(i * size, (i + 1) * size))
-    const { header, home, trees } = yield* Archive.read(Stream.fromIterable(pieces), asked)
+    const { header, home, trees } = yield* CheckpointFormat.read(Stream.fromIterable(pieces), asked)
     const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
     return { header, home: text(yield* collect(home)), trees: text(yield* collect(trees)) }
   }).pipe(Effect.scoped)
@@ -52,7 +52,7 @@ it.effect("an archive that is cut, wherever, is damaged", () =>
     const archive = yield* archiveOf(["home"], ["trees"])
     for (let length = 0; length < archive.length; length++) {
       const error = yield* Effect.flip(readAll(archive.slice(0, length)))
-      assert.strictEqual(error._tag, "ArchiveDamaged", `cut at ${length}`)
+      assert.strictEqual(error._tag, "CheckpointFormatError", `cut at ${length}`)
     }
   }))
 
@@ -63,18 +63,18 @@ it.effect("an archive of which one bit is another is damaged", () =>
       const changed = archive.slice()
       changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7))
       const error = yield* Effect.flip(readAll(changed))
-      assert.strictEqual(error._tag, "ArchiveDamaged", `bit ${bit}`)
+      assert.strictEqual(error._tag, "CheckpointFormatError", `bit ${bit}`)
     }
   }))
 
 it.effect("an archive with more after its end, or with a part left out, is damaged", () =>
   Effect.gen(function*() {
     const archive = yield* archiveOf(["home"], ["one", "two"])
-    assert.strictEqual((yield* Effect.flip(readAll(new Uint8Array([...archive, 0]))))._tag, "ArchiveDamaged")
+    assert.strictEqual((yield* Effect.flip(readAll(new Uint8Array([...archive, 0]))))._tag, "CheckpointFormatError")
     const frame = 5 + 3 + 4
     const end = 5 + 4
     const without = new Uint8Array([...archive.slice(0, -end - 2 * frame), ...archive.slice(-end - frame)])
-    assert.strictEqual((yield* Effect.flip(readAll(without)))._tag, "ArchiveDamaged")
+    assert.strictEqual((yield* Effect.flip(readAll(without)))._tag, "CheckpointFormatError")
   }))
 
 it.effect("a length that nobody wrote takes no memory: the archive is damaged before it is read", () =>
@@ -87,8 +87,8 @@ it.effect("a length that nobody wrote takes no memory: the archive is damaged be
         return new Uint8Array(65_536)
       })
     )
-    const error = yield* Effect.flip(Effect.scoped(Archive.read(hostile, asked)))
-    assert.strictEqual(error._tag, "ArchiveDamaged")
+    const error = yield* Effect.flip(Effect.scoped(CheckpointFormat.read(hostile, asked)))
+    assert.strictEqual(error._tag, "CheckpointFormatError")
     assert.isBelow(pulled, 3)
   }))
 
@@ -96,7 +96,9 @@ it.effect("trouble of whoever holds the bytes is told as it is", () =>
   Effect.gen(function*() {
     const archive = yield* archiveOf(["home"], ["trees"])
     const cut = Stream.concat(Stream.make(archive.slice(0, -5)), Stream.fail("away" as const))
-    const error = yield* Effect.flip(Effect.scoped(Effect.flatMap(Archive.read(cut, asked), ({ trees }) => Stream.runDrain(trees))))
+    const error = yield* Effect.flip(
+      Effect.scoped(Effect.flatMap(CheckpointFormat.read(cut, asked), ({ trees }) => Stream.runDrain(trees)))
+    )
     assert.strictEqual(error, "away")
   }))
 
@@ -105,7 +107,7 @@ it.effect("an archive of another sandbox, grant or number is not the one that is
     for (const other of [{ sandboxId: "c_bbbbbbbbbbbb" }, { grantId: "another" }, { checkpoint: 1 }, { checkpoint: 3 }]) {
       const archive = yield* archiveOf(["home"], ["trees"], null, { ...asked, ...other })
       const error = yield* Effect.flip(readAll(archive))
-      assert.deepStrictEqual([error._tag, error.message], ["ArchiveDamaged", "It is another checkpoint than was asked for."])
+      assert.deepStrictEqual([error._tag, error.message], ["CheckpointFormatError", "It is another checkpoint than was asked for."])
     }
   }))
 

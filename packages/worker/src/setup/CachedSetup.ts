@@ -1,10 +1,10 @@
 /** Brings back the folders that an earlier setup of the same key filled, or lets this one fill them and keeps them for the next. */
 import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
 import { Duration, Effect, Exit, Option, Scope } from "effect"
-import * as CachedPaths from "./CachedPaths.ts"
+import * as CacheFiles from "./CacheFiles.ts"
 
 export interface Wanted {
-  readonly folders: CachedPaths.Folders
+  readonly folders: CacheFiles.Folders
   readonly place: CachePlace
   /** Whether what this setup fills may be kept for others. */
   readonly mayFill: boolean
@@ -22,7 +22,7 @@ export type Done<A> = { readonly cache: "hit" } | { readonly cache: "miss" | "no
 /** What packing or unpacking takes, at most. */
 const WITHIN = Duration.minutes(5)
 
-const tooSlow = Effect.suspend(() => new CachedPaths.CachedPathsFailed({ detail: "they take too long." }))
+const tooSlow = Effect.suspend(() => new CacheFiles.CacheFilesFailed({ detail: "they take too long." }))
 
 /** Nobody waits for one who will not fill: the next in the line does. */
 const look = Effect.fnUntraced(function*(caches: SetupCaches["Service"], place: CachePlace) {
@@ -36,7 +36,7 @@ const look = Effect.fnUntraced(function*(caches: SetupCaches["Service"], place: 
  * Runs `setup` unless a cache has what it fills. Of many at once with the same place one runs it, and the others wait. What it
  * filled is kept if it went well; where it cannot be, that is logged and costs nothing but the next sandbox's time.
  */
-export const setUpCached = <A, E, R>(
+export const run = <A, E, R>(
   { clear, folders, left, mayFill, patience, place }: Wanted,
   setup: Effect.Effect<A, E, R>,
   wentWell: (result: A) => boolean
@@ -51,15 +51,15 @@ export const setUpCached = <A, E, R>(
       if (found._tag === "Miss") {
         const result = yield* setup
         if (mayFill && wentWell(result)) {
-          yield* withinTime(found.fill(CachedPaths.pack(folders))).pipe(
+          yield* withinTime(found.fill(CacheFiles.pack(folders))).pipe(
             Effect.catch((error) => Effect.logWarning("what a setup filled is not kept", { reason: error.message }))
           )
         }
         return { cache: "miss" as const, result }
       }
       yield* clear
-      const isShown = found.image === null ? Effect.succeed(false) : CachedPaths.overlay(folders, found.image)
-      const bringBack = Effect.flatMap(isShown, (isShown) => isShown ? Effect.void : CachedPaths.unpack(folders, found.bytes))
+      const isShown = found.image === null ? Effect.succeed(false) : CacheFiles.overlay(folders, found.image)
+      const bringBack = Effect.flatMap(isShown, (isShown) => isShown ? Effect.void : CacheFiles.unpack(folders, found.bytes))
       return yield* withinTime(bringBack).pipe(
         Effect.as({ cache: "hit" as const }),
         Effect.catch((error) =>

@@ -5,19 +5,19 @@ import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
 import type { SetupCache } from "@slipway/domain/sandbox/Setups"
 import { Duration, Effect, Option } from "effect"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
-import * as CachedPaths from "./CachedPaths.ts"
-import * as CacheOfSetup from "./CacheOfSetup.ts"
+import * as CachedSetup from "./CachedSetup.ts"
+import * as CacheFiles from "./CacheFiles.ts"
+import * as CacheKeyPlan from "./CacheKeyPlan.ts"
 import type * as Environments from "./Environments.ts"
-import { setUpCached } from "./SetUpCached.ts"
 import * as SetupCommand from "./SetupCommand.ts"
+import * as SetupMessages from "./SetupMessages.ts"
 import type { SetupOutput } from "./SetupOutput.ts"
-import * as SetupTold from "./SetupTold.ts"
 
 /** Of a file that can be used. */
 type Usable = Environments.RepositoryEnvironment & { readonly environment: Environment }
 
 /** How one repository's setup went. */
-type Result = SetupTold.Result
+type Result = SetupMessages.Result
 
 export interface Done {
   readonly cache: SetupCache
@@ -31,7 +31,7 @@ interface Given {
 }
 
 /** Of `environment`; its commands may take `within` together. */
-const runOne = Effect.fnUntraced(function*(
+const runCommands = Effect.fnUntraced(function*(
   box: Box,
   { environment, folder }: Usable,
   { programs, secrets }: Given,
@@ -51,7 +51,7 @@ const runOne = Effect.fnUntraced(function*(
   })
   const ended = yield* Effect.timeoutOption(steps, within)
   if (Option.isSome(ended)) return ended.value === null ? { _tag: "Succeeded" } : { _tag: "Failed", ...ended.value }
-  output.say(`It took longer than it may: ${SetupTold.minutes(within)}.`)
+  output.say(`It took longer than it may: ${SetupMessages.minutes(within)}.`)
   return { _tag: "TimedOut", within }
 })
 
@@ -67,7 +67,7 @@ export interface Way {
 }
 
 /** A cache is brought back if there is one, else the commands run. `run`: in their place, where they are to run elsewhere. */
-export const setUpOne = Effect.fnUntraced(function*<R = never>(
+export const runInBox = Effect.fnUntraced(function*<R = never>(
   held: LeasedSandbox,
   box: Box,
   one: Usable,
@@ -78,10 +78,10 @@ export const setUpOne = Effect.fnUntraced(function*<R = never>(
 ): Effect.fn.Return<Done, never, WorkingTrees | R> {
   const limit = Duration.minutes(one.environment.timeoutMinutes)
   const running: Effect.Effect<Result, never, R> = run ??
-    Effect.flatMap(left, (time) => runOne(box, one, given, output, Duration.min(limit, time)))
-  const place = yield* CacheOfSetup.placeOf(held, box, one, given.programs, isFresh)
+    Effect.flatMap(left, (time) => runCommands(box, one, given, output, Duration.min(limit, time)))
+  const place = yield* CacheKeyPlan.placeOf(held, box, one, given.programs, isFresh)
   if (place === null) return { cache: "none", result: yield* running }
-  const done = yield* setUpCached(
+  const done = yield* CachedSetup.run(
     {
       folders: { box, tree: one.folder, paths: one.environment.cache },
       place,
@@ -103,7 +103,7 @@ export const setUpOne = Effect.fnUntraced(function*<R = never>(
  * With its secrets in fresh clones, from which only the folders of its cache are brought over. Where that cannot be, here without them,
  * and `withheld` is told why.
  */
-export const setUpElsewhere = Effect.fnUntraced(function*<E extends { readonly message: string }, R>(
+export const runInClone = Effect.fnUntraced(function*<E extends { readonly message: string }, R>(
   held: LeasedSandbox,
   clones: Effect.Effect<Box, E, R>,
   box: Box,
@@ -115,18 +115,18 @@ export const setUpElsewhere = Effect.fnUntraced(function*<E extends { readonly m
 ) {
   const here = Effect.flatMap(
     way.left,
-    (time) => runOne(box, one, { ...given, secrets: {} }, output, Duration.min(Duration.minutes(one.environment.timeoutMinutes), time))
+    (time) => runCommands(box, one, { ...given, secrets: {} }, output, Duration.min(Duration.minutes(one.environment.timeoutMinutes), time))
   )
   const run = Effect.gen(function*() {
     const clone = yield* clones
     const folder = `${clone.workspace}${one.folder.slice(box.workspace.length)}`
     output.say("In a fresh clone, since somebody has worked in the files of this sandbox:")
     const fresh: Way = { ...way, clear: Effect.void, isFresh: true, mayFill: true }
-    const { result } = yield* setUpOne(held, clone, { ...one, folder }, given, output, fresh)
+    const { result } = yield* runInBox(held, clone, { ...one, folder }, given, output, fresh)
     if (result._tag !== "Succeeded") return result
     const paths = one.environment.cache
     yield* way.clear
-    yield* CachedPaths.unpack({ box, tree: one.folder, paths }, CachedPaths.pack({ box: clone, tree: folder, paths }))
+    yield* CacheFiles.unpack({ box, tree: one.folder, paths }, CacheFiles.pack({ box: clone, tree: folder, paths }))
     return result
   }).pipe(
     Effect.catch(({ message }) => {
@@ -135,5 +135,5 @@ export const setUpElsewhere = Effect.fnUntraced(function*<E extends { readonly m
       return here
     })
   )
-  return yield* setUpOne(held, box, one, { ...given, secrets: {} }, output, way, run)
+  return yield* runInBox(held, box, one, { ...given, secrets: {} }, output, way, run)
 })

@@ -16,16 +16,16 @@ import { visible } from "@slipway/domain/Visible"
 import { Context, DateTime, Duration, Effect, Schema, Scope } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
-import * as CacheOfSetup from "./CacheOfSetup.ts"
+import * as CacheFiles from "./CacheFiles.ts"
 import { clearHome, conversationOf } from "./ClearHome.ts"
 import * as Environments from "./Environments.ts"
 import * as FreshClones from "./FreshClones.ts"
 import * as RepositoryPrograms from "./RepositoryPrograms.ts"
+import * as RepositorySetup from "./RepositorySetup.ts"
+import * as SetupMessages from "./SetupMessages.ts"
 import { SetupOutput } from "./SetupOutput.ts"
-import * as SetUpRepository from "./SetUpRepository.ts"
+import { SetupProgress } from "./SetupProgress.ts"
 import * as SetupSecrets from "./SetupSecrets.ts"
-import * as SetupTold from "./SetupTold.ts"
-import { SetupWatch } from "./SetupWatch.ts"
 
 /** What the operator lets sandboxes reach beside their model, as `name:port`. */
 export const AllowedEgress = Context.Reference<ReadonlySet<string>>("@slipway/worker/AllowedEgress", { defaultValue: () => new Set() })
@@ -93,21 +93,50 @@ const saving = Effect.fnUntraced(function*(held: LeasedSandbox, began: SetupReco
   }
 })
 
-/** Files of a fresh tree that differ by now. */
+/** The record of a setup that has just started. */
+const STARTED: Omit<SetupRecord, "startedAt"> = { state: "running", ms: null, cache: "none", exitCode: null, output: "", told: null }
+
+/** The files of a fresh tree that differ from its commit now. */
 const changedFiles = Effect.fnUntraced(function*(box: Box, repo: string) {
   const trees = yield* WorkingTrees
   const { files } = yield* trees.changes({ sandboxId: box.sandboxId, repo })
   return files.map(({ path }) => path)
 }, Effect.catch(() => Effect.succeed([])))
 
-const stateOf = (results: ReadonlyArray<SetupTold.Result>) =>
+const stateOf = (results: ReadonlyArray<SetupMessages.Result>) =>
   results.some(({ _tag }) => _tag !== "Succeeded") ? "failed" as const : "succeeded" as const
 
-const exitCodeOf = (results: ReadonlyArray<SetupTold.Result>): number | null => {
+const exitCodeOf = (results: ReadonlyArray<SetupMessages.Result>): number | null => {
   const failed = results.find(({ _tag }) => _tag !== "Succeeded")
   if (failed === undefined) return 0
   return failed._tag === "Failed" ? failed.exitCode : null
 }
+
+/** The event of one repository's setup, without its duration. */
+const reportOf = Effect.fnUntraced(function*(
+  one: Environments.RepositoryEnvironment,
+  { cache, result }: RepositorySetup.Done,
+  programs: Programs,
+  secretsWithheld: string | undefined
+) {
+  const host = yield* SandboxHost
+  const allowed = yield* AllowedEgress
+  const { environment, repo } = one
+  const { egress, ignored: unread } = environment instanceof EnvironmentInvalid ? { egress: [], ignored: [] } : environment
+  const { ignored: withoutImage = [], ...image } = yield* RepositoryPrograms.report(one, programs)
+  const ignored = [...unread, ...withoutImage]
+  const refused = host.isolation === "none" ? [] : egress.filter((name) => !allowed.has(name))
+  const about: Omit<Report, "ms"> = {
+    repo,
+    cache,
+    ...(ignored.length === 0 ? {} : { ignored }),
+    ...(refused.length === 0 ? {} : { egress_refused: refused }),
+    ...(secretsWithheld === undefined ? {} : { secrets_withheld: visible(secretsWithheld) }),
+    ...(result._tag === "Succeeded" ? {} : { error: visible(SetupMessages.reason(result)) }),
+    ...image
+  }
+  return about
+})
 
 const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =>
   !(environment instanceof EnvironmentInvalid) && environment.onFailure === "fail"
@@ -116,29 +145,19 @@ const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =
  * Sets up all repositories that say something of it, in their order, and saves how it goes. Safe to repeat. `isFresh`: nobody has
  * worked in the trees. `conversation`: what of the home the agent may go on with. Fails where there is to be no agent, which is saved too.
  */
-export const setUp = Effect.fn("SetUp.setUp")(
+export const run = Effect.fn("RunSetup.run")(
   function*(held: LeasedSandbox, box: Box, { conversation = [], isFresh }: {
     readonly isFresh: boolean
     readonly conversation?: ReadonlyArray<string>
   }) {
     const setups = yield* Setups
-    const host = yield* SandboxHost
-    const allowed = yield* AllowedEgress
     const policy = yield* Policy
     const { sandbox: { repos } } = yield* held.view
     const environments = yield* Environments.read(box, repos)
     const programs = yield* RepositoryPrograms.of(environments)
     if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
 
-    const began: SetupRecord = {
-      state: "running",
-      startedAt: yield* DateTime.now,
-      ms: null,
-      cache: "none",
-      exitCode: null,
-      output: "",
-      told: null
-    }
+    const began: SetupRecord = { ...STARTED, startedAt: yield* DateTime.now }
     const isFirst = isFresh && (yield* untilAvailable(setups.find(held.id))) === null
     const save = (record: SetupRecord) => untilAvailable(setups.save(held.lease, record))
     const start = yield* elapsedMillis
@@ -150,17 +169,17 @@ export const setUp = Effect.fn("SetUp.setUp")(
         Effect.flatMap(
           elapsedMillis,
           (now) =>
-            save({ ...began, state: "failed", ms: now - start, output: `${error.message}\n`, told: SetupTold.refused(error.message) })
+            save({ ...began, state: "failed", ms: now - start, output: `${error.message}\n`, told: SetupMessages.refused(error.message) })
         )
       )
     )
-    const watch = yield* SetupWatch
-    const output = new SetupOutput(redaction, watch.output)
+    const progress = yield* SetupProgress
+    const output = new SetupOutput(redaction, progress.output)
     const limit = limitOf(environments)
     if (Duration.isPositive(limit)) yield* held.write([{ _tag: "StartSetup", limit }])
 
     const clones = yield* Effect.cached(Scope.provide(FreshClones.make(held), yield* Effect.scope))
-    const results: Array<SetupTold.Result> = []
+    const results: Array<SetupMessages.Result> = []
     const reports: Array<Report> = []
     const told: Array<string> = []
     const running = Effect.gen(function*() {
@@ -168,48 +187,37 @@ export const setUp = Effect.fn("SetUp.setUp")(
         const { environment, file, folder, repo } = one
         const beginning = yield* elapsedMillis
         if (environments.length > 1) output.say(`# ${repo}`)
-        let done: SetUpRepository.Done
+        let done: RepositorySetup.Done
         if (environment instanceof EnvironmentInvalid) {
           output.say(environment.message)
           done = { cache: "none", result: { _tag: "Invalid", problem: environment.message } }
         } else {
           const given = { programs, secrets: secrets.get(repo) ?? {} }
           const earlier = environments.slice(0, results.length).flatMap(SetupSecrets.foldersOf)
-          const way: SetUpRepository.Way = {
-            clear: isFirst ? Effect.void : CacheOfSetup.makeRoom(box, environment.cache, earlier),
+          const way: RepositorySetup.Way = {
+            clear: isFirst ? Effect.void : CacheFiles.removeFromHome(box, environment.cache, earlier),
             isFresh,
             mayFill: isFresh && isTrusted,
             left: Effect.provideService(left(held, began), Policy, policy)
           }
           const usable = { ...one, environment }
           done = yield* (isFresh || Object.keys(given.secrets).length === 0
-            ? SetUpRepository.setUpOne(held, box, usable, given, output, way)
-            : SetUpRepository.setUpElsewhere(held, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
+            ? RepositorySetup.runInBox(held, box, usable, given, output, way)
+            : RepositorySetup.runInClone(held, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
         }
         const secretsWithheld = done.cache === "hit" ? undefined : withheld.get(repo)
         const { cache, result } = done
         results.push(result)
-        watch.ended(result)
+        progress.ended(result)
         const ran = !(environment instanceof EnvironmentInvalid) && environment.setup.length > 0 && cache !== "hit"
         const changed = isFresh && ran ? yield* changedFiles(box, repo) : []
-        told.push(SetupTold.tell({ repo, folder, file, environment, cache, result, changed, lastLines: output.lastLines, secretsWithheld }))
-        const { egress, ignored: unread } = environment instanceof EnvironmentInvalid ? { egress: [], ignored: [] } : environment
-        const { ignored: withoutImage = [], ...image } = yield* RepositoryPrograms.report(one, programs)
-        const ignored = [...unread, ...withoutImage]
-        const refused = host.isolation === "none" ? [] : egress.filter((name) => !allowed.has(name))
-        reports.push({
-          ms: (yield* elapsedMillis) - beginning,
-          repo,
-          cache,
-          ...(ignored.length === 0 ? {} : { ignored }),
-          ...(refused.length === 0 ? {} : { egress_refused: refused }),
-          ...(secretsWithheld === undefined ? {} : { secrets_withheld: visible(secretsWithheld) }),
-          ...(result._tag === "Succeeded" ? {} : { error: visible(SetupTold.reason(result)) }),
-          ...image
-        })
+        const { lastLines } = output
+        told.push(SetupMessages.sectionFor({ repo, folder, file, environment, cache, result, changed, lastLines, secretsWithheld }))
+        const about = yield* reportOf(one, done, programs, secretsWithheld)
+        reports.push({ ms: (yield* elapsedMillis) - beginning, ...about })
         if (result._tag !== "Succeeded" && isFatal(one)) {
-          const without = secretsWithheld === undefined ? "" : ` ${SetupTold.withoutSecrets(secretsWithheld)}`
-          return `The setup of ${repo} failed. ${SetupTold.reason(result)}${without}`
+          const without = secretsWithheld === undefined ? "" : ` ${SetupMessages.withoutSecrets(secretsWithheld)}`
+          return `The setup of ${repo} failed. ${SetupMessages.reason(result)}${without}`
         }
       }
       return null
@@ -231,14 +239,14 @@ export const setUp = Effect.fn("SetUp.setUp")(
     })
     if (problem === null && fatal !== null) reports.push({ ms: (yield* elapsedMillis) - start, error: fatal })
     yield* report(held, reports)
-    if (fatal !== null) return yield* new SetupFailed({ detail: SetupTold.withOutput(fatal, output.lastLines) })
+    if (fatal !== null) return yield* new SetupFailed({ detail: SetupMessages.withOutput(fatal, output.lastLines) })
     return prepared
   },
   Effect.scoped
 )
 
 /** For an agent that starts where setup ran before. */
-export const recall = Effect.fn("SetUp.recall")(function*(held: LeasedSandbox, box: Box) {
+export const recall = Effect.fn("RunSetup.recall")(function*(held: LeasedSandbox, box: Box) {
   const setups = yield* Setups
   const { sandbox: { repos } } = yield* held.view
   const environments = yield* Environments.read(box, repos)
@@ -249,7 +257,7 @@ export const recall = Effect.fn("SetUp.recall")(function*(held: LeasedSandbox, b
 })
 
 /** What setup filled is gone or about to be: until it ran again, whoever works for the sandbox knows. */
-export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: LeasedSandbox) {
+export const invalidate = Effect.fn("RunSetup.invalidate")(function*(held: LeasedSandbox) {
   const setups = yield* Setups
   const record = yield* untilAvailable(setups.find(held.id))
   if (record !== null && record.state !== "running") {
@@ -258,7 +266,7 @@ export const invalidate = Effect.fn("SetUp.invalidate")(function*(held: LeasedSa
 })
 
 /** Whether a run began and did not end. */
-export const wasBrokenOff = Effect.fnUntraced(function*(sandboxId: SandboxId) {
+export const wasInterrupted = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   const setups = yield* Setups
   return (yield* untilAvailable(setups.find(sandboxId)))?.state === "running"
 })
@@ -267,9 +275,9 @@ export const wasBrokenOff = Effect.fnUntraced(function*(sandboxId: SandboxId) {
  * Where the trees were made again, or an earlier run was broken off: ignored files are in no checkpoint. The sandbox has work in it, so
  * it goes on whatever comes of it, and the agent and the log are told.
  */
-export const setUpAgain = Effect.fn("SetUp.setUpAgain")(function*(held: LeasedSandbox, box: Box) {
+export const runAgain = Effect.fn("RunSetup.runAgain")(function*(held: LeasedSandbox, box: Box) {
   const start = yield* elapsedMillis
-  yield* setUp(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
+  yield* run(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
     // Nothing ran, so nothing of it was reported.
     Effect.tapErrorTag(
       ["SecretsMissing", "SecretsUnusable"],

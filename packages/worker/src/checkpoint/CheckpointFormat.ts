@@ -6,7 +6,7 @@
 import { Effect, Pull, Result, Schema, Stream, type Scope } from "effect"
 
 /** It is cut or changed, another checkpoint than was asked for, or of another version of the service. Retrying does not help. */
-export class ArchiveDamaged extends Schema.TaggedError<ArchiveDamaged>()("ArchiveDamaged", {
+export class CheckpointFormatError extends Schema.TaggedError<CheckpointFormatError>()("CheckpointFormatError", {
   /** A sentence for people. */
   detail: Schema.String
 }) {
@@ -27,7 +27,7 @@ export interface Asked extends Omit<typeof Which.Type, "grantId"> {
   readonly grantId: string | null
 }
 
-/** What whoever restores it must know first. A version that knows a field no more leaves it out of sight: old ones read new archives. */
+/** What whoever restores it must know first. A version that knows a field no more leaves it out of sight: old ones read new checkpoints. */
 export const Header = Schema.Struct({
   format: Schema.Literal(1),
   /** Missing: a version wrote it that did not say so. */
@@ -90,7 +90,7 @@ interface Content<E, R> {
   readonly trees: Stream.Stream<Uint8Array, E, R>
 }
 
-/** The archive of `content`, each of whose streams is read once, one after the other. */
+/** The stream of `content`, each of whose streams is read once, one after the other. */
 export const write = <E, R>({ agentSession, home, of, runtime, trees }: Content<E, R>): Stream.Stream<Uint8Array, E, R> =>
   Stream.suspend(() => {
     let crc = 0
@@ -114,32 +114,33 @@ interface Frame {
   readonly content: Uint8Array
 }
 
-/** An archive that is being read: `home` before `trees`, each once or not at all. A section ends well only if it is whole. */
+/** An stream that is being read: `home` before `trees`, each once or not at all. A section ends well only if it is whole. */
 export interface Opened<E> {
   readonly header: Header
-  readonly home: Stream.Stream<Uint8Array, ArchiveDamaged | E>
-  /** Ends well only if the archive does. */
-  readonly trees: Stream.Stream<Uint8Array, ArchiveDamaged | E>
+  readonly home: Stream.Stream<Uint8Array, CheckpointFormatError | E>
+  /** Ends well only if the stream does. */
+  readonly trees: Stream.Stream<Uint8Array, CheckpointFormatError | E>
 }
 
-const damaged = (detail: string) => new ArchiveDamaged({ detail })
+const damaged = (detail: string) => new CheckpointFormatError({ detail })
 
 /** Reads all of it, and keeps nothing. Fails unless it is whole and the one that is asked for. */
 export const check = <E, R>(
-  archive: Stream.Stream<Uint8Array, E, R>,
+  stream: Stream.Stream<Uint8Array, E, R>,
   asked: Asked
-): Effect.Effect<void, ArchiveDamaged | E, R | Scope.Scope> => Effect.flatMap(read(archive, asked), ({ trees }) => Stream.runDrain(trees))
+): Effect.Effect<void, CheckpointFormatError | E, R | Scope.Scope> =>
+  Effect.flatMap(read(stream, asked), ({ trees }) => Stream.runDrain(trees))
 
 const isAsked = ({ of }: Header, { checkpoint, grantId, sandboxId }: Asked): boolean =>
   of === undefined || of.sandboxId === sandboxId && of.checkpoint === checkpoint && (grantId === null || of.grantId === grantId)
 
-/** Reads the header, and no more of `archive` than is asked for. Fails where it is another checkpoint than `asked`. */
+/** Reads the header, and no more of `stream` than is asked for. Fails where it is another checkpoint than `asked`. */
 export const read = <E, R>(
-  archive: Stream.Stream<Uint8Array, E, R>,
+  stream: Stream.Stream<Uint8Array, E, R>,
   asked: Asked
-): Effect.Effect<Opened<E>, ArchiveDamaged | E, R | Scope.Scope> =>
+): Effect.Effect<Opened<E>, CheckpointFormatError | E, R | Scope.Scope> =>
   Effect.gen(function*() {
-    const pull = yield* Stream.toPull(archive)
+    const pull = yield* Stream.toPull(stream)
     let buffered = new Uint8Array()
     let crc = 0
 

@@ -12,7 +12,7 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import * as CachedPaths from "../../src/setup/CachedPaths.ts"
+import * as CacheFiles from "../../src/setup/CacheFiles.ts"
 
 const NOBODY = 65_534
 const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {}
@@ -72,12 +72,12 @@ const newBox = Effect.gen(function*() {
   return { box, run, host }
 })
 
-const folders = (box: Box, ...paths: ReadonlyArray<string>): CachedPaths.Folders => ({
+const folders = (box: Box, ...paths: ReadonlyArray<string>): CacheFiles.Folders => ({
   box,
   tree: path.join(box.workspace, "tree"),
   paths: paths.map((text) => Result.getOrThrow(parse(text)))
 })
-const packed = (from: CachedPaths.Folders) => Effect.map(Stream.runCollect(CachedPaths.pack(from)), (chunks) => Stream.fromIterable(chunks))
+const packed = (from: CacheFiles.Folders) => Effect.map(Stream.runCollect(CacheFiles.pack(from)), (chunks) => Stream.fromIterable(chunks))
 
 for (const [name, host] of Object.entries(hosts)) {
   it.layer(host, { excludeTestServices: true })(`cached folders ${name}`, (it) => {
@@ -103,7 +103,7 @@ for (const [name, host] of Object.entries(hosts)) {
         assert.include(before, "tree\nhome\ndash\nquoted\ntool\n")
         assert.include(before, "755 981173106 2")
         const bytes = yield* packed(folders(one.box, ...paths))
-        yield* CachedPaths.unpack(folders(other.box, ...paths), bytes)
+        yield* CacheFiles.unpack(folders(other.box, ...paths), bytes)
         assert.strictEqual(yield* other.run(show), before)
         assert.strictEqual(yield* other.run("ls -A ~/.cache; ls -d pwned 'no such' 2>/dev/null; true"), "tool")
         yield* one.run("chmod 755 deep/er/node_modules/closed")
@@ -116,7 +116,7 @@ for (const [name, host] of Object.entries(hosts)) {
       Effect.gen(function*() {
         const [one, other] = [yield* newBox, yield* newBox]
         yield* one.run("mkdir many none; for i in $(seq 1000); do echo $i > many/file-$i; done")
-        yield* CachedPaths.unpack(folders(other.box, "many", "none"), yield* packed(folders(one.box, "many", "none")))
+        yield* CacheFiles.unpack(folders(other.box, "many", "none"), yield* packed(folders(one.box, "many", "none")))
         assert.strictEqual(
           yield* other.run("ls many | wc -l; cat many/* | sort -n | cksum; ls -d none"),
           yield* one.run(
@@ -131,7 +131,7 @@ for (const [name, host] of Object.entries(hosts)) {
       Effect.gen(function*() {
         const [one, other] = [yield* newBox, yield* newBox]
         yield* one.run("mkdir x; mkfifo x/pipe; echo f > x/f")
-        yield* CachedPaths.unpack(folders(other.box, "x"), yield* packed(folders(one.box, "x")))
+        yield* CacheFiles.unpack(folders(other.box, "x"), yield* packed(folders(one.box, "x")))
         assert.strictEqual(yield* other.run("cat x/f; test -p x/pipe && echo pipe"), "f\npipe")
       })
     )
@@ -146,7 +146,7 @@ for (const [name, host] of Object.entries(hosts)) {
         const paths = ["home/private", "link", "file", "x"]
         const bytes = yield* packed(folders(one.box, ...paths))
         assert.notInclude(yield* Stream.mkString(Stream.decodeText(bytes)), "private\n")
-        yield* CachedPaths.unpack(folders(other.box, ...paths), bytes)
+        yield* CacheFiles.unpack(folders(other.box, ...paths), bytes)
         assert.strictEqual(yield* other.run("ls -A"), "x")
       })
     )
@@ -156,14 +156,14 @@ for (const [name, host] of Object.entries(hosts)) {
       Effect.gen(function*() {
         const { box, run } = yield* newBox
         yield* run("mkdir x; echo f > x/f; ln -s x/f y; mkdir -p z/$(printf %0200d 1)")
-        const stream = CachedPaths.pack(folders(box, "x"))
+        const stream = CacheFiles.pack(folders(box, "x"))
         const changing = Stream.tap(stream, () => run("rm -rf x"))
         // Gone between the look and tar, or while tar reads: either way what was packed does not count.
         const gone = yield* Effect.exit(Stream.runDrain(changing))
         assert.isTrue(gone._tag === "Failure" || (yield* run("ls -A")) === "y\nz")
         if (process.getuid?.() === 0 && name === "without isolation") return
         yield* run("mkdir -p x; echo f > x/f; chmod 0 x/f")
-        assert.strictEqual((yield* Effect.flip(Stream.runDrain(stream)))._tag, "CachedPathsFailed")
+        assert.strictEqual((yield* Effect.flip(Stream.runDrain(stream)))._tag, "CacheFilesFailed")
       })
     )
 
@@ -182,7 +182,7 @@ for (const [name, host] of Object.entries(hosts)) {
           const { box, run } = yield* newBox
           yield* run(there)
           const before = yield* run("find . ~ | sort")
-          const error = yield* Effect.flip(CachedPaths.unpack(folders(box, "a/x"), bytes))
+          const error = yield* Effect.flip(CacheFiles.unpack(folders(box, "a/x"), bytes))
           assert.match(error.message, detail)
           assert.strictEqual(yield* run("find . ~ | sort"), before)
         }
@@ -203,7 +203,7 @@ for (const [name, host] of Object.entries(hosts)) {
         for (const [what, script] of Object.entries(hostile)) {
           const { box, run } = yield* newBox
           yield* run("echo mine > mine")
-          const exit = yield* Effect.exit(CachedPaths.unpack(folders(box, "x"), forged(["x"], script)))
+          const exit = yield* Effect.exit(CacheFiles.unpack(folders(box, "x"), forged(["x"], script)))
           assert.strictEqual(
             yield* run("ls -A | grep -v '^x$'; cat mine; ls -d /tmp/slipway-absolute-f ../evil evil y 2>/dev/null; true"),
             "mine\nmine",
@@ -220,7 +220,7 @@ for (const [name, host] of Object.entries(hosts)) {
         if (name !== "in boxes" || process.getuid?.() !== 0) return
         const { box, run } = yield* newBox
         const bytes = forged(["x"], "mkdir x; mknod x/null c 1 3; tar -c x")
-        assert.strictEqual((yield* Effect.flip(CachedPaths.unpack(folders(box, "x"), bytes)))._tag, "CachedPathsFailed")
+        assert.strictEqual((yield* Effect.flip(CacheFiles.unpack(folders(box, "x"), bytes)))._tag, "CacheFilesFailed")
         assert.strictEqual(yield* run("ls -A"), "")
       })
     )
@@ -245,13 +245,13 @@ for (const [name, host] of Object.entries(hosts)) {
           Stream.concat(Stream.make(header, archive.subarray(0, 1536)), Stream.fail(new CacheDamaged()))
         ]
         for (const stream of streams) {
-          const error = yield* Effect.flip(CachedPaths.unpack(folders(box, "x"), stream))
-          assert.include(["CachedPathsFailed", "CacheDamaged"], error._tag)
+          const error = yield* Effect.flip(CacheFiles.unpack(folders(box, "x"), stream))
+          assert.include(["CacheFilesFailed", "CacheDamaged"], error._tag)
           assert.strictEqual(yield* run("ls -A"), "")
         }
         // However it is cut into pieces, what is whole is whole.
         const pieces = [header.subarray(0, 3), header.subarray(3), archive.subarray(0, 1), archive.subarray(1)]
-        yield* CachedPaths.unpack(folders(box, "x"), Stream.fromIterable(pieces))
+        yield* CacheFiles.unpack(folders(box, "x"), Stream.fromIterable(pieces))
         assert.strictEqual(yield* run("ls x"), "f\ng")
       })
     )
@@ -262,7 +262,7 @@ for (const [name, host] of Object.entries(hosts)) {
         Effect.gen(function*() {
           const [one, other] = [yield* newBox, yield* newBox]
           yield* one.run("mkdir x; echo f > x/f")
-          yield* CachedPaths.unpack(folders(other.box, "x"), yield* packed(folders(one.box, "x")))
+          yield* CacheFiles.unpack(folders(other.box, "x"), yield* packed(folders(one.box, "x")))
           assert.strictEqual(yield* other.run("stat -c %u x x/f; rm x/f && echo removed"), `${yield* other.run("id -u; id -u")}\nremoved`)
         })
       )

@@ -3,12 +3,12 @@
  * of the box, and the service never walks it. Names are arguments and never text of a shell.
  */
 import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
-import { type CachePath, show } from "@slipway/domain/environment/CachePath"
+import { type CachePath, overlap, show } from "@slipway/domain/environment/CachePath"
 import type { Box, BoxCommand, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Schema, Stream } from "effect"
 
 /** Nothing was packed or unpacked that counts. Whoever wants the folders lets setup fill them. */
-export class CachedPathsFailed extends Schema.TaggedError<CachedPathsFailed>()("CachedPathsFailed", {
+export class CacheFilesFailed extends Schema.TaggedError<CacheFilesFailed>()("CacheFilesFailed", {
   /** A sentence for operators. */
   detail: Schema.String
 }) {
@@ -59,7 +59,7 @@ const meaning: Readonly<Record<number, string>> = {
   127: "the box has no GNU tar."
 }
 
-const failed = (detail: string) => new CachedPathsFailed({ detail })
+const failed = (detail: string) => new CacheFilesFailed({ detail })
 
 const command = (command: string, args: ReadonlyArray<string>): BoxCommand => ({ command, args, env: { LC_ALL: "C" }, isOffline: true })
 
@@ -88,7 +88,7 @@ const shell = Effect.fnUntraced(function*(folders: Folders, script: string) {
 }, Effect.scoped)
 
 /** What is in those of the folders that are there. Fails at its end if anything could not be read. */
-export const pack = (folders: Folders): Stream.Stream<Uint8Array, CachedPathsFailed | HostError> =>
+export const pack = (folders: Folders): Stream.Stream<Uint8Array, CacheFilesFailed | HostError> =>
   Stream.unwrap(Effect.gen(function*() {
     const there = (yield* shell(folders, LOOK)).split("\n").filter((line) => line !== "").map(Number)
     const paths = folders.paths.filter((_, i) => there.includes(i))
@@ -115,7 +115,7 @@ const remove = (folders: Folders, paths: ReadonlyArray<CachePath>) =>
  * Makes the folders what they were when they were packed. None of them may be there. Of what fails or is cut off nothing is left,
  * unless the box ends meanwhile.
  */
-export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<void, E | CachedPathsFailed | HostError> =>
+export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<void, E | CacheFilesFailed | HostError> =>
   Effect.gen(function*() {
     const { archive, paths: names } = yield* CachedArchive.opened(bytes, failed)
     const paths = folders.paths.filter((path) => names.includes(show(path)))
@@ -143,7 +143,7 @@ export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>)
  * Shows the folders of a cache image where they belong, if the box can: answers whether they are there. Where they are not, nothing has
  * changed.
  */
-export const overlay = Effect.fn("CachedPaths.overlay")(function*(folders: Folders, image: string) {
+export const overlay = Effect.fn("CacheFiles.overlay")(function*(folders: Folders, image: string) {
   const { box, paths, tree } = folders
   if (box.overlay === undefined) return false
   yield* shell(folders, FREE)
@@ -156,3 +156,38 @@ export const overlay = Effect.fn("CachedPaths.overlay")(function*(folders: Folde
   yield* remove(folders, ofHome)
   return false
 })
+
+/** Arguments: the home, and paths in it. Nothing is removed through a link. */
+const REMOVE_FROM_HOME = `
+cd "$1" && shift || exit 0
+for path; do
+  at= rest=$path
+  while case $rest in */*) true;; *) false;; esac; do
+    at=$at\${rest%%/*} rest=\${rest#*/}
+    if [ -L "$at" ]; then continue 2; fi
+    at=$at/
+  done
+  rm -rf -- "./$path"
+done
+`
+
+/**
+ * Removes folders of the home that an earlier run of the setup left, of which the cache has others. Those that `others` have as well stay.
+ */
+export const removeFromHome = Effect.fn("CacheFiles.removeFromHome")(
+  function*(box: Box, paths: ReadonlyArray<CachePath>, others: ReadonlyArray<CachePath>) {
+    const own = paths.filter((path) => path.base === "home" && !others.some((other) => overlap(path, other)))
+    if (own.length === 0) return
+    const process = yield* box.spawn({
+      command: "/bin/sh",
+      args: ["-c", REMOVE_FROM_HOME, "sh", box.home, ...own.map(({ path }) => path)],
+      env: {},
+      isOffline: true
+    })
+    yield* process.endInput
+    yield* process.exited
+  },
+  Effect.scoped,
+  // What is there still keeps the cache out, and setup runs.
+  (self) => Effect.ignore(self)
+)

@@ -19,7 +19,7 @@ import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import * as SetUp from "../../src/setup/SetUp.ts"
+import * as RunSetup from "../../src/setup/RunSetup.ts"
 import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
@@ -69,7 +69,7 @@ const prepared = Effect.fnUntraced(function*(files: Readonly<Record<string, stri
   return {
     box,
     tree,
-    setUp: SetUp.setUp(held, box, { isFresh: true }),
+    setUp: RunSetup.run(held, box, { isFresh: true }),
     log: SandboxStore.use((store) => store.log(id, 0, 100)),
     record: Effect.flatMap(Setups, (setups) => setups.find(id))
   }

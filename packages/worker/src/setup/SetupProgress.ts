@@ -1,8 +1,8 @@
 /** Who looks on while a setup runs: nobody, in a service. */
 import { Context } from "effect"
-import type { Result } from "./SetupTold.ts"
+import type { Result } from "./SetupMessages.ts"
 
-export interface SetupWatch {
+export interface SetupProgress {
   /** What the commands write, as it comes, free of secrets. */
   output(text: string): void
   /** How the setup of a repository went. */
@@ -11,6 +11,6 @@ export interface SetupWatch {
   removed(paths: ReadonlyArray<string>): void
 }
 
-export const SetupWatch = Context.Reference<SetupWatch>("@slipway/worker/SetupWatch", {
+export const SetupProgress = Context.Reference<SetupProgress>("@slipway/worker/SetupProgress", {
   defaultValue: () => ({ output: () => {}, ended: () => {}, removed: () => {} })
 })

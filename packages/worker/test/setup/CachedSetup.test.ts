@@ -12,8 +12,8 @@ import { Deferred, Duration, Effect, Exit, Fiber, Layer, Result, Scope, Stream }
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { makeRoom } from "../../src/setup/CacheOfSetup.ts"
-import { setUpCached } from "../../src/setup/SetUpCached.ts"
+import * as CachedSetup from "../../src/setup/CachedSetup.ts"
+import { removeFromHome } from "../../src/setup/CacheFiles.ts"
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-set-up-"))),
@@ -49,7 +49,7 @@ const newSandbox = (id: string, runs: Array<string>) =>
         readonly ending?: Effect.Effect<void>
       } = {}
     ) =>
-      setUpCached(
+      CachedSetup.run(
         {
           folders: { box: overlay === undefined ? box : { ...box, overlay }, tree, paths },
           place,
@@ -362,7 +362,7 @@ rule(
     }
     symlinkSync(path.join(home, "elsewhere"), path.join(home, "link"))
     const paths = [...inHome, "elsewhere"].map((text) => Result.getOrThrow(parse(text)))
-    yield* makeRoom(box, paths, [Result.getOrThrow(parse("~/.shared/x"))])
+    yield* removeFromHome(box, paths, [Result.getOrThrow(parse("~/.shared/x"))])
     const left = readdirSync(home, { recursive: true }).map(String).filter((name) => name.endsWith("/f"))
     assert.sameMembers(left, [".cache/other/f", ".shared/x/f", "elsewhere/in/f", "link/in/f"])
   })

@@ -6,7 +6,7 @@ import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
 import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
 import { Setups } from "@slipway/domain/sandbox/Setups"
 import type { SandboxId } from "@slipway/domain/SandboxId"
-import { AllowedEgress } from "@slipway/worker/setup/SetUp"
+import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { DateTime, Deferred, Effect, Fiber, Queue, Redacted } from "effect"
 import {
   create,

@@ -1,4 +1,4 @@
-/** Caches of setups in the boots of sandboxes, with processes that do what a test says: what tar does is in `CachedPaths.test.ts`. */
+/** Caches of setups in the boots of sandboxes, with processes that do what a test says: what tar does is in `CacheFiles.test.ts`. */
 import { assert } from "@effect/vitest"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import type { SetupCaches } from "@slipway/domain/environment/SetupCaches"

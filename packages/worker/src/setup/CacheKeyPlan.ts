@@ -1,6 +1,5 @@
 /** Which cache a repository's setup is for (docs/decisions.md 17), if it is for one. */
 import { cacheKeyOf, keyFiles, LOCK_FILES } from "@slipway/domain/environment/CacheKey"
-import { type CachePath, overlap } from "@slipway/domain/environment/CachePath"
 import type { Environment } from "@slipway/domain/environment/Environment"
 import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
 import { MAX_CHANGES } from "@slipway/domain/files/FileTree"
@@ -33,7 +32,7 @@ const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environm
  * `null`: there is none. `isFresh`: nobody has worked in the tree. Where somebody has, a cache is of use as long as the files of its key
  * are as they were.
  */
-export const placeOf = Effect.fn("CacheOfSetup.placeOf")(
+export const placeOf = Effect.fn("CacheKeyPlan.placeOf")(
   function*(
     held: LeasedSandbox,
     box: Box,
@@ -62,39 +61,4 @@ export const placeOf = Effect.fn("CacheOfSetup.placeOf")(
     ["FileNotFound", "TreesUnavailable"],
     (error) => Effect.as(Effect.logWarning("a setup is not cached", { reason: error.message }), null)
   )
-)
-
-/** Arguments: the home, and paths in it. Nothing is removed through a link. */
-const REMOVE = `
-cd "$1" && shift || exit 0
-for path; do
-  at= rest=$path
-  while case $rest in */*) true;; *) false;; esac; do
-    at=$at\${rest%%/*} rest=\${rest#*/}
-    if [ -L "$at" ]; then continue 2; fi
-    at=$at/
-  done
-  rm -rf -- "./$path"
-done
-`
-
-/**
- * Removes folders of the home that an earlier run of the setup left, of which the cache has others. Those that `others` have as well stay.
- */
-export const makeRoom = Effect.fn("CacheOfSetup.makeRoom")(
-  function*(box: Box, paths: ReadonlyArray<CachePath>, others: ReadonlyArray<CachePath>) {
-    const own = paths.filter((path) => path.base === "home" && !others.some((other) => overlap(path, other)))
-    if (own.length === 0) return
-    const process = yield* box.spawn({
-      command: "/bin/sh",
-      args: ["-c", REMOVE, "sh", box.home, ...own.map(({ path }) => path)],
-      env: {},
-      isOffline: true
-    })
-    yield* process.endInput
-    yield* process.exited
-  },
-  Effect.scoped,
-  // What is there still keeps the cache out, and setup runs.
-  (self) => Effect.ignore(self)
 )

@@ -30,7 +30,7 @@ const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo,
  * Why the commits that its trees started from are not trusted, a sentence for people; `null`: they are. One that is not spoils all: the
  * repositories of a sandbox are set up in one box. `isFresh`: nobody has worked in the trees.
  */
-export const problemOf = Effect.fn("TrustOfSetup.problemOf")(
+export const problemOf = Effect.fn("CommitTrust.problemOf")(
   function*(held: LeasedSandbox, isFresh: boolean) {
     const { sandbox: { repos } } = yield* held.view
     const problems = yield* Effect.forEach(repos, (repo) => ofOne(held, repo, isFresh), { concurrency: 4 })

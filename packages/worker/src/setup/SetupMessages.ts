@@ -54,7 +54,7 @@ export const withoutSecrets = (why: string): string => `It ran without its secre
 const indented = (text: string): string => text.split("\n").map((line) => `    ${line}`).join("\n")
 
 /** A section for one repository, Markdown. `changed`: files of it that differ after its setup. */
-export const tell = ({ cache, changed, environment, file, folder, lastLines, repo, result, secretsWithheld }: {
+export const sectionFor = ({ cache, changed, environment, file, folder, lastLines, repo, result, secretsWithheld }: {
   readonly repo: string
   readonly folder: string
   readonly file: string
