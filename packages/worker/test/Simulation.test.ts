@@ -474,8 +474,7 @@ const rare: ReadonlySet<string> = new Set([
   "a fork that keeps what its origin published",
   "a message that runs although it was taken back",
   "a worker that hands nothing over",
-  "a worker that hands over again what an agent was handed once",
-  "a worker that begins no turn until it is asked again"
+  "a worker that hands over again what an agent was handed once"
 ])
 
 describe("finds", () => {

@@ -94,6 +94,17 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
         assert.strictEqual(ended?.data["reason"], "agent_lost")
         assert.strictEqual(yield* api.file(id, "turns.txt"), "second\n")
 
+        // A machine that refuses connections is made again at once, not when a lease or a patience ends.
+        const lost = Date.now()
+        for (const one of yield* processesOf(`${machines}/`)) kill(Number(one.split(" ")[0]))
+        yield* api.send(id, "[[write path=third.txt content=third]]")
+        yield* api.event(id, "approval.requested", 3)
+        process.stdout.write(`${kind}: ${Date.now() - lost} ms from the loss of the machine to the next turn\n`)
+        const third = (yield* api.log(id)).findLast(({ type }) => type === "approval.requested")
+        yield* api.approve(id, String(third?.data["approval_id"]))
+        yield* api.event(id, "turn.completed", 3)
+        assert.deepStrictEqual([yield* api.file(id, "third.txt"), yield* api.file(id, "turns.txt")], ["third\n", "second\n"])
+
         yield* api.publish(id)
         yield* until(api.pull(id), ({ actionState, pullRequest }) => actionState === "idle" && pullRequest !== null)
         const log = yield* api.log(id)

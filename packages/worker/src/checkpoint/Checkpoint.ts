@@ -26,7 +26,7 @@ const PATIENCE = Duration.minutes(10)
 export const HURRY = Duration.seconds(60)
 
 /** What the agent's next turn waits for one. */
-export const TURN_WAITS = Duration.seconds(10)
+const TURN_WAITS = Duration.seconds(10)
 
 /** Of checkpoints in one look: those that are kept, and some that are about to go. */
 const LOOK = 2 * KEPT_CHECKPOINTS

@@ -3,8 +3,7 @@ import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
 import { workOf } from "@slipway/domain/sandbox/Leasing"
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { Duration, Effect, type Latch, Option, Stream } from "effect"
-import { TURN_WAITS } from "../checkpoint/Checkpoint.ts"
+import { Duration, Effect, type Latch, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, isLeaving, type View } from "../shared/LeasedSandbox.ts"
 import { Timing } from "../shared/Timing.ts"
@@ -22,9 +21,8 @@ const isPending = ({ sandbox }: View) => sandbox.turn?.state === "pending"
 /** A person asked to go back to a checkpoint, and the present state is saved. */
 const goesBack = ({ sandbox }: View) => sandbox.restoring !== null && !sandbox.owesCheckpoint
 
-/** Waits for the owed checkpoint. The time limit covers a checkpoint that gave way while the store did not answer. */
-const saved = (held: LeasedSandbox) =>
-  Effect.timeoutOption(held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint), Duration.times(TURN_WAITS, 2))
+/** Waits until the owed checkpoint is taken, or has given way and its event says so. */
+const saved = (held: LeasedSandbox) => held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint)
 
 /** Opens the agent with the conversation so far. `null`: it failed for too long, or the sandbox is leaving. */
 const open = Effect.fn("AgentLifecycle.open")(function*(held: LeasedSandbox, box: Box) {
@@ -123,7 +121,7 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     }
     const { turn } = view.sandbox
     if (turn !== null && isPending(view)) {
-      const isSaved = Option.isSome(yield* saved(held))
+      yield* saved(held)
       // The checkpoint is not awaited any more: the next session takes it first.
       if (isLeaving(yield* held.view)) continue
       const reserved = reservation ?? (yield* capacity.reserve("agent"))
@@ -138,7 +136,7 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
       }
       yield* still.close
       // A publication ended meanwhile, and its checkpoint is being taken.
-      if (isSaved && (yield* held.view).sandbox.owesCheckpoint) {
+      if ((yield* held.view).sandbox.owesCheckpoint) {
         yield* still.open
         continue
       }
