@@ -14,11 +14,11 @@ import type { SqlError } from "effect/sql/SqlError"
 import { OptionNames } from "../options/OptionNames.ts"
 import * as Connecting from "./connection/Connecting.ts"
 import { UnusableUrl } from "./connection/ConnectionUrl.ts"
+import type { DatabaseLocation } from "./connection/DatabaseLocation.ts"
 import type { Settings } from "./connection/SessionSettings.ts"
 import { passes } from "./SqlFailure.ts"
 
-/** An address, or the socket of the embedded server. */
-export type DatabaseLocation = Pick<PgClient.PgPoolConfig, "url" | "path" | "username" | "database">
+export type { DatabaseLocation }
 
 /**
  * For statements that are short and wait for nobody: what came in the same moment goes out in one write on a shared
