@@ -20,7 +20,13 @@ import { importsIn, sourcesOf } from "./sources.mjs"
 const MOST_FILES = 20
 const MOST_LINES = 100
 
-const WORDS = { nobody: /\bnobody\b/giu, whoever: /\bwhoever\b/giu, "one that": /\bone that\b/giu, "is none": /\bis none\b/giu }
+const WORDS = {
+  nobody: /\bnobody\b/giu,
+  whoever: /\bwhoever\b/giu,
+  "one that": /\bone that\b/giu,
+  // "there is none" is plain English.
+  "is none": /(?<!\bthere )\bis none\b/giu
+}
 /** First words of a comment, and of a heading. */
 const BEGINNINGS = { "Of …": /^Of\b/u, "Who …": /^Who\b/u, "What …": /^What\b/u }
 

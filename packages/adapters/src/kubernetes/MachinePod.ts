@@ -4,8 +4,8 @@
  */
 import type { Limits } from "../hosts/box/Limits.ts"
 import type { Identity } from "../runner/Identity.ts"
-import type { Waiting } from "../runner/inside/Settings.ts"
 import { type Order, PLACES, settingsOf } from "../runner/Machines.ts"
+import type { Waiting } from "../runner/RunnerSettings.ts"
 import * as Labels from "./Labels.ts"
 import { CLAIMS, type Kind, PODS, SANDBOXES, TEMPLATES, WARM_POOLS } from "./Objects.ts"
 

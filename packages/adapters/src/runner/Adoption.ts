@@ -2,7 +2,7 @@
  * How a runner that was started before its sandbox was known gets to know it: one request of HTTP over TLS 1.3, by keys of the pool that
  * it waits in. `docs/runner.md` describes it.
  */
-import type { Settings } from "./inside/Settings.ts"
+import type { Settings } from "./RunnerSettings.ts"
 
 export const PATH = "/adopt"
 

@@ -7,11 +7,7 @@ import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, type Effect, type Stream } from "effect"
 import type { Identity } from "./Identity.ts"
-import type { Settings } from "./inside/Settings.ts"
-import type { Way } from "./inside/Ways.ts"
-
-/** Where the runner of a machine listens. `path`: a unix socket of the worker's own machine, at most 107 bytes. */
-export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
+import type { Address, Settings, Way } from "./RunnerSettings.ts"
 
 /** A machine as it is to be. */
 export interface Order {

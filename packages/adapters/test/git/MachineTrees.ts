@@ -10,8 +10,8 @@ import { Context, Effect, Exit, Layer, RcMap, Scope, Semaphore, Stream } from "e
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
+import { Runners } from "../../src/runner/client/Runners.ts"
 import * as Identity from "../../src/runner/Identity.ts"
-import { Runners } from "../../src/runner/Runners.ts"
 import * as Fixture from "../runner/Fixture.ts"
 
 export interface Options extends Omit<WorkingTreesRunner.Options, "places"> {

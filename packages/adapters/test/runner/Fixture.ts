@@ -11,8 +11,7 @@ import { fileURLToPath } from "node:url"
 import * as RunnerClient from "../../src/runner/client/RunnerClient.ts"
 import * as Identity from "../../src/runner/Identity.ts"
 import * as Runner from "../../src/runner/inside/Runner.ts"
-import type { Settings } from "../../src/runner/inside/Settings.ts"
-import type { Address } from "../../src/runner/Machines.ts"
+import type { Address, Settings } from "../../src/runner/RunnerSettings.ts"
 
 export const program = fileURLToPath(new URL("../../src/runner/inside/RunnerProgram.ts", import.meta.url))
 

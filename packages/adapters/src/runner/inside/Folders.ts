@@ -1,7 +1,7 @@
 /** The folders that a sandbox has in its machine, made when it starts. What is in them stays. */
 import { chmodSync, chownSync, lstatSync, mkdirSync } from "node:fs"
 import { dirname } from "node:path"
-import type { Settings } from "./Settings.ts"
+import type { Settings } from "../RunnerSettings.ts"
 
 const own = (path: string, user: Settings["user"], mode: number): void => {
   mkdirSync(path, { recursive: true, mode })

@@ -6,6 +6,7 @@ import { killGroup } from "../../node/spawner/Spawn.ts"
 import { StderrTail } from "../../node/StderrTail.ts"
 import type { Channel } from "../Channels.ts"
 import type { Json } from "../ChannelWire.ts"
+import type * as RunnerSettings from "../RunnerSettings.ts"
 import type { ProcessRecords } from "./ProcessRecords.ts"
 import * as SandboxUser from "./SandboxUser.ts"
 import { writer } from "./Writing.ts"
@@ -14,7 +15,7 @@ export interface Options {
   /** Where processes start that name no folder. */
   readonly tree: string
   /** Who they are; without it, who the runner is. */
-  readonly user?: SandboxUser.SandboxUser | undefined
+  readonly user?: RunnerSettings.SandboxUser | undefined
   readonly records: ProcessRecords
 }
 

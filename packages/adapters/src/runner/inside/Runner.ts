@@ -10,8 +10,8 @@ import { TLSSocket } from "node:tls"
 import { type WebSocket, WebSocketServer } from "ws"
 import * as Carriers from "../Carriers.ts"
 import { isPeer, secureContext } from "../Identity.ts"
-import type { Address } from "../Machines.ts"
 import { type Carrier, Peer } from "../Peer.ts"
+import type { Address, Settings, Way } from "../RunnerSettings.ts"
 import { encode, type Hello, type Message, PROTOCOL, type RefusalCode } from "../Wire.ts"
 import * as Fence from "./Fence.ts"
 import * as Files from "./Files.ts"
@@ -20,7 +20,6 @@ import * as Homes from "./Homes.ts"
 import * as Processes from "./Processes.ts"
 import { ProcessRecords } from "./ProcessRecords.ts"
 import * as SandboxUser from "./SandboxUser.ts"
-import type { Settings } from "./Settings.ts"
 import * as Ways from "./Ways.ts"
 
 /** A connection has so long for TLS, for its upgrade and for its hello. */
@@ -43,7 +42,7 @@ interface Held {
 
 export interface Runner {
   readonly address: Address
-  readonly ways: ReadonlyArray<Ways.Way>
+  readonly ways: ReadonlyArray<Way>
   /** Ends all processes, then listens no more. */
   readonly close: () => Promise<void>
 }

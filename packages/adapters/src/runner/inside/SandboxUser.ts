@@ -4,16 +4,7 @@
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { ifEnded } from "../../node/IsThere.ts"
-
-export interface SandboxUser {
-  readonly uid: number
-  readonly gid: number
-  /**
-   * The first of 10,000 numbers of groups that nobody else has: each process is given one, and so has all that it started. Where it is
-   * there, all processes of this user that the runner sees are the sandbox's, and end with its session.
-   */
-  readonly marks?: number | undefined
-}
+import type { SandboxUser } from "../RunnerSettings.ts"
 
 export const MARKS = 10_000
 

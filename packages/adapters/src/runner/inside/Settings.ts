@@ -2,41 +2,9 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import type { Identity } from "../Identity.ts"
-import type { Address } from "../Machines.ts"
+import type { Address, SandboxUser, Settings, Waiting, Way } from "../RunnerSettings.ts"
 import { isCount } from "../Wire.ts"
-import { MARKS, type SandboxUser } from "./SandboxUser.ts"
-import type { Way } from "./Ways.ts"
-
-export interface Settings {
-  /** Port 0 takes any free one. What is at the path of a socket is removed. */
-  readonly listen: Address
-  /** An absolute path: where processes start, and below which files are read. */
-  readonly tree: string
-  /** An absolute path: the sandbox's home, in a folder that no process of the box may write to. Without it there is none. */
-  readonly home?: string | undefined
-  /** Absolute paths of folders that the user has as well. */
-  readonly folders?: ReadonlyArray<string> | undefined
-  /** An absolute path: a folder of the runner's own, that it keeps over restarts and that no process of the box may write to. */
-  readonly state: string
-  readonly identity: Identity
-  /** Who processes are. Without it they are who the runner is, and can read what it can: its key too. */
-  readonly user?: SandboxUser | undefined
-  readonly ways: ReadonlyArray<Way>
-  /** After so long without a word of the worker its processes end. 30 seconds, as long as a lease. */
-  readonly silenceMillis: number
-  /** How often the runner says that it is there. 5 seconds. */
-  readonly beatMillis: number
-}
-
-/** Of a runner whose sandbox is not known yet. */
-export interface Waiting {
-  /** Where the sandbox's runner listens as well. */
-  readonly listen: { readonly host: string; readonly port: number }
-  /** As in `Settings`. */
-  readonly state: string
-  /** The runner's side of its pool's keys: every runner of the pool has it. */
-  readonly identity: Identity
-}
+import { MARKS } from "./SandboxUser.ts"
 
 const DEFAULT_SILENCE_MILLIS = 30_000
 const DEFAULT_BEAT_MILLIS = 5000

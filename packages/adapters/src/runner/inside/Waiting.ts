@@ -10,6 +10,7 @@ import { createServer } from "node:https"
 import { TLSSocket } from "node:tls"
 import { type Adoption, BODY_BYTES, PATH, PATIENCE_MILLIS } from "../Adoption.ts"
 import { isPeer, secureContext } from "../Identity.ts"
+import type * as RunnerSettings from "../RunnerSettings.ts"
 import { isCount } from "../Wire.ts"
 import * as Durable from "./Durable.ts"
 import * as Fence from "./Fence.ts"
@@ -23,7 +24,7 @@ const MOST_CONNECTIONS = 16
 
 interface Adopted {
   readonly fence: number
-  readonly settings: Settings.Settings
+  readonly settings: RunnerSettings.Settings
 }
 
 /** What it asks is refused, with why. */
@@ -36,7 +37,7 @@ class Refused extends Error {
 }
 
 /** Throws where it is none for this machine. */
-const decode = (text: string, { listen, state }: Settings.Waiting, machine: string | null): Adopted => {
+const decode = (text: string, { listen, state }: RunnerSettings.Waiting, machine: string | null): Adopted => {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -88,7 +89,7 @@ export interface Waiting {
  * Resolves once it listens: with the runner of the sandbox that it was adopted for before it was started this time, or as one that
  * waits. `machine`: what whoever adopts it has to call it; `null`: it does not know.
  */
-export const start = async (waiting: Settings.Waiting, machine: string | null): Promise<Runner.Runner | Waiting> => {
+export const start = async (waiting: RunnerSettings.Waiting, machine: string | null): Promise<Runner.Runner | Waiting> => {
   const { identity, listen, state } = waiting
   mkdirSync(state, { recursive: true, mode: 0o700 })
   chmodSync(state, 0o700)

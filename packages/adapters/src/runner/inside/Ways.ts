@@ -6,14 +6,8 @@ import { once } from "node:events"
 import { createServer, type Server, type Socket } from "node:net"
 import { setTimeout } from "node:timers/promises"
 import type { Channel, Channels } from "../Channels.ts"
+import type { Way } from "../RunnerSettings.ts"
 import { writer } from "./Writing.ts"
-
-export interface Way {
-  /** What the worker knows it by. */
-  readonly name: string
-  /** On 127.0.0.1. */
-  readonly port: number
-}
 
 /** Connections of one way at once, those that wait for a channel too; more are closed. */
 const MOST_CONNECTIONS = 128

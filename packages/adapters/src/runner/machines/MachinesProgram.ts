@@ -7,7 +7,8 @@ import { readFile } from "node:fs/promises"
 import { codeOf } from "../../node/ErrorCode.ts"
 import { type Child, killGroup, Spawn } from "../../node/spawner/Spawn.ts"
 import { StderrTail } from "../../node/StderrTail.ts"
-import { type Address, Machines, settingsOf } from "../Machines.ts"
+import { Machines, settingsOf } from "../Machines.ts"
+import type { Address } from "../RunnerSettings.ts"
 
 export interface Options {
   /** An absolute path. */

@@ -2,7 +2,7 @@
 import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, type Effect, type Scope } from "effect"
-import type { RunnerConnection } from "./client/RunnerClient.ts"
+import type { RunnerConnection } from "./RunnerClient.ts"
 
 export class Runners extends Context.Service<Runners, {
   /**

@@ -1,0 +1,53 @@
+/** The settings of a runner, for the runner itself and for the code that makes its machine. */
+import type { Identity } from "./Identity.ts"
+
+/** Where the runner of a machine listens. `path`: a unix socket of the worker's own machine, at most 107 bytes. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
+
+export interface Way {
+  /** What the worker knows it by. */
+  readonly name: string
+  /** On 127.0.0.1. */
+  readonly port: number
+}
+
+export interface SandboxUser {
+  readonly uid: number
+  readonly gid: number
+  /**
+   * The first of 10,000 numbers of groups that nobody else has: each process is given one, and so has all that it started. Where it is
+   * there, all processes of this user that the runner sees are the sandbox's, and end with its session.
+   */
+  readonly marks?: number | undefined
+}
+
+export interface Settings {
+  /** Port 0 takes any free one. What is at the path of a socket is removed. */
+  readonly listen: Address
+  /** An absolute path: where processes start, and below which files are read. */
+  readonly tree: string
+  /** An absolute path: the sandbox's home, in a folder that no process of the box may write to. Without it there is none. */
+  readonly home?: string | undefined
+  /** Absolute paths of folders that the user has as well. */
+  readonly folders?: ReadonlyArray<string> | undefined
+  /** An absolute path: a folder of the runner's own, that it keeps over restarts and that no process of the box may write to. */
+  readonly state: string
+  readonly identity: Identity
+  /** Who processes are. Without it they are who the runner is, and can read what it can: its key too. */
+  readonly user?: SandboxUser | undefined
+  readonly ways: ReadonlyArray<Way>
+  /** After so long without a word of the worker its processes end. 30 seconds, as long as a lease. */
+  readonly silenceMillis: number
+  /** How often the runner says that it is there. 5 seconds. */
+  readonly beatMillis: number
+}
+
+/** Of a runner whose sandbox is not known yet. */
+export interface Waiting {
+  /** Where the sandbox's runner listens as well. */
+  readonly listen: { readonly host: string; readonly port: number }
+  /** As in `Settings`. */
+  readonly state: string
+  /** The runner's side of its pool's keys: every runner of the pool has it. */
+  readonly identity: Identity
+}
