@@ -1,6 +1,6 @@
 /** Boots on real trees whose disk is full, read-only or out of inodes. Mounting one takes root. */
 import { assert } from "@effect/vitest"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"

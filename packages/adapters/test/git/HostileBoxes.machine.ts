@@ -1,6 +1,6 @@
 /** What comes out of a box is whatever its sandbox likes. The host takes objects, looks at them, and decides what is committed. */
 import { assert, describe, it } from "@effect/vitest"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"

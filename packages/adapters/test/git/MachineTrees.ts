@@ -2,7 +2,7 @@
  * Trees in machines that are folders of this one, each with a real runner of its own, which is reached by TLS. Boxes are what the
  * runner starts: nothing keeps anything in, what is tested is git.
  */
-import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"
+import * as WorkingTreesRunner from "@slipway/adapters/git/working-trees/WorkingTreesRunner"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"

@@ -1,5 +1,5 @@
 /** Trees in machines that are some: with a user, walls and folders of their own, made by the worked example. */
-import * as WorkingTreesRunner from "@slipway/adapters/git/WorkingTreesRunner"
+import * as WorkingTreesRunner from "@slipway/adapters/git/working-trees/WorkingTreesRunner"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"

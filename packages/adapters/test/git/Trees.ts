@@ -1,5 +1,5 @@
 /** Trees whose sandboxes have a box from the moment they are prepared, as a worker sees to. */
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"

@@ -1,6 +1,6 @@
 /** What becomes of trees where the system refuses to read: nothing is taken for absent that is there. */
 import { assert, describe, it } from "@effect/vitest"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"

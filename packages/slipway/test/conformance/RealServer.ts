@@ -1,6 +1,6 @@
 /** The whole service in this process: Postgres, git, the real worker and the offline agent, on a port of its own. */
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"

@@ -1,6 +1,6 @@
 /** A service with real boxes, disks and git, whose repositories are hostile: their setup runs as a worker runs it. */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { defaults, type Limits } from "@slipway/adapters/hosts/box/Limits"
 import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"

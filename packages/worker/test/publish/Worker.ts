@@ -1,5 +1,5 @@
 /** What a worker needs to publish, on real technology; used by a process that is killed and by whoever takes over. */
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/adapters/github/SourceHostGitHub"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"

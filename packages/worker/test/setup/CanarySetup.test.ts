@@ -4,7 +4,7 @@
  */
 import { assert, it } from "@effect/vitest"
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as WorkingTreesGit from "@slipway/adapters/git/WorkingTreesGit"
+import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"

@@ -1,5 +1,5 @@
 /**
- * Where the trees of sandboxes are on this machine: what `git/WorkingTreesGit` and the hosts of boxes here agree on.
+ * Where the trees of sandboxes are on this machine: what `git/working-trees/WorkingTreesGit` and the hosts of boxes here agree on.
  *
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>     the service's own repository of one tree
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>     the tree

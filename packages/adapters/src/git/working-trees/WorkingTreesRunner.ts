@@ -3,9 +3,9 @@ import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer } from "effect"
-import { Runners } from "../runner/client/Runners.ts"
-import { PLACES } from "../runner/Machines.ts"
-import * as TreesInMachine from "./machine/TreesInMachine.ts"
+import { Runners } from "../../runner/client/Runners.ts"
+import { PLACES } from "../../runner/Machines.ts"
+import * as TreesInMachine from "../machine/TreesInMachine.ts"
 import * as WorkingTreesGit from "./WorkingTreesGit.ts"
 
 /** `directory`: of what this machine keeps of trees, and of mirrors. */
