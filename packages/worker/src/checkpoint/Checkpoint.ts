@@ -1,6 +1,6 @@
 /**
- * Checkpoints of a leased sandbox (docs/decisions.md 16): everything of it that is on its machine alone goes into one, and any
- * machine makes the sandbox from one again.
+ * Takes and restores checkpoints of a leased sandbox (docs/decisions.md 16). A checkpoint has everything that only the sandbox's
+ * machine has, so any machine can restore the sandbox from it.
  */
 import { CannotSave, CheckpointDamaged, CloneFailed, OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
@@ -19,21 +19,21 @@ import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CheckpointFormat from "./CheckpointFormat.ts"
 
-/** What one may take where nobody waits for it. */
+/** The time limit of a checkpoint that no one waits for. */
 const PATIENCE = Duration.minutes(10)
 
-/** What one may take once a person wants the sandbox back at an earlier one, or its worker is to let go of it. */
+/** The time limit once a person goes back to an earlier checkpoint, or the worker must release the sandbox. */
 export const HURRY = Duration.seconds(60)
 
-/** What the agent's next turn waits for one. */
+/** How long the next turn waits for a checkpoint. */
 const TURN_WAITS = Duration.seconds(10)
 
-/** Of checkpoints in one look: those that are kept, and some that are about to go. */
+/** Checkpoints listed at once: those that are kept, and some that are about to be deleted. */
 const LOOK = 2 * KEPT_CHECKPOINTS
 
 class TookTooLong extends Schema.TaggedError<TookTooLong>()("TookTooLong", {
   seconds: Schema.Int,
-  /** Whether it gave way to a turn. */
+  /** Whether the checkpoint gave way to a turn. */
   forTurn: Schema.Boolean
 }) {
   override get message() {
@@ -53,19 +53,19 @@ const tooLong = (held: LeasedSandbox) =>
     Effect.andThen(held.until(({ draining, sandbox }) => draining || sandbox.restoring !== null), after(HURRY, false))
   )
 
-/** Fails when a turn has waited long enough, be it for an attempt or for a store that does not answer. */
+/** Fails when a turn has waited long enough, for an attempt or for a store that does not answer. */
 const turnWaits = (held: LeasedSandbox) =>
   Effect.andThen(held.until(({ sandbox: { turn } }) => isActive(turn) && turn.startedAt === null), after(TURN_WAITS, true))
 
-/** Of the model with this id in the catalogue. */
+/** The agent profile of a model in the catalogue; `undefined`: unknown model. */
 export const profileOf = Effect.fnUntraced(function*(model: string) {
   const { models } = yield* ModelCatalogue
   return models.find(({ id }) => id === model)?.profile
 })
 
 /**
- * Takes the checkpoint that is owed, or that could not be taken before, and records it, or why there is none. Nothing otherwise.
- * Waits for a store that does not answer. `box`: where the agent's own commits are read; `null`: they are left out. No turn may run.
+ * Takes the checkpoint that is owed or that failed before, and records it or the error. Does nothing if none is owed. No turn may run.
+ * Waits for a store that does not answer. `box`: the box to read the agent's own commits in; `null`: they are left out.
  */
 export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: Box | null) {
   const trees = yield* WorkingTrees
@@ -104,7 +104,7 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
   }, Effect.scoped)
 
   const data = yield* attempt(files.length > 0).pipe(
-    // What the agent did is worth more than what it said.
+    // The agent's work is worth more than its conversation.
     Effect.catchTag(["HomeTooLarge", "HostError"], (error) =>
       Effect.andThen(
         Effect.logWarning("the conversation cannot be read: the checkpoint is taken without it", { reason: error.message }),
@@ -121,17 +121,17 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
   yield* held.write([{ _tag: "RecordCheckpoint", data, workedTurns: workedTurns(sandbox) }])
 })
 
-/** Which checkpoint, of whom. */
+/** The checkpoint to restore. */
 interface Wanted {
   readonly of: SandboxId
   readonly checkpoint: number
   readonly cause: RestoreCause
 }
 
-/** None of them could be read, or the source has the commits no longer that they go on from. Retrying does not help. */
+/** No checkpoint could be read, or the source host no longer has their base commits. Retrying does not help. */
 export class NoneLeft extends Schema.TaggedError<NoneLeft>()("NoneLeft", {
   detail: Schema.String,
-  /** Those that were tried, newest first. */
+  /** The checkpoints that were tried, newest first. */
   damaged: Schema.Array(Schema.Int)
 }) {
   override get message() {
@@ -139,7 +139,7 @@ export class NoneLeft extends Schema.TaggedError<NoneLeft>()("NoneLeft", {
   }
 }
 
-/** Where the commits are that trees of these repositories start from. */
+/** The remotes with the base commits of these repositories. */
 export const sourcesOf = Effect.fnUntraced(function*(repos: ReadonlyArray<RepoRef>) {
   const source = yield* SourceHost
   return yield* Effect.forEach(
@@ -149,7 +149,7 @@ export const sourcesOf = Effect.fnUntraced(function*(repos: ReadonlyArray<RepoRe
   )
 })
 
-/** The checkpoint, and those before it that may be there still, newest first. Waits for a store that does not answer. */
+/** The checkpoint and the earlier ones that may still exist, newest first. Waits for a store that does not answer. */
 export const upTo = Effect.fnUntraced(function*(of: SandboxId, checkpoint: number) {
   const checkpoints = yield* Checkpoints
   const known = yield* untilAvailable(checkpoints.list(of, Math.max(0, checkpoint - LOOK), LOOK))
@@ -159,8 +159,8 @@ export const upTo = Effect.fnUntraced(function*(of: SandboxId, checkpoint: numbe
 type Unreadable = CheckpointFormat.CheckpointFormatError | CheckpointDamaged | CheckpointNotFound | CloneFailed | HomeDamaged
 
 /**
- * Does `attempt` with one checkpoint after the other, until one of them can be read, and says which could not. Waits for a store that
- * does not answer. Trouble of this machine or of the source is passed on.
+ * Calls `attempt` with one checkpoint after the other until one can be read; `damaged` lists the others. Waits for a store that does
+ * not answer. Errors of this machine or of the source host are passed on.
  */
 export const firstWhole = Effect.fnUntraced(function*<A, E, R>(
   of: SandboxId,
@@ -187,13 +187,13 @@ export const firstWhole = Effect.fnUntraced(function*<A, E, R>(
 const isUnreadable = <E>(error: E | Unreadable): error is Unreadable =>
   error instanceof CheckpointFormat.CheckpointFormatError || error instanceof CheckpointDamaged || error instanceof CheckpointNotFound ||
   error instanceof HomeDamaged ||
-  // The source has the commits no longer that it goes on from.
+  // The source host no longer has the base commits.
   error instanceof CloneFailed && !error.retryable
 
 /**
- * Makes trees and conversation those of the checkpoint, or of the newest one before it that can be read, and records it. For a
- * sandbox of which nothing runs. Waits for a store that does not answer. Trouble of this machine or of the source is passed on.
- * `NoneLeft`: all is as it was.
+ * Restores trees and conversation from the checkpoint, or from the newest readable one before it, and records it. Nothing of the
+ * sandbox may run. Waits for a store that does not answer. Errors of this machine or of the source host are passed on.
+ * `NoneLeft`: nothing was changed.
  */
 export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSandbox, { cause, checkpoint, of }: Wanted) {
   const trees = yield* WorkingTrees
@@ -203,23 +203,23 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSan
   const sources = yield* sourcesOf(repos)
 
   const attempt = Effect.fnUntraced(function*(number: number) {
-    // Here is something to lose: its home is left alone until all of the bytes are known to be whole.
-    // A fork is of the grant of the sandbox that it comes from.
+    // The home has work in it, so it stays as it is until the whole checkpoint is known to be good.
+    // A fork has the grant of its origin.
     const asked: CheckpointFormat.Asked = { sandboxId: of, grantId, checkpoint: number }
     if (cause === "command") yield* Effect.scoped(CheckpointFormat.check(checkpoints.get(of, number), asked))
     const { header, home, trees: content } = yield* CheckpointFormat.read(checkpoints.get(of, number), asked)
     const goesOn = header.hasHome && header.runtime === agentRuntime
-    // First: trees that are there say that all of it is.
+    // The home first: the presence of the trees means that everything is restored.
     if (goesOn) yield* host.writeHome(held.id, home)
     yield* trees.restore(held.id, content, sources, cause === "fork" ? { forget: "publication" } : {}).pipe(
       Effect.provideService(OnBehalfOf, grantId),
-      // The conversation in the home is not that of the trees.
+      // The conversation in the home does not belong to the trees.
       Effect.tapError(() => goesOn ? held.saveAgentSession(null) : Effect.void)
     )
     return goesOn ? header.agentSession : null
   }, Effect.scoped)
 
-  // A person forks this one, and is told where it cannot be read. A sandbox that runs goes on from as much as there is.
+  // A fork needs exactly this checkpoint, and the person gets the error. A running sandbox resumes from the newest readable one.
   const candidates = status === "creating" ? [checkpoint] : yield* upTo(of, checkpoint)
   const restored = yield* firstWhole(of, candidates, attempt)
   const { damaged } = restored

@@ -1,11 +1,11 @@
 /**
- * The bytes of one checkpoint: what it is, the files of the agent's conversation, the trees. Frames of at most 64 KiB: a tag (1
- * byte), the length of the content (4, big endian), the content, and the CRC-32 of everything so far (4). Whoever reads a frame
- * knows that nothing before its end was cut, changed, or left out.
+ * The bytes of one checkpoint: a header, the files of the agent's conversation, the trees. They are frames of at most 64 KiB: a tag
+ * (1 byte), the length of the content (4, big endian), the content, and the CRC-32 of everything so far (4). A valid frame proves
+ * that nothing before its end was cut, changed, or left out.
  */
 import { Effect, Pull, Result, Schema, Stream, type Scope } from "effect"
 
-/** It is cut or changed, another checkpoint than was asked for, or of another version of the service. Retrying does not help. */
+/** The checkpoint is truncated, changed, not the requested one, or of another version of the service. Retrying does not help. */
 export class CheckpointFormatError extends Schema.TaggedError<CheckpointFormatError>()("CheckpointFormatError", {
   /** A sentence for people. */
   detail: Schema.String
@@ -15,26 +15,26 @@ export class CheckpointFormatError extends Schema.TaggedError<CheckpointFormatEr
   }
 }
 
-/** Which checkpoint it is. */
+/** The identity of a checkpoint. */
 const Which = Schema.Struct({
   sandboxId: Schema.String,
   grantId: Schema.String,
   checkpoint: Schema.Int
 })
 
-/** Which checkpoint is asked for. `grantId`: `null` where the caller does not know it, and only the rest is compared. */
+/** The requested checkpoint. `grantId`: `null` when the caller does not know it; then it is not compared. */
 export interface Asked extends Omit<typeof Which.Type, "grantId"> {
   readonly grantId: string | null
 }
 
-/** What whoever restores it must know first. A version that knows a field no more leaves it out of sight: old ones read new checkpoints. */
+/** Read before anything is restored. Unknown fields are ignored, so old versions read new checkpoints. */
 export const Header = Schema.Struct({
   format: Schema.Literal(1),
-  /** Missing: a version wrote it that did not say so. */
+  /** Missing in checkpoints of earlier versions. */
   of: Schema.optionalKey(Which),
-  /** Whose conversation it is. */
+  /** The agent runtime of the conversation. */
   runtime: Schema.String,
-  /** The agent's own session of it, as `SavedSession` writes it; `null`: there is none to go on with. */
+  /** The agent's own session, as `SavedSession` writes it; `null`: no session to resume. */
   agentSession: Schema.NullOr(Schema.String),
   /** Whether files of the conversation follow. */
   hasHome: Schema.Boolean
@@ -45,7 +45,7 @@ const decodeHeader = Schema.decodeUnknownResult(Schema.fromJsonString(Header))
 
 const TAG = { header: 1, home: 2, trees: 3, end: 4 } as const
 
-/** Of a frame's content. */
+/** The most bytes of a frame's content. */
 const MAX_LENGTH = 65_536
 const BEFORE = 5
 const AFTER = 4
@@ -56,7 +56,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc
 })
 
-/** The CRC-32 (ISO 3309) of what `crc` is of and `bytes` after it. */
+/** Continues the CRC-32 (ISO 3309) `crc` with `bytes`. */
 const crc32 = (crc: number, bytes: Uint8Array): number => {
   let rest = ~crc
   for (const byte of bytes) rest = (table[(rest ^ byte) & 0xff] ?? 0) ^ (rest >>> 8)
@@ -81,16 +81,16 @@ const split = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
 }
 
 interface Content<E, R> {
-  /** `null`: as a version wrote it that did not say so. */
+  /** `null`: as earlier versions wrote it. */
   readonly of: typeof Which.Type | null
   readonly runtime: string
   readonly agentSession: string | null
-  /** `null`: it could not be read. */
+  /** `null`: the conversation could not be read. */
   readonly home: Stream.Stream<Uint8Array, E, R> | null
   readonly trees: Stream.Stream<Uint8Array, E, R>
 }
 
-/** The stream of `content`, each of whose streams is read once, one after the other. */
+/** The bytes of a checkpoint with this `content`. Its streams are read once, one after the other. */
 export const write = <E, R>({ agentSession, home, of, runtime, trees }: Content<E, R>): Stream.Stream<Uint8Array, E, R> =>
   Stream.suspend(() => {
     let crc = 0
@@ -114,17 +114,17 @@ interface Frame {
   readonly content: Uint8Array
 }
 
-/** An stream that is being read: `home` before `trees`, each once or not at all. A section ends well only if it is whole. */
+/** A checkpoint that is being read: `home` before `trees`, each at most once. A section succeeds only if it is complete. */
 export interface Opened<E> {
   readonly header: Header
   readonly home: Stream.Stream<Uint8Array, CheckpointFormatError | E>
-  /** Ends well only if the stream does. */
+  /** Succeeds only if the whole checkpoint is complete. */
   readonly trees: Stream.Stream<Uint8Array, CheckpointFormatError | E>
 }
 
 const damaged = (detail: string) => new CheckpointFormatError({ detail })
 
-/** Reads all of it, and keeps nothing. Fails unless it is whole and the one that is asked for. */
+/** Reads the whole checkpoint without keeping it. Fails unless it is complete and the requested one. */
 export const check = <E, R>(
   stream: Stream.Stream<Uint8Array, E, R>,
   asked: Asked
@@ -134,7 +134,7 @@ export const check = <E, R>(
 const isAsked = ({ of }: Header, { checkpoint, grantId, sandboxId }: Asked): boolean =>
   of === undefined || of.sandboxId === sandboxId && of.checkpoint === checkpoint && (grantId === null || of.grantId === grantId)
 
-/** Reads the header, and no more of `stream` than is asked for. Fails where it is another checkpoint than `asked`. */
+/** Reads the header; the sections are read when their streams run. Fails if it is another checkpoint than `asked`. */
 export const read = <E, R>(
   stream: Stream.Stream<Uint8Array, E, R>,
   asked: Asked
@@ -187,7 +187,7 @@ export const read = <E, R>(
       Stream.unfold(undefined, () =>
         Effect.gen(function*() {
           ahead ??= yield* next
-          // Of a section that nobody wanted to read.
+          // Skips a section that the caller did not read.
           while (ahead.tag < tag && ahead.tag >= reached) ahead = yield* next
           reached = tag
           if (ahead.tag === tag) {
@@ -205,7 +205,7 @@ export const read = <E, R>(
     const first = yield* next
     const header = decodeHeader(new TextDecoder().decode(first.content))
     if (first.tag !== TAG.header || Result.isFailure(header)) return yield* damaged("It is of another version of the service.")
-    // Of another sandbox: nobody is told which.
+    // The error does not name the other sandbox.
     if (!isAsked(header.success, asked)) return yield* damaged("It is another checkpoint than was asked for.")
     return { header: header.success, home: section(TAG.home), trees: section(TAG.trees) }
   })

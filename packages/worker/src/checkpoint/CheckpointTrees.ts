@@ -1,6 +1,6 @@
 /**
- * `RestoredTrees` of the newest checkpoint that can be read: no lease, no agent, nothing that is recorded. Each has an id that was
- * never a sandbox's, so no session takes it for the trees of its own; what a process leaves of them the next one's reaper removes.
+ * `RestoredTrees` of the newest readable checkpoint, without a lease, an agent or records. Each has an id that no sandbox ever had,
+ * so no session uses it as its own trees. The reaper removes trees that an ended process left.
  */
 import { AgentDisconnected, RestoredTrees } from "@slipway/domain/files/ReachableTrees"
 import { OnBehalfOf, type TreeKey, type TreesUnavailable, UnknownCommit, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -18,22 +18,22 @@ import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Checkpoint from "./Checkpoint.ts"
 import * as CheckpointFormat from "./CheckpointFormat.ts"
 
-/** How long somebody waits for trees that are made (docs/decisions.md 15). */
+/** How long a reader waits for trees (docs/decisions.md 15). */
 const WAIT = Duration.seconds(10)
-/** Sandboxes of which this machine has trees for readers, at most. */
+/** The most sandboxes with trees for readers on this machine. */
 const KEPT = 16
-/** Bytes of the commits that all of them have checked out, at most, as long as there are others than those that are read just now. */
+/** The most bytes of all checked-out commits. Trees with readers stay even above this limit. */
 export const KEPT_BYTES = 8 * 2 ** 30
-/** Nobody looks at them any more. */
+/** Trees without readers are removed after this time. */
 const UNUSED = Duration.minutes(20)
 const LOOK = Duration.minutes(1)
-/** That are made at once, of different grants, beside the boots. */
+/** Restores at once, of different grants, beside the boots. */
 const AT_ONCE = 4
-/** Of checkpoints in one look. */
+/** Checkpoints listed at once. */
 const PAGE = 40
-/** One that takes longer would keep the place of others. */
+/** A restore that takes longer would delay others. */
 const WITHIN = Duration.minutes(5)
-/** Of one grant, with the one that is made: whoever looks at many sandboxes at once comes again. */
+/** The most restores of one grant, waiting or under way. Further readers must retry. */
 const WAITING_OF_GRANT = 8
 
 interface Kept {
@@ -41,9 +41,9 @@ interface Kept {
   readonly made: Deferred.Deferred<void, AgentDisconnected>
   isMade: boolean
   bytes: number
-  /** Who reads, or waits for it. */
+  /** Readers that use the trees or wait for them. */
   readers: number
-  /** By the clock, milliseconds. */
+  /** Epoch milliseconds. */
   usedAt: number
 }
 
@@ -62,11 +62,11 @@ const make = Effect.gen(function*() {
   const context = yield* Effect.context<Checkpoints | SandboxHost | SourceHost | WorkingTrees>()
   const atOnce = yield* Semaphore.make(AT_ONCE)
   const grants = new Map<string, Grant>()
-  /** By sandbox and checkpoint; who was used last comes last. */
+  /** By sandbox and checkpoint, the most recently used last. */
   const kept = new Map<string, Kept>()
   /** By tree and commit. */
   const learning = new Map<string, Deferred.Deferred<void, CannotLearn>>()
-  /** Of all that are kept, and of those that are removed just now. */
+  /** The ids of all trees that are kept or being removed. */
   const own = new Set<SandboxId>()
 
   const remove = (name: string, { id }: Kept) =>
@@ -74,11 +74,11 @@ const make = Effect.gen(function*() {
       kept.delete(name)
       return removeHere(id)
     }).pipe(
-      // Then it is an orphan, and the reaper's.
+      // The trees are orphans then, and the reaper removes them.
       Effect.catchCause((cause) => Effect.logWarning("trees that were restored for readers are left", cause)),
       Effect.ensuring(Effect.sync(() => own.delete(id)))
     )
-  /** Removes those that nobody reads, the longest unused first, as long as it is to be. */
+  /** Removes trees without readers, the longest unused first, while `isWanted` holds. */
   const removeWhile = Effect.fnUntraced(function*(isWanted: (oldest: Kept) => boolean) {
     for (const [name, one] of kept) if (one.readers === 0 && one.isMade && isWanted(one)) yield* remove(name, one)
   })
@@ -96,11 +96,11 @@ const make = Effect.gen(function*() {
     return made.reduce((sum, tree) => sum + tree.bytes, 0)
   })
 
-  /** When it is the turn of its grant: one at a time, so that none has to wait for all that another one wants to look at. */
+  /** Runs one restore of a grant at a time, so that one grant cannot delay all others. */
   const inTurn = <E, R>(grantId: string, work: Effect.Effect<void, E, R>) => {
     const grant = grants.get(grantId) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
     grants.set(grantId, grant)
-    // Before anything of it runs, so that the next look counts it.
+    // Counted before the work starts, so that the next reader sees it.
     grant.waiting++
     return work.pipe(
       atOnce.withPermits(1),
@@ -118,7 +118,7 @@ const make = Effect.gen(function*() {
     own.add(id)
     kept.set(name, one)
     const making = restored(sandbox, id).pipe(
-      // On a disk that is full or about to be: only what is read just now is worth its place.
+      // The disk is full or almost full: only trees with readers stay.
       Effect.catchTag("TreesUnavailable", () => Effect.andThen(removeWhile(() => true), restored(sandbox, id))),
       Effect.timeout(WITHIN),
       Effect.provideService(OnBehalfOf, grantId),
@@ -143,7 +143,7 @@ const make = Effect.gen(function*() {
     return one
   })
 
-  /** Those of a sandbox that have the commit, newest first. */
+  /** The checkpoints of a sandbox that have the commit, newest first. */
   const having = Effect.fnUntraced(function*(of: SandboxId, { repo }: TreeKey, commit: string) {
     const all: Array<Listed> = []
     for (let page: ReadonlyArray<Listed> = all;;) {
@@ -166,7 +166,7 @@ const make = Effect.gen(function*() {
     yield* Checkpoint.firstWhole(of, found, attempt)
   })
 
-  /** Begins, unless somebody has. */
+  /** Starts to add the commit, unless that is already under way. */
   const beginLearning = Effect.fnUntraced(function*(of: SandboxId, tree: TreeKey, commit: string) {
     const name = `${tree.sandboxId}/${tree.repo}/${commit}`
     const known = learning.get(name)
@@ -181,7 +181,7 @@ const make = Effect.gen(function*() {
       Effect.provideService(OnBehalfOf, grantId),
       Effect.catchTags({
         NoneLeft: () => new CheckpointNotFound(),
-        // They went meanwhile, or it takes too long.
+        // The trees are gone meanwhile, or it takes too long.
         FileNotFound: () => new AgentDisconnected(),
         TimeoutError: () => new AgentDisconnected()
       }),
@@ -190,7 +190,7 @@ const make = Effect.gen(function*() {
       Effect.exit,
       Effect.flatMap((exit) =>
         Effect.suspend(() => {
-          // First: whoever hears of it may ask again.
+          // Removed first, because a reader may ask again as soon as it has the answer.
           learning.delete(name)
           return Deferred.done(done, exit)
         })
@@ -222,7 +222,7 @@ const make = Effect.gen(function*() {
     find: Effect.fn("RestoredTrees.find")(function*(sandbox) {
       const name = `${sandbox.id}/${sandbox.checkpoint}`
       const now = yield* Clock.currentTimeMillis
-      // Before it is looked for: two who ask at once find the same.
+      // The id is made before the lookup, so that two readers at once find the same trees.
       const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
       const one = yield* Effect.acquireRelease(
         Effect.suspend(() => {

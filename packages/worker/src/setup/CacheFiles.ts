@@ -1,13 +1,13 @@
 /**
- * The folders of a cache as bytes: packed and unpacked in the box by its own tar, so that what a setup left in them meets the walls
- * of the box, and the service never walks it. Names are arguments and never text of a shell.
+ * Packs and unpacks the folders of a cache. The box's own tar does it inside the box, so the service never walks files that a setup
+ * made. Names are passed as arguments, never as shell text.
  */
 import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
 import { type CachePath, overlap, show } from "@slipway/domain/environment/CachePath"
 import type { Box, BoxCommand, HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect, Schema, Stream } from "effect"
 
-/** Nothing was packed or unpacked that counts. Whoever wants the folders lets setup fill them. */
+/** The folders were not packed or unpacked completely. The caller runs the setup instead. */
 export class CacheFilesFailed extends Schema.TaggedError<CacheFilesFailed>()("CacheFilesFailed", {
   /** A sentence for operators. */
   detail: Schema.String
@@ -24,7 +24,7 @@ export interface Folders {
   readonly paths: ReadonlyArray<CachePath>
 }
 
-/** No folder is reached through a link: `$1` is where it starts, `$2` its path from there. */
+/** Refuses a path with a link on the way: `$1` is the base, `$2` the path below it. */
 const WITHIN = `
 within() {
   at=$1 rest=$2
@@ -34,7 +34,7 @@ within() {
   done
 }
 `
-/** Arguments: base and path of each. Writes the places in the list of those that are folders. */
+/** Arguments: base and path of each entry. Prints the indices of the entries that are folders. */
 const LOOK = `${WITHIN}
 case $(tar --version) in *"GNU tar"*) ;; *) exit 3;; esac
 i=0
@@ -43,7 +43,7 @@ while [ $# -gt 0 ]; do
   i=$((i+1)); shift 2
 done
 `
-/** Fails where anything is already, or a link is on the way: nothing that is there is replaced. */
+/** Fails if a path exists or has a link on the way, so nothing is overwritten. */
 const FREE = `${WITHIN}
 case $(tar --version) in *"GNU tar"*) ;; *) exit 3;; esac
 while [ $# -gt 0 ]; do
@@ -87,7 +87,7 @@ const shell = Effect.fnUntraced(function*(folders: Folders, script: string) {
   return output
 }, Effect.scoped)
 
-/** What is in those of the folders that are there. Fails at its end if anything could not be read. */
+/** The content of the folders that exist. Fails at the end if a file could not be read. */
 export const pack = (folders: Folders): Stream.Stream<Uint8Array, CacheFilesFailed | HostError> =>
   Stream.unwrap(Effect.gen(function*() {
     const there = (yield* shell(folders, LOOK)).split("\n").filter((line) => line !== "").map(Number)
@@ -112,8 +112,8 @@ const remove = (folders: Folders, paths: ReadonlyArray<CachePath>) =>
   }).pipe(Effect.scoped, Effect.ignore)
 
 /**
- * Makes the folders what they were when they were packed. None of them may be there. Of what fails or is cut off nothing is left,
- * unless the box ends meanwhile.
+ * Restores packed folders. None of them may exist. A failed or incomplete unpacking leaves nothing behind, unless the box ends
+ * meanwhile.
  */
 export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<void, E | CacheFilesFailed | HostError> =>
   Effect.gen(function*() {
@@ -131,7 +131,7 @@ export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>)
         "--delay-directory-restore",
         ...members(folders, paths)
       ]))
-      // All is read, so that damage is found; but nothing any more once tar has failed.
+      // Reads the whole archive to find damage, but stops when tar fails.
       yield* Effect.raceFirst(Stream.runForEach(archive, tar.write), Effect.andThen(ended(tar, "tar"), Effect.never))
       yield* tar.endInput
       yield* Stream.runDrain(tar.stdout)
@@ -139,10 +139,7 @@ export const unpack = <E>(folders: Folders, bytes: Stream.Stream<Uint8Array, E>)
     }).pipe(Effect.scoped, Effect.onError(() => remove(folders, paths)))
   }).pipe(Effect.scoped)
 
-/**
- * Shows the folders of a cache image where they belong, if the box can: answers whether they are there. Where they are not, nothing has
- * changed.
- */
+/** Mounts the folders of a cache image in the box, if the box can. `false`: nothing has changed. */
 export const overlay = Effect.fn("CacheFiles.overlay")(function*(folders: Folders, image: string) {
   const { box, paths, tree } = folders
   if (box.overlay === undefined) return false
@@ -157,7 +154,7 @@ export const overlay = Effect.fn("CacheFiles.overlay")(function*(folders: Folder
   return false
 })
 
-/** Arguments: the home, and paths in it. Nothing is removed through a link. */
+/** Arguments: the home, and paths in it. A path with a link on the way is skipped. */
 const REMOVE_FROM_HOME = `
 cd "$1" && shift || exit 0
 for path; do
@@ -171,9 +168,7 @@ for path; do
 done
 `
 
-/**
- * Removes folders of the home that an earlier run of the setup left, of which the cache has others. Those that `others` have as well stay.
- */
+/** Removes cached folders of the home that an earlier run of the setup left. Folders that overlap with `others` stay. */
 export const removeFromHome = Effect.fn("CacheFiles.removeFromHome")(
   function*(box: Box, paths: ReadonlyArray<CachePath>, others: ReadonlyArray<CachePath>) {
     const own = paths.filter((path) => path.base === "home" && !others.some((other) => overlap(path, other)))
@@ -188,6 +183,6 @@ export const removeFromHome = Effect.fn("CacheFiles.removeFromHome")(
     yield* process.exited
   },
   Effect.scoped,
-  // What is there still keeps the cache out, and setup runs.
+  // Folders that remain prevent the use of the cache, so the setup runs.
   (self) => Effect.ignore(self)
 )

@@ -1,4 +1,4 @@
-/** Which cache a repository's setup is for (docs/decisions.md 17), if it is for one. */
+/** The grant, repository and key of the cache that a repository's setup uses (docs/decisions.md 17), if it uses one. */
 import { cacheKeyOf, keyFiles, LOCK_FILES } from "@slipway/domain/environment/CacheKey"
 import type { Environment } from "@slipway/domain/environment/Environment"
 import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
@@ -9,10 +9,10 @@ import { Effect, Option } from "effect"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import type { RepositoryEnvironment } from "./Environments.ts"
 
-/** Lock files of a tree: some have one for each of thousands of modules. */
+/** The most lock files of a tree: some repositories have one for each of thousands of modules. */
 const MAX_LOCK_FILES = 10_000
 
-/** Of the commit that the tree started from. `null`: too many. */
+/** The files of the key in the commit that the tree started from. `null`: too many files. */
 const filesOf = Effect.fnUntraced(function*(tree: TreeKey, { cacheKey }: Environment) {
   const trees = yield* WorkingTrees
   if (cacheKey === null) return yield* trees.findBase(tree, LOCK_FILES, { maximum: MAX_LOCK_FILES })
@@ -20,7 +20,7 @@ const filesOf = Effect.fnUntraced(function*(tree: TreeKey, { cacheKey }: Environ
   return new Map(Array.from(files, ([path, { blob }]) => [path, blob]))
 })
 
-/** Whether files of the key are no more what they are in that commit, or that cannot be told. */
+/** Whether files of the key changed since that commit. `true` also when the changes are not known completely. */
 const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environment) {
   const trees = yield* WorkingTrees
   const { files, partialWarnings } = yield* trees.changes(tree)
@@ -29,8 +29,8 @@ const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environm
 })
 
 /**
- * `null`: there is none. `isFresh`: nobody has worked in the tree. Where somebody has, a cache is of use as long as the files of its key
- * are as they were.
+ * The place of the cache; `null`: the setup uses no cache. `isFresh`: no agent has worked in the tree. A tree with work in it uses
+ * the cache as long as the files of the key are unchanged.
  */
 export const placeOf = Effect.fn("CacheKeyPlan.placeOf")(
   function*(

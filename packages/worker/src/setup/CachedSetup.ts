@@ -1,4 +1,4 @@
-/** Brings back the folders that an earlier setup of the same key filled, or lets this one fill them and keeps them for the next. */
+/** Restores the folders that an earlier setup with the same key filled, or runs the setup and keeps the folders for the next one. */
 import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
 import { Duration, Effect, Exit, Option, Scope } from "effect"
 import * as CacheFiles from "./CacheFiles.ts"
@@ -6,25 +6,25 @@ import * as CacheFiles from "./CacheFiles.ts"
 export interface Wanted {
   readonly folders: CacheFiles.Folders
   readonly place: CachePlace
-  /** Whether what this setup fills may be kept for others. */
+  /** Whether the folders that this setup fills may be kept for other sandboxes. */
   readonly mayFill: boolean
   /** How long to wait for another sandbox that fills the cache: as long as its setup may take. */
   readonly patience: Duration.Input
-  /** Before anything is brought back. */
+  /** Runs before the folders are restored. */
   readonly clear: Effect.Effect<void>
-  /** What packing or unpacking may take from now on. */
+  /** The time left for packing or unpacking. */
   readonly left: Effect.Effect<Duration.Duration>
 }
 
-/** `hit`: there was no need of setup. `none`: there is no cache here, or none that could be brought back. */
+/** `hit`: the setup did not run. `none`: this machine has no caches, or the cache could not be restored. */
 export type Done<A> = { readonly cache: "hit" } | { readonly cache: "miss" | "none"; readonly result: A }
 
-/** What packing or unpacking takes, at most. */
+/** The most time for packing or unpacking. */
 const WITHIN = Duration.minutes(5)
 
 const tooSlow = Effect.suspend(() => new CacheFiles.CacheFilesFailed({ detail: "they take too long." }))
 
-/** Nobody waits for one who will not fill: the next in the line does. */
+/** Looks without waiting. On a miss the turn passes to the next sandbox in line, because this one may not fill the cache. */
 const look = Effect.fnUntraced(function*(caches: SetupCaches["Service"], place: CachePlace) {
   const turn = yield* Scope.fork(yield* Effect.scope)
   const found = yield* Scope.provide(caches.find(place, 0), turn)
@@ -33,8 +33,8 @@ const look = Effect.fnUntraced(function*(caches: SetupCaches["Service"], place: 
 })
 
 /**
- * Runs `setup` unless a cache has what it fills. Of many at once with the same place one runs it, and the others wait. What it
- * filled is kept if it went well; where it cannot be, that is logged and costs nothing but the next sandbox's time.
+ * Runs `setup` unless a cache has its folders. Of many sandboxes with the same place one runs it and the others wait. The folders
+ * are kept if `wentWell`. A cache that cannot be kept is logged and costs only the next sandbox's time.
  */
 export const run = <A, E, R>(
   { clear, folders, left, mayFill, patience, place }: Wanted,

@@ -1,6 +1,6 @@
 /**
- * What no agent is to find in its home that a setup left there: where tools keep credentials, and where agents keep settings of
- * their own, in which a repository could allow commands that a person is asked about.
+ * Removes files that a setup left in the home and that no agent may find: credentials of tools, and settings of agents, which could
+ * allow commands without the approval of a person.
  */
 import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
 import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
@@ -10,12 +10,12 @@ import { profileOf } from "../checkpoint/Checkpoint.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { SetupProgress } from "./SetupProgress.ts"
 
-/** However many files a setup has put there. */
+/** The most time for the removal, for any number of files. */
 const WITHIN = "1 minute"
 
 /**
- * All are constants of ours: none needs to be quoted. Writes which credentials are there. Folders of agents are left where a conversation
- * may be in them.
+ * The paths are constants, so they need no quotes. Prints the credentials that exist. Keeps the files of the conversation in the
+ * folders of agents.
  */
 const script = (conversation: ReadonlyArray<string>): string => `
 cd "$1" || exit
@@ -32,7 +32,7 @@ done
 exit $status
 `
 
-/** Files of the conversation that the sandbox's agent may go on with. */
+/** The files of the conversation that the sandbox's agent can resume. */
 export const conversationOf = Effect.fnUntraced(function*(held: LeasedSandbox) {
   const runtime = yield* AgentRuntime
   const { sandbox } = yield* held.view
@@ -40,7 +40,7 @@ export const conversationOf = Effect.fnUntraced(function*(held: LeasedSandbox) {
   return profile === undefined ? [] : runtime.conversationFiles(profile)
 })
 
-/** Removes all that in the box, but for `conversation`, and says whether it is gone. */
+/** Removes these files in the box, except `conversation`. `false`: the removal failed. */
 export const clearHome = Effect.fn("ClearHome.clearHome")(
   function*(box: Box, conversation: ReadonlyArray<string>) {
     const progress = yield* SetupProgress

@@ -1,4 +1,4 @@
-/** Whether the setup of a sandbox may have its secrets, and whether what it fills may be kept for others (docs/decisions.md 17). */
+/** Decides whether a sandbox's setup may have its secrets, and whether its folders may fill a cache (docs/decisions.md 17). */
 import { SecretStore } from "@slipway/domain/environment/SecretStore"
 import { distrust, refsToAsk } from "@slipway/domain/environment/SetupTrust"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -27,8 +27,8 @@ const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo,
 })
 
 /**
- * Why the commits that its trees started from are not trusted, a sentence for people; `null`: they are. One that is not spoils all: the
- * repositories of a sandbox are set up in one box. `isFresh`: nobody has worked in the trees.
+ * Why the commits that the trees started from are not trusted, a sentence for people; `null`: they are trusted. One untrusted commit
+ * counts for all repositories, because they are set up in one box. `isFresh`: no agent has worked in the trees.
  */
 export const problemOf = Effect.fn("CommitTrust.problemOf")(
   function*(held: LeasedSandbox, isFresh: boolean) {
@@ -38,6 +38,6 @@ export const problemOf = Effect.fn("CommitTrust.problemOf")(
     const problem = problems[at]
     return problem === undefined || problem === null ? null : repos.length === 1 ? problem : `${repos[at]?.fullName}: ${problem}`
   },
-  // A boot has just made the trees, and a worker has just found them.
+  // The trees exist: a boot has just made them, or a worker has just found them.
   Effect.catchTag("FileNotFound", Effect.die)
 )

@@ -1,4 +1,4 @@
-/** What the repositories of a sandbox say that it needs, as the commits have it that their trees started from. */
+/** The environments of a sandbox's repositories, read from the commits that their trees started from. */
 import { EnvironmentInvalid, type Environment, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/Environment"
 import { type EnvironmentPath, FILES, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
@@ -6,7 +6,7 @@ import type { Box } from "@slipway/domain/sandbox/SandboxHost"
 import type { RepoRef } from "@slipway/domain/source/RepoRef"
 import { Effect } from "effect"
 
-/** Of a repository that says something. */
+/** The environment file of one repository. */
 export interface RepositoryEnvironment {
   readonly repo: string
   /** Its folder in the box. */
@@ -33,7 +33,7 @@ const readOne = Effect.fnUntraced(function*(box: Box, repo: string, folder: stri
   return found === null ? [] : [{ repo, folder, ...found }]
 })
 
-/** In the order of the repositories; those that say nothing are left out. */
+/** In the order of the repositories. Repositories without an environment file are left out. */
 export const read = Effect.fn("Environments.read")(function*(box: Box, repos: ReadonlyArray<RepoRef>) {
   const trees = yield* WorkingTrees
   const names = repos.map(({ fullName }) => fullName)
@@ -45,7 +45,7 @@ export const read = Effect.fn("Environments.read")(function*(box: Box, repos: Re
   return found.flat()
 })
 
-/** Plain variables of all of them, for the agent: of one name, the first repository's. */
+/** The plain variables of all repositories, for the agent. For one name, the first repository wins. */
 export const variablesOf = (environments: ReadonlyArray<RepositoryEnvironment>): Readonly<Record<string, string>> =>
   Object.assign(
     {},

@@ -1,6 +1,6 @@
 /**
- * A box of its own with fresh clones of the commits that a sandbox's trees started from: where a setup with secrets runs for a sandbox
- * whose trees or home an agent wrote (docs/decisions.md 17).
+ * A separate box with fresh clones of the commits that a sandbox's trees started from. A setup with secrets runs there when an agent
+ * has written to the sandbox's trees or home (docs/decisions.md 17).
  */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"
@@ -11,10 +11,10 @@ import { Context, Effect, Option, Schedule } from "effect"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 
-/** Of this process: no sandbox that the store knows has one of these ids, and no reaper may take them for orphans. */
+/** The ids of this process's clones. The store knows no sandbox with these ids, and the reaper must not remove them as orphans. */
 export const FreshCloneIds = Context.Reference<Set<SandboxId>>("@slipway/worker/FreshCloneIds", { defaultValue: () => new Set() })
 
-/** Nobody else waits for the id: what cannot be removed now is the reaper's. */
+/** No other work uses the id. If the removal fails, the reaper removes the clones later. */
 const remove = Effect.fnUntraced(function*(id: SandboxId) {
   const ids = yield* FreshCloneIds
   yield* removeHere(id).pipe(
@@ -24,7 +24,7 @@ const remove = Effect.fnUntraced(function*(id: SandboxId) {
   )
 })
 
-/** Gone with the scope, and after a crash with the next look of the reaper. */
+/** The clones are removed when the scope closes, or by the reaper after a crash. */
 export const make = Effect.fn("FreshClones.make")(function*(held: LeasedSandbox) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost

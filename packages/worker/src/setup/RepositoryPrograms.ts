@@ -1,4 +1,4 @@
-/** Which programs a sandbox has for its repositories (docs/decisions.md 17): setup commands and agent have the same. */
+/** The programs of a sandbox (docs/decisions.md 17). Setup commands and the agent have the same ones. */
 import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import { type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect } from "effect"
@@ -7,7 +7,7 @@ import type { RepositoryEnvironment } from "./Environments.ts"
 const imageOf = ({ environment }: RepositoryEnvironment): string | null =>
   environment instanceof EnvironmentInvalid ? null : environment.image
 
-/** Those in the first image that a repository asks for and may have. */
+/** The programs of the first requested image that is allowed. */
 export const of = Effect.fn("RepositoryPrograms.of")(function*(environments: ReadonlyArray<RepositoryEnvironment>) {
   const host = yield* SandboxHost
   for (const one of environments) {
@@ -18,12 +18,12 @@ export const of = Effect.fn("RepositoryPrograms.of")(function*(environments: Rea
   return yield* host.programs(null)
 })
 
-/** What the event of the setup says of the image that a repository asks for, if it is not the sandbox's. */
+/** The fields of the setup event about the requested image, if the sandbox has another one. */
 export const report = Effect.fnUntraced(function*(one: RepositoryEnvironment, { image }: Programs) {
   const host = yield* SandboxHost
   const asked = imageOf(one)
   if (asked === null) return {}
-  // There are images to choose from with Docker alone.
+  // Only Docker has images to choose from.
   if (host.isolation !== "docker") return { ignored: ["image"] }
   const programs = yield* host.programs(asked)
   return programs.isRefused || programs.image !== image ? { image_refused: asked } : {}

@@ -1,4 +1,4 @@
-/** The setup of one repository of a sandbox: its cache is brought back, or its commands run, in the box or in a fresh clone. */
+/** Sets up one repository of a sandbox: restores its cache, or runs its commands in the box or in a fresh clone. */
 import type { Environment } from "@slipway/domain/environment/Environment"
 import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
@@ -13,10 +13,10 @@ import * as SetupCommand from "./SetupCommand.ts"
 import * as SetupMessages from "./SetupMessages.ts"
 import type { SetupOutput } from "./SetupOutput.ts"
 
-/** Of a file that can be used. */
+/** A repository with a valid environment file. */
 type Usable = Environments.RepositoryEnvironment & { readonly environment: Environment }
 
-/** How one repository's setup went. */
+/** The result of one repository's setup. */
 type Result = SetupMessages.Result
 
 export interface Done {
@@ -24,13 +24,13 @@ export interface Done {
   readonly result: Result
 }
 
-/** What its commands have. */
+/** The programs and secrets of its commands. */
 interface Given {
   readonly programs: Programs
   readonly secrets: Readonly<Record<string, string>>
 }
 
-/** Of `environment`; its commands may take `within` together. */
+/** Runs the commands of `environment`, which may take `within` together. */
 const runCommands = Effect.fnUntraced(function*(
   box: Box,
   { environment, folder }: Usable,
@@ -56,17 +56,17 @@ const runCommands = Effect.fnUntraced(function*(
 })
 
 export interface Way {
-  /** Makes room for a cache. */
+  /** Removes folders that are in the way of a cache. */
   readonly clear: Effect.Effect<void>
-  /** Nobody has worked in the tree or the home. */
+  /** No agent has worked in the tree or the home. */
   readonly isFresh: boolean
-  /** What the commands fill may be kept for others: they are of a commit that is trusted, in a fresh tree. */
+  /** Whether the filled folders may be kept for others: the commit is trusted and the tree is fresh. */
   readonly mayFill: boolean
-  /** Of the time for all repositories. */
+  /** The time left for all repositories. */
   readonly left: Effect.Effect<Duration.Duration>
 }
 
-/** A cache is brought back if there is one, else the commands run. `run`: in their place, where they are to run elsewhere. */
+/** Restores the cache if it exists, otherwise runs the commands. `run` replaces the commands when they run in a clone. */
 export const runInBox = Effect.fnUntraced(function*<R = never>(
   held: LeasedSandbox,
   box: Box,
@@ -86,7 +86,7 @@ export const runInBox = Effect.fnUntraced(function*<R = never>(
       folders: { box, tree: one.folder, paths: one.environment.cache },
       place,
       mayFill,
-      // Where the one who fills it fails, the same time is left.
+      // If the sandbox that fills the cache fails, the same time is left for this one.
       patience: Duration.min(limit, Duration.divideUnsafe(yield* left, 2)),
       clear,
       left
@@ -100,8 +100,8 @@ export const runInBox = Effect.fnUntraced(function*<R = never>(
 })
 
 /**
- * With its secrets in fresh clones, from which only the folders of its cache are brought over. Where that cannot be, here without them,
- * and `withheld` is told why.
+ * Runs the commands with secrets in a fresh clone and copies only the cached folders back. If that fails, runs them here without
+ * secrets and calls `withheld` with the reason.
  */
 export const runInClone = Effect.fnUntraced(function*<E extends { readonly message: string }, R>(
   held: LeasedSandbox,

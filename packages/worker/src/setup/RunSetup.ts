@@ -1,6 +1,6 @@
 /**
- * Makes a sandbox ready for its agent as its repositories say (docs/decisions.md 17): runs their setup commands in the box, with the
- * secrets that the agent never gets, and keeps what they wrote.
+ * Sets up a sandbox before its agent starts (docs/decisions.md 17): runs the setup commands of its repositories in the box, with
+ * secrets that the agent never gets, and saves their output.
  */
 import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import { SecretsMissing, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
@@ -27,12 +27,12 @@ import { SetupOutput } from "./SetupOutput.ts"
 import { SetupProgress } from "./SetupProgress.ts"
 import * as SetupSecrets from "./SetupSecrets.ts"
 
-/** What the operator lets sandboxes reach beside their model, as `name:port`. */
+/** The destinations that the operator allows beside the model, as `name:port`. */
 export const AllowedEgress = Context.Reference<ReadonlySet<string>>("@slipway/worker/AllowedEgress", { defaultValue: () => new Set() })
 
-/** A repository wants no agent without its setup, and it failed; or what it left in the home could not be removed. */
+/** A required setup failed, or its files in the home could not be removed. No agent may start. */
 export class SetupFailed extends Schema.TaggedError<SetupFailed>()("SetupFailed", {
-  /** For people, with the last lines of the output. Free of secrets. */
+  /** For people, with the last lines of the output, without secrets. */
   detail: Schema.String
 }) {
   override get message() {
@@ -40,11 +40,11 @@ export class SetupFailed extends Schema.TaggedError<SetupFailed>()("SetupFailed"
   }
 }
 
-/** What an agent is started with. */
+/** The programs, variables and instructions of an agent after setup. */
 export interface Prepared {
   readonly programs: Programs
   readonly env: Readonly<Record<string, string>>
-  /** What it is told of the setup, Markdown; `null`: nothing. */
+  /** The report of the setup for the agent, Markdown; `null`: no report. */
   readonly told: string | null
 }
 
@@ -53,27 +53,27 @@ type Report = Omit<SandboxEventOf<"sandbox.boot">["data"], "stage">
 const report = (held: LeasedSandbox, reports: ReadonlyArray<Report>) =>
   held.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
 
-/** Between two times that the output of a running setup is saved. */
+/** The interval between two saves of the output of a running setup. */
 const SAVE_EVERY = "2 seconds"
-/** Of a boot's time, what is left for the agent to start. */
+/** The part of a boot's time that is reserved for the start of the agent. */
 const FOR_THE_AGENT = Duration.minutes(1)
-/** Why there is no agent then. */
+/** The error when the home could not be cleared. */
 const LEFT = "Credentials, or settings of agents, that setup left in the home could not be removed."
 
-/** Of all repositories. */
+/** The cache result for all repositories together. */
 const cacheOf = (reports: ReadonlyArray<Report>): SetupCache => {
   const caches = reports.map(({ cache }) => cache)
   return caches.includes("miss") ? "miss" : caches.includes("hit") ? "hit" : "none"
 }
 
-/** What the setups of all repositories may take together: of one with a cache, which another sandbox may be filling, twice its time. */
+/** The time limit of all setups together. A setup with a cache counts twice, because another sandbox may be filling the cache. */
 const limitOf = (environments: ReadonlyArray<Environments.RepositoryEnvironment>): Duration.Duration =>
   Duration.minutes(environments.reduce((sum, { environment }) => {
     if (environment instanceof EnvironmentInvalid || environment.setup.length === 0) return sum
     return sum + environment.timeoutMinutes * (environment.cache.length === 0 ? 1 : 2)
   }, 0))
 
-/** What is left of the time of the boot, or of a setup that is none of a boot. */
+/** The time left of the boot, or of a setup outside a boot. */
 const left = Effect.fnUntraced(function*(held: LeasedSandbox, { startedAt }: SetupRecord) {
   const { sandbox } = yield* held.view
   const end = sandbox.status === "creating"
@@ -82,7 +82,7 @@ const left = Effect.fnUntraced(function*(held: LeasedSandbox, { startedAt }: Set
   return Duration.max(Duration.seconds(1), DateTime.distance(yield* DateTime.now, end))
 })
 
-/** Saves what there is of the output as long as it grows. */
+/** Saves the output at intervals while it grows. */
 const saving = Effect.fnUntraced(function*(held: LeasedSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
   const setups = yield* Setups
   for (let saved = output.version;;) {
@@ -142,8 +142,8 @@ const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =
   !(environment instanceof EnvironmentInvalid) && environment.onFailure === "fail"
 
 /**
- * Sets up all repositories that say something of it, in their order, and saves how it goes. Safe to repeat. `isFresh`: nobody has
- * worked in the trees. `conversation`: what of the home the agent may go on with. Fails where there is to be no agent, which is saved too.
+ * Sets up all repositories with an environment file, in order, and saves the progress. Safe to repeat. `isFresh`: no agent has worked
+ * in the trees. `conversation`: files of the home that the agent can resume with. A failure is saved too; then no agent may start.
  */
 export const run = Effect.fn("RunSetup.run")(
   function*(held: LeasedSandbox, box: Box, { conversation = [], isFresh }: {
@@ -245,7 +245,7 @@ export const run = Effect.fn("RunSetup.run")(
   Effect.scoped
 )
 
-/** For an agent that starts where setup ran before. */
+/** The result of an earlier setup, for an agent that starts again. */
 export const recall = Effect.fn("RunSetup.recall")(function*(held: LeasedSandbox, box: Box) {
   const setups = yield* Setups
   const { sandbox: { repos } } = yield* held.view
@@ -256,7 +256,7 @@ export const recall = Effect.fn("RunSetup.recall")(function*(held: LeasedSandbox
   return { programs, env: Environments.variablesOf(environments), told: record?.told ?? null } satisfies Prepared
 })
 
-/** What setup filled is gone or about to be: until it ran again, whoever works for the sandbox knows. */
+/** Marks the setup as unfinished because its folders are lost or about to be replaced. The next worker then runs it again. */
 export const invalidate = Effect.fn("RunSetup.invalidate")(function*(held: LeasedSandbox) {
   const setups = yield* Setups
   const record = yield* untilAvailable(setups.find(held.id))
@@ -265,20 +265,20 @@ export const invalidate = Effect.fn("RunSetup.invalidate")(function*(held: Lease
   }
 })
 
-/** Whether a run began and did not end. */
+/** Whether a setup started and did not end. */
 export const wasInterrupted = Effect.fnUntraced(function*(sandboxId: SandboxId) {
   const setups = yield* Setups
   return (yield* untilAvailable(setups.find(sandboxId)))?.state === "running"
 })
 
 /**
- * Where the trees were made again, or an earlier run was broken off: ignored files are in no checkpoint. The sandbox has work in it, so
- * it goes on whatever comes of it, and the agent and the log are told.
+ * Runs the setup again after trees were restored, because a checkpoint has no ignored files, or after an interrupted run. The sandbox
+ * has work in it, so it continues even if the setup fails. The agent and the log get the reason.
  */
 export const runAgain = Effect.fn("RunSetup.runAgain")(function*(held: LeasedSandbox, box: Box) {
   const start = yield* elapsedMillis
   yield* run(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
-    // Nothing ran, so nothing of it was reported.
+    // The setup did not run, so it reported nothing.
     Effect.tapErrorTag(
       ["SecretsMissing", "SecretsUnusable"],
       ({ message }) => Effect.flatMap(elapsedMillis, (now) => report(held, [{ ms: now - start, error: visible(message) }]))

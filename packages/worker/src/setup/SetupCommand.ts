@@ -1,4 +1,4 @@
-/** Runs one command of a setup in the box, until it has ended with all that it left behind. */
+/** Runs one command of a setup in the box, until it and all processes that it started have ended. */
 import type { SetupCommand } from "@slipway/domain/environment/Environment"
 import * as Pace from "@slipway/domain/Pace"
 import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
@@ -8,10 +8,10 @@ import type { SetupOutput } from "./SetupOutput.ts"
 /** Arguments: the folder, then the program with its own. */
 const SCRIPT = `cd "$1" || exit; shift; exec "$@" 2>&1`
 
-/** Bytes it may write before it has to wait: to hide secrets in more would take the worker's time from others. */
+/** The most output per second: hiding secrets in more would slow down other sandboxes of the worker. */
 const BYTES_PER_SECOND = 8 * 1024 * 1024
 
-/** What a command that has ended left in its pipe is read in far less; what it left running may hold the pipe for ever. */
+/** Enough to read the rest of an ended command's output. Processes that it left running could hold the pipe for ever. */
 const READ_WITHIN = "1 second"
 
 /** As a person would type it. */
@@ -20,11 +20,11 @@ export const shown = ({ argv }: Pick<SetupCommand, "argv">): string =>
 
 export interface Failure {
   readonly command: SetupCommand
-  /** `null`: a signal ended it, or it could not be started. */
+  /** `null`: ended by a signal, or not started. */
   readonly exitCode: number | null
 }
 
-/** `null`: it succeeded. Output goes to `output` as it comes. */
+/** `null`: the command succeeded. Its output goes to `output` while it runs. */
 export const run = Effect.fn("SetupCommand.run")(
   function*(
     box: Box,
@@ -53,7 +53,7 @@ export const run = Effect.fn("SetupCommand.run")(
       const exit = yield* process.exited
       yield* Effect.raceFirst(Fiber.await(reading), Effect.sleep(READ_WITHIN))
       return exit
-      // With the scope ends what it left running.
+      // Closing the scope ends processes that the command left running.
     }).pipe(
       Effect.scoped,
       Effect.catchTag("HostError", ({ message }) =>

@@ -1,4 +1,4 @@
-/** What agents and people are told of a setup, in words. */
+/** The messages about a setup for agents and people. */
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import type { SetupCache } from "@slipway/domain/sandbox/Setups"
@@ -7,14 +7,14 @@ import { visible } from "@slipway/domain/Visible"
 import { Duration } from "effect"
 import * as SetupCommand from "./SetupCommand.ts"
 
-/** How one repository's setup went. */
+/** The result of one repository's setup. */
 export type Result =
   | { readonly _tag: "Succeeded" }
   | { readonly _tag: "TimedOut"; readonly within: Duration.Duration }
   | { readonly _tag: "Invalid"; readonly problem: string }
   | { readonly _tag: "Failed" } & SetupCommand.Failure
 
-/** Bytes of a command, of a sentence, and files that are named. */
+/** Limits: bytes of a command, bytes of a sentence, named files. */
 const MAX_COMMAND = 200
 const MAX_PROBLEM = 2_000
 const MAX_FILES = 20
@@ -24,12 +24,12 @@ export const minutes = (time: Duration.Duration): string => {
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** A repository wrote it: it is to begin no line of its own. */
+/** The text comes from a repository, so it must not start a new line. */
 const inLine = (text: string): string => visible(text.replaceAll(/\s+/gu, " "))
 
 const code = (text: string): string => `\`${cut(inLine(text), MAX_COMMAND, "…").replaceAll("`", "'")}\``
 
-/** One sentence. */
+/** Why a setup failed, in one sentence. */
 export const reason = (result: Exclude<Result, { readonly _tag: "Succeeded" }>): string => {
   switch (result._tag) {
     case "Invalid":
@@ -42,18 +42,18 @@ export const reason = (result: Exclude<Result, { readonly _tag: "Succeeded" }>):
   }
 }
 
-/** A sentence for people with the end of the output below it. */
+/** A sentence for people, followed by the last lines of the output. */
 export const withOutput = (sentence: string, lastLines: string): string => lastLines === "" ? sentence : `${sentence}\n${lastLines}`
 
-/** Where it could not begin. */
+/** For a setup that could not start. */
 export const refused = (problem: string): string => `# Setup\n\nThe setup of this sandbox did not run. ${cut(problem, MAX_PROBLEM, "…")}\n`
 
-/** A sentence. */
+/** Why the setup ran without its secrets, in a sentence. */
 export const withoutSecrets = (why: string): string => `It ran without its secrets. ${cut(inLine(why), MAX_PROBLEM, "…")}`
 
 const indented = (text: string): string => text.split("\n").map((line) => `    ${line}`).join("\n")
 
-/** A section for one repository, Markdown. `changed`: files of it that differ after its setup. */
+/** The section of one repository, Markdown. `changed`: its files that the setup changed. */
 export const sectionFor = ({ cache, changed, environment, file, folder, lastLines, repo, result, secretsWithheld }: {
   readonly repo: string
   readonly folder: string
@@ -63,7 +63,7 @@ export const sectionFor = ({ cache, changed, environment, file, folder, lastLine
   readonly result: Result
   readonly changed: ReadonlyArray<string>
   readonly lastLines: string
-  /** Why it ran without the secrets that its file names. */
+  /** Why the setup ran without its secrets. */
   readonly secretsWithheld: string | undefined
 }): string => {
   const commands = environment instanceof EnvironmentInvalid ? [] : environment.setup.flat()

@@ -1,15 +1,15 @@
-/** What the commands of a setup write, one after the other or side by side: the end of it is kept, without secrets. */
+/** The output of a setup's commands, which run one after the other or in parallel. Keeps the end of it, without secrets. */
 import type { OutputRedaction } from "@slipway/domain/environment/OutputRedaction"
 import { MAX_SETUP_OUTPUT } from "@slipway/domain/sandbox/Setups"
 import { visible } from "@slipway/domain/Visible"
 
 const utf8 = new TextEncoder()
 
-/** Lines of the end of an output for those who read of a failure, and their characters. */
+/** Limits of `lastLines`, which error messages show: lines and characters. */
 const LAST_LINES = 12
 const LAST_CHARACTERS = 1_200
 
-/** Its last `maximum` bytes in UTF-8; no character is cut in two. */
+/** The last `maximum` bytes in UTF-8. No character is split. */
 const endOf = (text: string, maximum: number): string => {
   const bytes = utf8.encode(text)
   let start = Math.max(0, bytes.length - maximum)
@@ -17,17 +17,17 @@ const endOf = (text: string, maximum: number): string => {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start))
 }
 
-/** What terminals take as colours and movements of the cursor (ECMA-48, control sequences). */
+/** Control sequences of terminals, for colours and cursor movements (ECMA-48). */
 // oxlint-disable-next-line no-control-regex
 const CONTROL_SEQUENCES = /\x1b\[[0-?]*[ -/]*[@-~]/gu
 
-/** As it reads: every line is one, and nothing of it is a command to whoever shows it. */
+/** Plain text lines without control characters, safe to show in a terminal. */
 const readable = (text: string): string => visible(text.replace(CONTROL_SEQUENCES, "").replace(/\r\n?/gu, "\n"))
 
 export class SetupOutput {
   readonly #redaction: ReturnType<OutputRedaction["Service"]["of"]>
   #text = ""
-  /** Counts what was added: whoever saved it knows whether there is more. */
+  /** Increases with each addition, so that the caller knows whether there is more to save. */
   version = 0
 
   readonly #added: (text: string) => void
@@ -46,14 +46,14 @@ export class SetupOutput {
     this.version++
   }
 
-  /** Takes a line of ours, which may name what a repository wrote. */
+  /** Adds a line of the service, which may quote text of a repository. */
   say(line: string) {
     const stream = this.#redaction.stream()
     const text = stream.push(utf8.encode(`${line}\n`)) + stream.end()
     this.#add(this.#text === "" || this.#text.endsWith("\n") ? text : `\n${text}`)
   }
 
-  /** One process's. */
+  /** A stream for the output of one process. */
   stream() {
     const stream = this.#redaction.stream()
     return {

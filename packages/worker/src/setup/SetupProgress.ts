@@ -1,13 +1,13 @@
-/** Who looks on while a setup runs: nobody, in a service. */
+/** Observes a running setup. The service observes nothing; `SetupTrial` does. */
 import { Context } from "effect"
 import type { Result } from "./SetupMessages.ts"
 
 export interface SetupProgress {
-  /** What the commands write, as it comes, free of secrets. */
+  /** Output of the commands, without secrets, while they run. */
   output(text: string): void
-  /** How the setup of a repository went. */
+  /** The result of one repository's setup. */
   ended(result: Result): void
-  /** Files with credentials that it had left in the home, relative to it. */
+  /** Files with credentials that were removed from the home, relative to it. */
   removed(paths: ReadonlyArray<string>): void
 }
 

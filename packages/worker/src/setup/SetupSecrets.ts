@@ -1,4 +1,4 @@
-/** Which repositories of a sandbox have secrets for their setup, and what these are (docs/decisions.md 17). */
+/** Decides which repositories of a sandbox get secrets for their setup, and reads these (docs/decisions.md 17). */
 import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
 import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
@@ -7,7 +7,7 @@ import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CommitTrust from "./CommitTrust.ts"
 import type * as Environments from "./Environments.ts"
 
-/** Without secrets there is nothing to hide. */
+/** Hides nothing, because there are no secrets. */
 const plain = {
   stream: (): RedactedOutput => {
     const decoder = new TextDecoder()
@@ -21,7 +21,7 @@ export const wanted = ({ environment }: Environments.RepositoryEnvironment): Env
 export const foldersOf = ({ environment }: Environments.RepositoryEnvironment): Environment["cache"] =>
   environment instanceof EnvironmentInvalid ? [] : environment.cache
 
-/** The secrets of each of these repositories as variables, and what hides them all. */
+/** The secrets of these repositories as variables, and the redaction that hides them in output. */
 export const reveal = Effect.fnUntraced(function*(held: LeasedSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
   const { sandbox: { grantId } } = yield* held.view
   const secrets = new Map<string, Readonly<Record<string, string>>>()
@@ -38,12 +38,12 @@ export const reveal = Effect.fnUntraced(function*(held: LeasedSandbox, asking: R
   return { secrets, redaction: redaction.of(Array.from(secrets.values()).flatMap((values) => Object.values(values))) }
 })
 
-/** Why a setup has no secrets although all is trusted. */
+/** Why a setup has no secrets although its commit is trusted. */
 const NO_FOLDERS = "Setup has secrets in a fresh clone alone, and its file names no folders (`cache`) to bring over from one."
 
 /**
- * Why each repository that names secrets has its setup without them, by its name, and whether what setups fill may be kept. Where the
- * source cannot be asked, a boot of fresh trees fails; a sandbox that ran before goes on without them.
+ * `withheld`: why a repository's setup runs without its secrets, by repository. `isTrusted`: whether caches may be filled. If the
+ * source host cannot be reached, a boot with fresh trees fails; a sandbox that ran before continues without secrets.
  */
 export const trustIn = Effect.fnUntraced(
   function*(held: LeasedSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {

@@ -1,6 +1,6 @@
 /**
- * Runs the setup of one repository as a sandbox of it would, for whoever writes its environment file: in a box of its own, on a tree
- * of its own. No agent is started, and nothing of it is left.
+ * Tries the setup of one repository for the author of its environment file, in a separate box and tree. Starts no agent and leaves
+ * nothing behind.
  */
 import * as CachePath from "@slipway/domain/environment/CachePath"
 import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
@@ -27,41 +27,41 @@ import * as SetupMessages from "./SetupMessages.ts"
 import { SetupProgress } from "./SetupProgress.ts"
 
 export interface Options {
-  /** Whose secrets it gets. */
+  /** The grant whose secrets it gets. */
   readonly grantId: string
   readonly repo: RepoName
   readonly remote: Remote
   readonly branch: string
-  /** What the commands write, as it comes, free of secrets. */
+  /** Output of the commands, without secrets, while they run. */
   readonly output: (text: string) => void
 }
 
 /** A folder that the environment names as a cache. */
 export interface CachedFolder {
-  /** As the file has it. */
+  /** As written in the file. */
   readonly path: string
-  /** What is kept of it, bytes before it is packed; `null`: it is not there. */
+  /** The size in bytes before compression; `null`: the folder does not exist. */
   readonly bytes: number | null
-  /** Why it would not be kept, for people; `null`: it would, if the setup succeeded. */
+  /** Why it would not be kept, for people; `null`: it would be kept if the setup succeeds. */
   readonly problem: string | null
 }
 
 export interface Tried {
-  /** Why it failed, a sentence; `null`: it succeeded. */
+  /** Why the setup failed, a sentence; `null`: it succeeded. */
   readonly problem: string | null
   readonly exitCode: number | null
-  /** Of the setup alone: without clone and box. */
+  /** The duration of the setup, without clone and box. */
   readonly ms: number
   readonly cache: ReadonlyArray<CachedFolder>
-  /** What differs from the commit by now. */
+  /** Files that differ from the commit after the setup. */
   readonly changed: ReadonlyArray<Pick<ChangedFile, "path" | "status">>
-  /** Files with credentials that were in the home after it and are removed, as `~/.npmrc`. */
+  /** Files with credentials that the setup left in the home and that were removed, such as `~/.npmrc`. */
   readonly removed: ReadonlyArray<string>
 }
 
 const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
 
-/** A sandbox that no other worker sees. */
+/** Leases a new sandbox that no other worker sees. */
 const hold = Effect.fnUntraced(function*({ grantId, repo }: Options) {
   const ids = yield* Ids
   const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: repo }], prompt: "Set up" }))
@@ -80,10 +80,10 @@ const unknown = (path: string, problem: string): CachedFolder => ({ path, bytes:
 
 const problemOf = (result: SetupMessages.Result) => result._tag === "Succeeded" ? null : SetupMessages.reason(result)
 
-/** Of each folder. A setup fills what its box has room for, and so long this may take. */
+/** The time limit of one folder. A setup may fill the whole disk of its box, so reading can take long. */
 const LOOK_WITHIN = "5 minutes"
 
-/** What a cache would keep of each folder. */
+/** The size of each folder in a cache, or why it would not be kept. */
 const look = (box: Box, tree: string, paths: ReadonlyArray<CachePath.CachePath>) =>
   Effect.forEach(paths, (path) => {
     const shown = CachePath.show(path)
@@ -102,8 +102,8 @@ const look = (box: Box, tree: string, paths: ReadonlyArray<CachePath.CachePath>)
   })
 
 /**
- * `null`: the repository says nothing of what its sandboxes need. Whatever it fails with and wherever it is cut off, its processes
- * are ended, and box and tree are removed.
+ * `null`: the repository has no environment file. After a failure or an interruption too, the processes are ended, and box and tree
+ * are removed.
  */
 export const run = Effect.fn("SetupTrial.run")(
   function*(options: Options) {
