@@ -11,7 +11,7 @@ import { request as nodeRequest } from "node:http"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { addressOf } from "../src/pages/Assets.ts"
+import { addressOf } from "../src/assets/Assets.ts"
 import { ask, creation, json, layer as http, mintKey, SANDBOXES } from "../testing/Harness.ts"
 
 const BASE = "/tools/slipway"

@@ -12,7 +12,7 @@ import * as IdentityProviderMemory from "@slipway/domain/memory/IdentityProvider
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { keepsSessions } from "@slipway/http/pages/people/SignInPages"
 import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
-import { localPath } from "../src/pages/Page.ts"
+import { localPath } from "../src/pages/layout/Page.ts"
 import { ask, type Ask, COOKIE, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 // ---------------------------------------------------------------------------------------------------------------

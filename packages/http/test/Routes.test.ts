@@ -7,7 +7,7 @@ import { Authenticated } from "@slipway/http/api/Middleware"
 import { AREAS } from "@slipway/http/api/Routing"
 import { Effect, Layer } from "effect"
 import { HttpApi } from "effect/http-api"
-import { addressOf } from "../src/pages/Assets.ts"
+import { addressOf } from "../src/assets/Assets.ts"
 import { Routes } from "../src/server/Routes.ts"
 import { ask, json, layer as http, refused, SANDBOXES } from "../testing/Harness.ts"
 

@@ -1,6 +1,6 @@
 /** Every page for people. */
 import { Layer } from "effect"
-import * as Assets from "./Assets.ts"
+import * as Assets from "../assets/Assets.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as OverviewPage from "./overview/OverviewPage.ts"
 import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"

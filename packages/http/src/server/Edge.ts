@@ -25,12 +25,12 @@ import {
   Unavailable
 } from "../api/Errors.ts"
 import { CurrentPrincipal } from "../api/Middleware.ts"
+import * as AdmissionQueue from "./AdmissionQueue.ts"
 import * as Authenticate from "./Authenticate.ts"
 import * as BasePath from "./BasePath.ts"
 import { Connections } from "./Connections.ts"
 import * as Cors from "./Cors.ts"
 import { refusalOf } from "./DecodeFailure.ts"
-import * as InTurn from "./InTurn.ts"
 import { LiveResponses } from "./LiveResponses.ts"
 import * as RequestMetrics from "./RequestMetrics.ts"
 import * as RequestSpan from "./RequestSpan.ts"
@@ -209,9 +209,9 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
     const spanOf = yield* RequestSpan.make
     const isCollected = yield* RootSpan.Collected
     const clock = yield* Clock.Clock
-    const myTurn = InTurn.make()
+    const queue = AdmissionQueue.make()
     const boots = yield* BootsHere
-    const myTurnToCreate = InTurn.make(InTurn.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
+    const creationQueue = AdmissionQueue.make(AdmissionQueue.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
 
     return (route) => {
       const answerTo = (received: HttpServerRequest.HttpServerRequest, requestId: string) => {
@@ -277,12 +277,12 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         // Where no scope is needed nothing asks for a principal, and the router finds nothing for a path that cannot be decoded.
         const entered = asked === null ? routed as ReturnType<typeof admitted> : Effect.flatMap(asked, admitted)
         // A hundred commands at once would keep what else this process does waiting until all of them have begun.
-        const inTurn = request.method === "POST" ? Effect.andThen(path === CREATIONS ? myTurnToCreate : myTurn, entered) : entered
+        const queued = request.method === "POST" ? Effect.andThen(path === CREATIONS ? creationQueue : queue, entered) : entered
         // A request that is interrupted, as a shutdown does in the end, is answered by Effect: without a body.
         const whole: HttpEffect.PreResponseHandler = (_, response) =>
           Effect.sync(() => response.status === 503 && response.body._tag === "Empty" ? finished(respond(shuttingDown), rate) : response)
         const origin = { requestId, address }
-        return Effect.catchCause(inTurn, (cause) => answer(cause, nothingHere)).pipe(
+        return Effect.catchCause(queued, (cause) => answer(cause, nothingHere)).pipe(
           Effect.updateContext((context: Context.Context<never>) => {
             HttpEffect.appendPreResponseHandlerUnsafe(context, whole)
             return context.pipe(

@@ -9,14 +9,14 @@ import { Setups } from "@slipway/domain/sandbox/Setups"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { visible } from "@slipway/domain/Visible"
 import { DateTime, Deferred, Effect, Redacted } from "effect"
-import { Room } from "../../src/pages/Room.ts"
-import * as ChangesList from "../../src/pages/sandboxes/ChangesList.ts"
-import * as Conversation from "../../src/pages/sandboxes/Conversation.ts"
-import * as Diff from "../../src/pages/sandboxes/Diff.ts"
-import * as DiffTable from "../../src/pages/sandboxes/DiffTable.ts"
-import * as Patch from "../../src/pages/sandboxes/Patch.ts"
+import * as CooperativeRender from "../../src/pages/html/CooperativeRender.ts"
+import { HtmlBudget } from "../../src/pages/html/HtmlBudget.ts"
+import * as ChangesList from "../../src/pages/sandboxes/changes/ChangesList.ts"
+import * as Diff from "../../src/pages/sandboxes/changes/Diff.ts"
+import * as DiffTable from "../../src/pages/sandboxes/changes/DiffTable.ts"
+import * as Patch from "../../src/pages/sandboxes/changes/Patch.ts"
+import * as Conversation from "../../src/pages/sandboxes/conversation/Conversation.ts"
 import * as Markdown from "../../src/pages/text/Markdown.ts"
-import * as Turns from "../../src/pages/Turns.ts"
 import { ask, COOKIE, drive, joined, layer as http, mintKey, type Reply, running, saved } from "../../testing/Harness.ts"
 
 const MIB = 2 ** 20
@@ -315,7 +315,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       // One reading is for all of them.
       assert.strictEqual(reads, 1)
       yield* Deferred.succeed(held, undefined)
-      while ((yield* get(view)).text.includes("They are being read.")) yield* Turns.next
+      while ((yield* get(view)).text.includes("They are being read.")) yield* CooperativeRender.next
       assert.include((yield* get(view)).text, `<p>${FILES} files:`)
       // At rest nothing changes.
       assert.strictEqual(reads, 1)
@@ -349,7 +349,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const { get, key } = yield* visitor("looker")
       const { id, turn } = yield* running(key)
       const view = `/sandboxes/${id}?view=changes`
-      while (!(yield* get(view)).text.includes(`<p>${FILES} files:`)) yield* Turns.next
+      while (!(yield* get(view)).text.includes(`<p>${FILES} files:`)) yield* CooperativeRender.next
       yield* work(id, turn, [said(0, "Something else.")])
       held = yield* Deferred.make<void>()
       const page = yield* get(view)
@@ -360,7 +360,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
 })
 
 /** What was worked on in one go, and in all. */
-const worked = <A>(steps: Turns.Steps<A>): { readonly most: number; readonly all: number } => {
+const worked = <A>(steps: CooperativeRender.Chunked<A>): { readonly most: number; readonly all: number } => {
   let [most, all] = [0, 0]
   for (;;) {
     const step = steps.next()
@@ -377,41 +377,41 @@ describe("what a page is made of", () => {
     Array.from({ length: count }, (_, i) => ({ kind: i % 2 === 0 ? "removed" : "added", before: i, after: i, text: `${text}${i}\n` }))
 
   it("is worked on in steps of a bounded length, in which every character of it counts", () => {
-    const least = 10 * Turns.SLICE
-    const cases: Readonly<Record<string, Turns.Steps<unknown>>> = {
+    const least = 10 * CooperativeRender.SLICE
+    const cases: Readonly<Record<string, CooperativeRender.Chunked<unknown>>> = {
       "a conversation": Conversation.render(
         Array.from({ length: 100 }, (_, i) => item(i % 2 === 0 ? "text" : "tool", "[a](b) **c** ".repeat(1_200))),
         "/sandboxes/c",
-        new Room(Infinity)
+        new HtmlBudget(Infinity)
       ),
       "a long message": Conversation.render(
         [item("text", "- a\n".repeat(4_000)), item("tool", "\"".repeat(500_000))],
         "",
-        new Room(Infinity)
+        new HtmlBudget(Infinity)
       ),
-      "a changed file": DiffTable.render("a.ts", [lines("const a = \"b\" /* ", 2_000)], { lines: 2_000, room: new Room(Infinity) }),
+      "a changed file": DiffTable.render("a.ts", [lines("const a = \"b\" /* ", 2_000)], { lines: 2_000, budget: new HtmlBudget(Infinity) }),
       "a changed file of long lines": DiffTable.render("a.ts", [lines("a b ".repeat(99), 2_000)], {
         lines: 2_000,
-        room: new Room(Infinity)
+        budget: new HtmlBudget(Infinity)
       }),
       "a changed text": DiffTable.render(
         "a.txt",
         [lines("x".repeat(300), 2_000).map((line) => ({ ...line, kind: "added" as const }))],
-        { lines: 2_000, room: new Room(Infinity) }
+        { lines: 2_000, budget: new HtmlBudget(Infinity) }
       ),
       "two texts that are compared": Diff.compare(alternating("a", 20_000), alternating("b", 20_000)),
       "a patch of lines without text": Patch.read(Buffer.from(patchOf("+\n".repeat(200_000))), { lines: Infinity }),
       "a patch of names": Patch.read(Buffer.from(files.map((file) => sectionOf(file.path)).join("")), { lines: 10 }),
-      "a list": ChangesList.render({ files, partialWarnings: [] }, (path) => path, new Room(Infinity), String)
+      "a list": ChangesList.render({ files, partialWarnings: [] }, (path) => path, new HtmlBudget(Infinity), String)
     }
     for (const [name, steps] of Object.entries(cases)) {
       const { all, most } = worked(steps)
-      assert.isAtMost(most, 2 * Turns.SLICE, name)
+      assert.isAtMost(most, 2 * CooperativeRender.SLICE, name)
       assert.isAtLeast(all, least, name)
     }
     for (const text of ["b", "- a\n", "`", "```ts\nconst a = 1\n```\n", "|a|b|\n", "> ", "http://a.b ", "\u202e"]) {
-      const { all, most } = worked(Markdown.render(`alone ${text.repeat(Math.floor(16_000 / text.length))}`, new Room(Infinity)))
-      assert.isAtMost(most, 2 * Turns.SLICE, text)
+      const { all, most } = worked(Markdown.render(`alone ${text.repeat(Math.floor(16_000 / text.length))}`, new HtmlBudget(Infinity)))
+      assert.isAtMost(most, 2 * CooperativeRender.SLICE, text)
       assert.isAtLeast(all, 15_000, text)
     }
   })
@@ -425,11 +425,11 @@ describe("what a page is made of", () => {
         if (!isOver) setImmediate(count)
       }
       setImmediate(count)
-      const steps = function*(): Turns.Steps<string> {
-        for (let i = 0; i < 40; i++) yield Turns.SLICE / 4
+      const steps = function*(): CooperativeRender.Chunked<string> {
+        for (let i = 0; i < 40; i++) yield CooperativeRender.SLICE / 4
         return "done"
       }
-      assert.strictEqual(yield* Turns.run(steps()), "done")
+      assert.strictEqual(yield* CooperativeRender.run(steps()), "done")
       isOver = true
       assert.isAtLeast(turns, 10)
     }))
@@ -444,14 +444,14 @@ describe("what a page is made of", () => {
       }
       setImmediate(count)
       /** As long as any slice may take. */
-      const steps = function*(): Turns.Steps<void> {
+      const steps = function*(): CooperativeRender.Chunked<void> {
         for (let i = 0; i < 3; i++) {
           const end = performance.now() + 11
           while (performance.now() < end);
-          yield Turns.SLICE
+          yield CooperativeRender.SLICE
         }
       }
-      yield* Effect.all(Array.from({ length: 20 }, () => Turns.run(steps())), { concurrency: "unbounded" })
+      yield* Effect.all(Array.from({ length: 20 }, () => CooperativeRender.run(steps())), { concurrency: "unbounded" })
       isOver = true
       // Each of those slices has a turn of its own, but for the first one.
       assert.isAtLeast(turns, 50)

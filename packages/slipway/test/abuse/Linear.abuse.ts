@@ -24,17 +24,17 @@ import * as FileRules from "@slipway/domain/source/FileRules"
 import { isRefName } from "@slipway/domain/source/Naming"
 import { sandboxOf } from "@slipway/domain/source/PullRequest"
 import { visible } from "@slipway/domain/Visible"
-import * as Form from "@slipway/http/internal/pages/Form"
-import { localPath } from "@slipway/http/internal/pages/Page"
-import { Room } from "@slipway/http/internal/pages/Room"
-import * as ApprovalDiff from "@slipway/http/internal/pages/sandboxes/ApprovalDiff"
-import { compare } from "@slipway/http/internal/pages/sandboxes/ChangedWords"
-import { Conversation } from "@slipway/http/internal/pages/sandboxes/Conversation"
-import * as Patch from "@slipway/http/internal/pages/sandboxes/Patch"
+import * as CooperativeRender from "@slipway/http/internal/pages/html/CooperativeRender"
+import { HtmlBudget } from "@slipway/http/internal/pages/html/HtmlBudget"
+import * as Form from "@slipway/http/internal/pages/layout/Form"
+import { localPath } from "@slipway/http/internal/pages/layout/Page"
+import * as ApprovalDiff from "@slipway/http/internal/pages/sandboxes/changes/ApprovalDiff"
+import { compare } from "@slipway/http/internal/pages/sandboxes/changes/ChangedWords"
+import * as Patch from "@slipway/http/internal/pages/sandboxes/changes/Patch"
+import { Conversation } from "@slipway/http/internal/pages/sandboxes/conversation/Conversation"
 import * as Code from "@slipway/http/internal/pages/text/Code"
 import * as Languages from "@slipway/http/internal/pages/text/Languages"
 import * as Markdown from "@slipway/http/internal/pages/text/Markdown"
-import * as Turns from "@slipway/http/internal/pages/Turns"
 import * as ClientAddress from "@slipway/http/internal/server/ClientAddress"
 import { attachment } from "@slipway/http/internal/server/ContentDisposition"
 import { tokenOf } from "@slipway/http/internal/server/SessionCookie"
@@ -91,8 +91,8 @@ const conversation = (output: string) => {
   )
   return told.items
 }
-const drawn = <A>(steps: Turns.Steps<A>) => Turns.atOnce(steps)
-const room = () => new Room(2 ** 20)
+const drawn = <A>(steps: CooperativeRender.Chunked<A>) => CooperativeRender.atOnce(steps)
+const budget = () => new HtmlBudget(2 ** 20)
 const redactor = new Redactor()
 redactor.learn("correct horse battery staple")
 const output = new OutputRedactor(["correct horse battery staple"])
@@ -143,7 +143,7 @@ const functions: Readonly<Record<string, (text: string) => unknown>> = {
   "a secret's shapes behind a beginning": (text) => redactor.redact(`sk-${text}`),
   "a setup's output": (text) => output.redact(text),
   "a conversation": conversation,
-  "a text on a page": (text) => drawn(Markdown.render(text, room())),
+  "a text on a page": (text) => drawn(Markdown.render(text, budget())),
   "code on a page": (text) => drawn(Code.block(text, Languages.named("ts"))),
   "an approval's diff": (text) => ApprovalDiff.parse(`--- a\n+++ b\n${text}`),
   "a patch on a page": (text) =>

@@ -1,6 +1,6 @@
 /** A secret that is shown once. `page.js` lets it be copied, and takes it away with the page. */
 import { Redacted } from "effect"
-import { html, type Html } from "../Html.ts"
+import { html, type Html } from "../html/Html.ts"
 
 /** `then`: the path that the page leads on to, and that loading it again leads to. `more`: beneath the secret. */
 export const shownOnce = (

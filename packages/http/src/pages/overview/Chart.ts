@@ -1,5 +1,5 @@
 /** Pictures of numbers: SVG for who sees it, and the same as a table. Values are of any unit; `text` says them. */
-import { html, type Html } from "../Html.ts"
+import { html, type Html } from "../html/Html.ts"
 
 export interface Bar {
   readonly label: string

@@ -9,19 +9,18 @@ import type { Standing } from "@slipway/domain/sandbox/Standing"
 import { type KnownWorker, type Share, Workers } from "@slipway/domain/sandbox/Workers"
 import { DateTime, Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import { columnHeads, html, type Html } from "../Html.ts"
-import { exactMoment, moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Room } from "../Room.ts"
-import * as ListFilters from "../sandboxes/ListFilters.ts"
-import * as Piece from "../sandboxes/ListPiece.ts"
-import { keysHelp, watchBar } from "../sandboxes/ListTools.ts"
-import { dollars } from "../sandboxes/SandboxList.ts"
-import { approvalCards, APPROVALS_BYTES } from "../sandboxes/SandboxPieces.ts"
-import { tokensTold, words } from "../sandboxes/SandboxWords.ts"
-import { atWorkWords, because, lastActiveAt, standingWords } from "../sandboxes/StandingWords.ts"
-import * as Waiting from "../sandboxes/Waiting.ts"
-import * as Turns from "../Turns.ts"
+import * as CooperativeRender from "../html/CooperativeRender.ts"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { HtmlBudget } from "../html/HtmlBudget.ts"
+import { exactMoment, moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import * as ListFilters from "../sandboxes/list/ListFilters.ts"
+import { approvalCards, APPROVALS_BYTES } from "../sandboxes/page/SandboxPieces.ts"
+import * as Piece from "../shared/ListPiece.ts"
+import { keysHelp, watchBar } from "../shared/ListTools.ts"
+import { dollars, labels, tokensTold } from "../shared/SandboxLabels.ts"
+import { atWorkLabel, because, lastActiveAt, standingLabels } from "../shared/StandingLabels.ts"
+import * as WaitingPiece from "../shared/WaitingPiece.ts"
 import * as Chart from "./Chart.ts"
 
 /** Of each kind; the list has the others. */
@@ -40,7 +39,7 @@ const isReason = Schema.is(StatusReason)
 const isShownTo = ({ visit: { place, user } }: Page.Member) => ({ createdBy }: Sandbox): boolean =>
   place.role === "owner" || createdBy === user.id
 
-const waitingFor = function*(sandbox: Sandbox, { csrf }: Page.Member, here: string, space: Room): Turns.Steps<Html> {
+const waitingFor = function*(sandbox: Sandbox, { csrf }: Page.Member, here: string, space: HtmlBudget): CooperativeRender.Chunked<Html> {
   const { id, repos, title } = sandbox
   const fields = html`${csrf}<input type="hidden" name="next" value="${here}">`
   return html`<li id="waiting-${id}" data-item><h3><a href="/sandboxes/${id}">${title}</a></h3>
@@ -64,7 +63,7 @@ const HEADS = columnHeads("Title", "How", "Repositories", "Model", "Since", "Cos
 const NOTHING = html`<p class="fine">Nothing.</p>`
 
 const lines = (standing: "queued" | "working", found: ReadonlyArray<Sandbox>, queue: Queue): Html => {
-  const name = standingWords[standing]
+  const name = standingLabels[standing]
   const more = found.length > SHOWN && html`<p><a href="/sandboxes?state=${standing}">All of them</a></p>`
   const rows = found.slice(0, SHOWN).map((sandbox) => line(sandbox, queue))
   const table = html`<table class="rows picks"><caption class="unseen">${name}</caption>
@@ -106,7 +105,7 @@ const room = (queue: Queue, workers: ReadonlyArray<KnownWorker> | null): Html =>
 <tbody>
 ${workers.map(workerRow)}</tbody></table>`
   return html`<section aria-labelledby="room-title"><h2 id="room-title">Workers</h2>
-<p>In all grants together: ${atWorkWords(queue)}.</p>
+<p>In all grants together: ${atWorkLabel(queue)}.</p>
 ${table}</section>`
 }
 
@@ -133,7 +132,7 @@ const byName = (past: ReadonlyArray<PastGroup>, keyOf: (group: PastGroup) => str
 const failures = (past: ReadonlyArray<PastGroup>): Html => {
   const found = totalsBy(past, ({ reason, status }) => status === "failed" ? reason ?? "" : null)
   const rows = [...found].sort((a, b) => b.count - a.count).map(({ count, key }) =>
-    html`<tr><th scope="row">${isReason(key) ? words.reason[key] : "It did not say why."}</th><td>${count}</td></tr>
+    html`<tr><th scope="row">${isReason(key) ? labels.reason[key] : "It did not say why."}</th><td>${count}</td></tr>
 `
   )
   const table = html`<table class="figures"><caption class="unseen">Failures by reason</caption>
@@ -166,7 +165,7 @@ const MESSAGES = {
   approved_turn: "Approved, and all of this kind until the turn ends.",
   denied: "Denied.",
   duplicate: "That was done before.",
-  ...words.rejection
+  ...labels.rejection
 }
 
 /** What the page was asked for, for ways back to it. */
@@ -192,7 +191,7 @@ ${periods}</select></div>
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const waitingOf = yield* Waiting.make
+  const waitingOf = yield* WaitingPiece.make
   const board = yield* Board
   const workers = yield* Workers
   const { owner } = yield* MemberStore
@@ -216,15 +215,15 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       [of("asking"), of("working"), of("queued"), board.queue(grantId), workersFor(member)],
       { concurrency: 2 }
     )
-    const space = new Room(APPROVALS_BYTES)
+    const space = new HtmlBudget(APPROVALS_BYTES)
     const cards = yield* Effect.forEach(
       asking.slice(0, SHOWN),
-      (sandbox) => Turns.run(waitingFor(sandbox, member, `/overview${query}`, space))
+      (sandbox) => CooperativeRender.run(waitingFor(sandbox, member, `/overview${query}`, space))
     )
     const more = asking.length > SHOWN && html`<p><a href="/sandboxes?state=asking">All of them</a></p>`
     const waiting = asking.length === 0 ? html`<p class="fine">Nothing waits for you.</p>` : html`<ul class="plain">${cards}</ul>${more}`
     return html`<div id="present" data-piece="present">
-<section aria-labelledby="asking-title"><h2 id="asking-title">${standingWords.asking}</h2>
+<section aria-labelledby="asking-title"><h2 id="asking-title">${standingLabels.asking}</h2>
 ${waiting}</section>
 ${lines("working", working, queue)}
 ${lines("queued", queued, queue)}

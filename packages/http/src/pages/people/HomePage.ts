@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"
 import { NotFound } from "../../api/Errors.ts"
 import { respond } from "../../server/Respond.ts"
-import { html } from "../Html.ts"
-import * as Page from "../Page.ts"
+import { html } from "../html/Html.ts"
+import * as Page from "../layout/Page.ts"
 
 const welcome = html`<h1>Slipway</h1>
 <p>Coding agents work here on your git repositories, each in a sandbox of its own.</p>

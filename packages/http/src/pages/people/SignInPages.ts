@@ -8,9 +8,9 @@ import { createHash, timingSafeEqual } from "node:crypto"
 import { failures } from "../../server/Authenticate.ts"
 import * as SessionCookie from "../../server/SessionCookie.ts"
 import { basePathOf, Settings } from "../../server/Settings.ts"
-import { html, type Html } from "../Html.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
+import { html, type Html } from "../html/Html.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
 
 /** Where the browser comes back from the identity provider. */
 export const CALLBACK = "/sign-in/github/callback"

@@ -13,17 +13,17 @@ import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import * as ListCursor from "../../server/ListCursor.ts"
 import { Settings } from "../../server/Settings.ts"
-import { columnHeads, html, type Html } from "../Html.ts"
-import { moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
-import * as Piece from "../sandboxes/ListPiece.ts"
-import { keysHelp, watchBar } from "../sandboxes/ListTools.ts"
-import { words } from "../sandboxes/SandboxWords.ts"
-import { lastActiveAt } from "../sandboxes/StandingWords.ts"
-import * as Waiting from "../sandboxes/Waiting.ts"
-import { type Found, KnownPulls, LISTED } from "./KnownPulls.ts"
-import { checksCell, ChecksState, checksStateOf, linesOf, linkTo, pullBadge } from "./PullWords.ts"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import * as Piece from "../shared/ListPiece.ts"
+import { keysHelp, watchBar } from "../shared/ListTools.ts"
+import { checksCell, ChecksState, checksStateOf, linesOf, linkTo, pullBadge } from "../shared/PullLabels.ts"
+import { type Found, PullRequestCache, LISTED } from "../shared/PullRequestCache.ts"
+import { labels } from "../shared/SandboxLabels.ts"
+import { lastActiveAt } from "../shared/StandingLabels.ts"
+import * as WaitingPiece from "../shared/WaitingPiece.ts"
 
 /** Sandboxes of one page; most have one pull request. */
 const PAGE = 50
@@ -58,7 +58,7 @@ const row = (
 ): Html => {
   const { actionState, error, number, repo, url } = publication
   const known = changes?.filter((one) => sameRepo(one.repo, repo))
-  const doing = words.action[actionState]
+  const doing = labels.action[actionState]
   const files = known?.reduce((sum, { changedFiles }) => sum + changedFiles, 0) ?? null
   return html`
 <tr id="pull-${sandbox.id}-${repo}" data-item>
@@ -102,8 +102,8 @@ ${ofChecks}</select></div>
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const board = yield* Board
-  const waiting = yield* Waiting.make
-  const knownPulls = yield* KnownPulls
+  const waiting = yield* WaitingPiece.make
+  const pullRequests = yield* PullRequestCache
   const { cursorKey } = yield* Settings
 
   /** Pull requests of a page of sandboxes, with what is known of each. */
@@ -118,7 +118,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       pulls,
       ({ publication, sandbox }) =>
         Effect.map(
-          knownPulls.find(by, sandbox, publication.repo, { holds: LISTED, patience }),
+          pullRequests.find(by, sandbox, publication.repo, { holds: LISTED, patience }),
           (found) => ({ sandbox, publication, found })
         ),
       { concurrency: "unbounded" }
@@ -213,4 +213,4 @@ ${keysHelp}`
 
   yield* members("/pulls", { GET: get })
   yield* members("/pulls/rows", { GET: rows })
-})).pipe(Layer.provide(KnownPulls.layer))
+})).pipe(Layer.provide(PullRequestCache.layer))

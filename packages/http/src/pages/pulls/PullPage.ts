@@ -13,15 +13,15 @@ import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/
 import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import { html, type Html } from "../Html.ts"
-import { moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
-import { Room } from "../Room.ts"
-import * as ChangesList from "../sandboxes/ChangesList.ts"
-import * as SandboxChanges from "../sandboxes/SandboxChanges.ts"
-import * as Turns from "../Turns.ts"
-import { pullBadge } from "./PullWords.ts"
+import * as CooperativeRender from "../html/CooperativeRender.ts"
+import { html, type Html } from "../html/Html.ts"
+import { HtmlBudget } from "../html/HtmlBudget.ts"
+import { moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import * as ChangesList from "../sandboxes/changes/ChangesList.ts"
+import * as SandboxChanges from "../sandboxes/files/SandboxChanges.ts"
+import { pullBadge } from "../shared/PullLabels.ts"
 
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
@@ -101,14 +101,18 @@ const noDiff = ({ reason }: PullRequestRefused, { baseRef, headRef }: PullReques
 type Files = Effect.Success<ReturnType<typeof SandboxChanges.filesOf>>
 
 /** The files, and what changed in those that there is space for. */
-const together = function*(files: Files, address: string, linkOf: (path: string) => string, after: number): Turns.Steps<Html> {
-  const space = { lines: SandboxChanges.MAX_TOGETHER, room: new Room(SandboxChanges.TOGETHER_BYTES) }
-  const sections = yield* SandboxChanges.sectionsOf(files.slice(after), files, linkOf, space)
+const together = function*(
+  files: Files,
+  address: string,
+  linkOf: (path: string) => string,
+  after: number
+): CooperativeRender.Chunked<Html> {
+  const sections = yield* SandboxChanges.sectionsOf(files.slice(after), files, linkOf, SandboxChanges.spaceTogether())
   const anchors = new Map(files.map((file, i) => [file.path, `#file-${i + 1}`]))
   const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
   const listFrom = (from: number) => `${address}?after=${from}`
   const list = { files, partialWarnings: [] }
-  const shown = yield* ChangesList.render(list, placeOf, new Room(SandboxChanges.LIST_BYTES), listFrom, { after, shown: null })
+  const shown = yield* ChangesList.render(list, placeOf, new HtmlBudget(SandboxChanges.LIST_BYTES), listFrom, { after, shown: null })
   return html`${shown}
 ${[...sections.values()]}`
 }
@@ -120,7 +124,7 @@ const alone = function*(
   address: string,
   linkOf: (path: string) => string,
   after: number
-): Turns.Steps<Html> {
+): CooperativeRender.Chunked<Html> {
   const file = files.find((one) => one.path === path)
   const shown = file === undefined || isProtected(path)
     ? html`<p>There is no such file.</p>`
@@ -167,7 +171,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     )
     const diff = typeof patched === "string"
       ? html`<p>${patched}</p>`
-      : yield* Turns.run(path === null ? together(patched, address, linkOf, after) : alone(patched, path, address, linkOf, after))
+      : yield* CooperativeRender.run(
+        path === null ? together(patched, address, linkOf, after) : alone(patched, path, address, linkOf, after)
+      )
     const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
     const forms = html`<div class="actions">
 <form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${headSha}">

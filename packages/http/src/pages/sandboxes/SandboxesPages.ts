@@ -1,20 +1,20 @@
 /** The pages of sandboxes. */
 import { Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
-import * as Form from "../Form.ts"
-import * as Page from "../Page.ts"
-import { KnownPulls } from "../pulls/KnownPulls.ts"
-import * as CheckpointForms from "./CheckpointForms.ts"
-import * as Composer from "./Composer.ts"
-import { KnownChanges } from "./KnownChanges.ts"
-import * as SandboxBulk from "./SandboxBulk.ts"
-import * as SandboxChanges from "./SandboxChanges.ts"
-import * as SandboxFiles from "./SandboxFiles.ts"
-import * as SandboxForms from "./SandboxForms.ts"
-import * as SandboxList from "./SandboxList.ts"
-import * as SandboxPage from "./SandboxPage.ts"
-import * as SandboxStream from "./SandboxStream.ts"
-import * as SandboxText from "./SandboxText.ts"
+import * as Form from "../layout/Form.ts"
+import * as Page from "../layout/Page.ts"
+import { PullRequestCache } from "../shared/PullRequestCache.ts"
+import { ChangesCache } from "./changes/ChangesCache.ts"
+import * as Composer from "./create/Composer.ts"
+import * as SandboxChanges from "./files/SandboxChanges.ts"
+import * as SandboxFiles from "./files/SandboxFiles.ts"
+import * as SandboxBulk from "./list/SandboxBulk.ts"
+import * as SandboxList from "./list/SandboxList.ts"
+import * as CheckpointForms from "./page/CheckpointForms.ts"
+import * as SandboxForms from "./page/SandboxForms.ts"
+import * as SandboxPage from "./page/SandboxPage.ts"
+import * as SandboxStream from "./page/SandboxStream.ts"
+import * as SandboxText from "./page/SandboxText.ts"
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
@@ -45,4 +45,4 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
   yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })
   yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { GET: forms.approval, POST: forms.decide })
-})).pipe(Layer.provide([KnownChanges.layer, KnownPulls.layer]))
+})).pipe(Layer.provide([ChangesCache.layer, PullRequestCache.layer]))

@@ -4,10 +4,10 @@ import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@sl
 import { sameRepo } from "@slipway/domain/source/Naming"
 import { Effect, Redacted } from "effect"
 import { HttpRouter } from "effect/http"
-import { columnHeads, html, type Html } from "../Html.ts"
-import { moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
 
 type Handler = Page.Handler<Page.Member>
 

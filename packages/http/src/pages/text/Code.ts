@@ -1,6 +1,6 @@
 /** Code as HTML: its text with the colours of its language, as much of it as a page has room for. */
-import { html, type Html, type Part } from "../Html.ts"
-import type { Steps } from "../Turns.ts"
+import type { Chunked } from "../html/CooperativeRender.ts"
+import { html, type Html, type Part } from "../html/Html.ts"
 import * as Colours from "./Colours.ts"
 import type { Language } from "./Languages.ts"
 
@@ -13,7 +13,7 @@ export const piece = ({ colour, text }: Colours.Piece): Part => colour === null 
 const MARKUP = 16
 
 /** A block of its own. */
-export const block = function*(code: string, language: Language | null): Steps<Html> {
+export const block = function*(code: string, language: Language | null): Chunked<Html> {
   const parts: Array<Part> = []
   if (language === null || code.length > MAX_COLOURED) parts.push(code)
   else {

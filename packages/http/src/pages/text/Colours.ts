@@ -3,7 +3,7 @@
  * Ours, since libraries cannot be bounded: 8 kB of one letter hold highlight.js 11.12 for 0.5 to 1.6 s in seven languages,
  * within expressions that nobody can stop (2026-11-23). Here every character is looked at a fixed number of times. Pure.
  */
-import * as Turns from "../Turns.ts"
+import * as CooperativeRender from "../html/CooperativeRender.ts"
 import type { Language } from "./Languages.ts"
 
 /** Also the class of the element, beneath `.code`. */
@@ -48,7 +48,7 @@ const endOfString = (code: string, at: number, quote: string, isLong: boolean): 
 const STEP = 2048
 
 /** The code in pieces: joined, they are the code. */
-export const read = function*(code: string, language: Language): Turns.Steps<ReadonlyArray<Piece>> {
+export const read = function*(code: string, language: Language): CooperativeRender.Chunked<ReadonlyArray<Piece>> {
   const { anyCase, block, keys, keywords, line, long, markup, regex, shell, strings } = language
   const found: Array<Piece> = []
   let plain = 0
@@ -163,7 +163,7 @@ export const read = function*(code: string, language: Language): Turns.Steps<Rea
 }
 
 /** {@link read} in one go. */
-export const pieces = (code: string, language: Language): ReadonlyArray<Piece> => Turns.atOnce(read(code, language))
+export const pieces = (code: string, language: Language): ReadonlyArray<Piece> => CooperativeRender.atOnce(read(code, language))
 
 /** The pieces of each line, without line feeds. */
 export const lines = (all: ReadonlyArray<Piece>): ReadonlyArray<ReadonlyArray<Piece>> => {

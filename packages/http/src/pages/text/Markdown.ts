@@ -5,9 +5,9 @@
  */
 import { visible } from "@slipway/domain/Visible"
 import MarkdownIt, { type MarkdownIt as Reader, type Token } from "markdown-it"
-import { html, type Html, type Part } from "../Html.ts"
-import { beginning, type Room } from "../Room.ts"
-import type { Steps } from "../Turns.ts"
+import type { Chunked } from "../html/CooperativeRender.ts"
+import { html, type Html, type Part } from "../html/Html.ts"
+import { beginning, type HtmlBudget } from "../html/HtmlBudget.ts"
 import * as Code from "./Code.ts"
 import * as Languages from "./Languages.ts"
 
@@ -53,7 +53,7 @@ const inline = reader([])
 inline.core.ruler.enableOnly(["inline", "linkify", "text_join"])
 
 /** What was read, paragraph by paragraph. */
-const read = function*(text: string): Steps<ReadonlyArray<Token>> {
+const read = function*(text: string): Chunked<ReadonlyArray<Token>> {
   const tokens = (mayHaveTables(text) ? whole : withoutTables).parse(text, {})
   yield text.length
   for (const token of tokens) {
@@ -142,7 +142,7 @@ const around = (open: Token, content: ReadonlyArray<Part>): Part => {
 }
 
 /** One that has nothing within it. */
-const leaf = function*(token: Token): Steps<Part> {
+const leaf = function*(token: Token): Chunked<Part> {
   switch (token.type) {
     case "softbreak":
     case "hardbreak":
@@ -170,7 +170,7 @@ const imageOf = (token: Token, isInLink: boolean): Part => {
 }
 
 /** Without a call within a call: texts are nested as deep as their writers like. */
-const shown = function*(tokens: ReadonlyArray<Token>): Steps<ReadonlyArray<Part>> {
+const shown = function*(tokens: ReadonlyArray<Token>): Chunked<ReadonlyArray<Part>> {
   const top: Array<Part> = []
   const within: Array<{ readonly open: Token; readonly content: Array<Part> }> = []
   for (const token of tokens) {
@@ -201,7 +201,7 @@ const tooMuch = (text: string): string | null =>
     ? "Too many brackets"
     : null
 
-const made = function*(text: string): Steps<Html> {
+const made = function*(text: string): Chunked<Html> {
   return html`<div class="markdown">${yield* shown(yield* read(text))}</div>`
 }
 
@@ -225,14 +225,14 @@ const keep = (text: string, page: Html): void => {
 }
 
 /** As much of it as there is room for, and how many of its characters that is. */
-export const render = function*(text: string, room: Room): Steps<{ readonly shown: Html; readonly length: number }> {
+export const render = function*(text: string, budget: HtmlBudget): Chunked<{ readonly shown: Html; readonly length: number }> {
   const why = tooMuch(text)
   if (why === null) {
     const page = kept.get(text) ?? (yield* made(text))
     keep(text, page)
-    if (room.take(page)) return { shown: page, length: text.length }
+    if (budget.take(page)) return { shown: page, length: text.length }
   }
-  const { length, shown } = yield* beginning(text, room)
+  const { length, shown } = yield* beginning(text, budget)
   return {
     shown: html`<p class="fine">${why ?? "Too large"}: shown as it was written.</p>
 <div class="as-written">${shown}</div>`,

@@ -3,10 +3,10 @@ import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { SIGNS_ALONG } from "@slipway/domain/partner/Webhook"
 import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { Duration, Effect, Schema } from "effect"
-import { html } from "../Html.ts"
+import { html } from "../html/Html.ts"
 import { shownOnce } from "../keys/ShownOnce.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
 import { idOf, noEndpoint } from "./WebhookPage.ts"
 
 type Handler = Page.Handler<Page.Member>

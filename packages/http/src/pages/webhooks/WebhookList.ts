@@ -3,12 +3,12 @@ import { Sessions } from "@slipway/domain/access/Sessions"
 import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
 import { Effect } from "effect"
-import { columnHeads, html, type Html } from "../Html.ts"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
 import { shownOnce } from "../keys/ShownOnce.ts"
-import { moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
-import { reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import { reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 
 const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
 

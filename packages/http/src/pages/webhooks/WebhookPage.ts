@@ -8,11 +8,11 @@ import { Webhooks } from "@slipway/domain/partner/Webhooks"
 import { type Attempt, LOG_RETENTION } from "@slipway/domain/partner/WebhookStore"
 import { Counter } from "@slipway/domain/Text"
 import { Duration, Effect, Schema } from "effect"
-import { columnHeads, html, type Html } from "../Html.ts"
-import { exactMoment, moment } from "../Moments.ts"
-import * as Page from "../Page.ts"
-import { Refused } from "../Refused.ts"
-import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookWords.ts"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { exactMoment, moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 
 /** Attempts of one page. */
 const PAGE = 25

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Room } from "../../../src/pages/Room.ts"
+import * as CooperativeRender from "../../../src/pages/html/CooperativeRender.ts"
+import { HtmlBudget } from "../../../src/pages/html/HtmlBudget.ts"
 import * as Markdown from "../../../src/pages/text/Markdown.ts"
-import * as Turns from "../../../src/pages/Turns.ts"
 
-const render = (text: string) => Turns.atOnce(Markdown.render(text, new Room(Infinity))).shown.toString()
+const render = (text: string) => CooperativeRender.atOnce(Markdown.render(text, new HtmlBudget(Infinity))).shown.toString()
 
 /** The elements of a page, by name, and what is text once they are gone. */
 const elements = (page: string) => [...page.matchAll(/<([a-z0-9]+)/gu)].map(([, name]) => name)
@@ -155,7 +155,7 @@ describe("Markdown of an agent", () => {
   })
 
   it("is read once, and then is there", () => {
-    const first = Turns.atOnce(Markdown.render("text **3**", new Room(Infinity)))
-    assert.strictEqual(Turns.atOnce(Markdown.render("text **3**", new Room(Infinity))).shown, first.shown)
+    const first = CooperativeRender.atOnce(Markdown.render("text **3**", new HtmlBudget(Infinity)))
+    assert.strictEqual(CooperativeRender.atOnce(Markdown.render("text **3**", new HtmlBudget(Infinity))).shown, first.shown)
   })
 })

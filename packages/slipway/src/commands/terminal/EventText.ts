@@ -5,7 +5,7 @@
 import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
 import { inOneLine } from "@slipway/domain/Lines"
 import { visible } from "@slipway/domain/Visible"
-import { tokensTold, words } from "@slipway/http/pages/sandboxes/SandboxWords"
+import { labels, tokensTold } from "@slipway/http/pages/shared/SandboxLabels"
 import type { styleText } from "node:util"
 
 type Style = Parameters<typeof styleText>[0]
@@ -65,7 +65,7 @@ export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
 
 /** Why a command was not applied. */
 export const rejection = (word: CommandResult["rejection"]): string =>
-  word === undefined ? "It is not possible now." : words.rejection[word] ?? line(word)
+  word === undefined ? "It is not possible now." : labels.rejection[word] ?? line(word)
 
 const cancelled: Readonly<Record<string, string>> = {
   command: "somebody took it back",
@@ -137,7 +137,7 @@ export const make = (paint: Paint) => {
       case "sandbox.status": {
         if (!("previous" in event.data)) return ""
         const { reason, status } = event.data
-        const why = reason === null ? "" : ` ${words.reason[reason] ?? line(reason)}`
+        const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
         return status === "failed" ? problem(`The sandbox failed.${why}`) : note(`${states[status] ?? line(status)}.${why}`)
       }
       case "sandbox.boot": {
@@ -157,7 +157,7 @@ export const make = (paint: Paint) => {
         return note(`goes back to checkpoint ${event.data.checkpoint}`)
       case "sandbox.restored": {
         const { cause, error } = event.data
-        return error === undefined ? note(words.restored[cause] ?? line(cause)) : problem(line(error))
+        return error === undefined ? note(labels.restored[cause] ?? line(cause)) : problem(line(error))
       }
       case "sandbox.error":
         return problem(line(event.data.message))
@@ -179,13 +179,13 @@ export const make = (paint: Paint) => {
         parts.clear()
         calls.clear()
         if (state === "succeeded") return lines(`${paint("green", `✓ The turn succeeded${took}.`)}\n`)
-        const why = reason === undefined ? "" : ` ${words.turnReason[reason] ?? line(reason)}`
+        const why = reason === undefined ? "" : ` ${labels.turnReason[reason] ?? line(reason)}`
         return problem(`The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
       }
       case "message.updated":
         return message(event.data.part_id, event.data.kind, event.data.text)
       case "message.completed": {
-        const finish = words.finish[event.data.finish] ?? ""
+        const finish = labels.finish[event.data.finish] ?? ""
         return finish === "" ? lines("") : problem(finish)
       }
       case "tool.updated":
@@ -194,8 +194,8 @@ export const make = (paint: Paint) => {
         return lines(approval(paint, event.data))
       case "approval.resolved": {
         const { by, outcome, reason, scope } = event.data
-        const why = reason !== undefined ? line(reason) : scope !== undefined ? words.approvedForTurn : words.approvalBy[by] ?? line(by)
-        return note(`${words.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
+        const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
+        return note(`${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
       }
       case "pull_request.updated": {
         const { action_state, error, repo, submodules, url } = event.data

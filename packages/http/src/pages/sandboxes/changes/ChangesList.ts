@@ -1,0 +1,66 @@
+/** Which files of a sandbox differ from the commit it started from, as its page and the page of its changes list them. */
+import type { ChangedFile, ChangedFiles, PartialWarning } from "@slipway/domain/files/FileTree"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { isProtected } from "@slipway/domain/source/FileRules"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Chunked } from "../../html/CooperativeRender.ts"
+import { html, type Html } from "../../html/Html.ts"
+import { first, type HtmlBudget } from "../../html/HtmlBudget.ts"
+
+const WARNINGS: Record<PartialWarning, string> = {
+  entries_truncated: "There are more changes than are shown here.",
+  unreadable_entries: "The changes could not be read. The agent may have made something that git gives up on.",
+  invalid_names: "Files whose names are no text are left out."
+}
+
+export const warnings = (all: ReadonlyArray<PartialWarning>): ReadonlyArray<Html> =>
+  all.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)
+
+/** Of each line that `status` says. */
+export const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html => {
+  if (isProtected(path)) return html`<span class="fine">protected: not shown</span>`
+  const renamed = previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
+  return html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span>
+<span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${renamed}`
+}
+
+export const stateOf = ({ status }: ChangedFile): Html => html`<span class="state">${status === "untracked" ? "new" : status}</span>`
+
+/** Where the page of changes shows one file. */
+export const linkTo = (sandbox: Sandbox, repo: RepoName) => (path: string): string =>
+  `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, path })}`
+
+/** Where the page of changes lists the files after so many. */
+export const listOf = (sandbox: Sandbox, repo: RepoName) => (after: number): string =>
+  `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, after: String(after) })}`
+
+/** `listFrom`: where those are listed for which there is no room. `after`: how many come before. `shown`: that the page has in full. */
+export const render = function*(
+  { files, partialWarnings }: ChangedFiles,
+  linkOf: (path: string) => string,
+  budget: HtmlBudget,
+  listFrom: (after: number) => string,
+  { after = 0, shown = null }: { readonly after?: number; readonly shown?: string | null } = {}
+): Chunked<Html> {
+  const items = yield* first(files.slice(after), budget, (file) => {
+    const name = isProtected(file.path)
+      ? html`<span>${file.path}</span>`
+      : html`<a href="${linkOf(file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
+    return html`
+<li>${name} ${stateOf(file)} ${counts(file)}</li>`
+  })
+  const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
+  const [added, removed] = files.reduce(([added, removed], file) => [added + file.additions, removed + file.deletions], [0, 0])
+  const end = after + items.length
+  const left = files.length - end
+  const before = after > 0 &&
+    html`<p class="fine">The ${after} files before these are not shown here. <a href="${listFrom(0)}">From the first</a></p>`
+  const more = left > 0 && html`<p class="fine">${left} more are not shown here. <a href="${listFrom(end)}">Show the next ones</a></p>`
+  const list = html`<p>${files.length === 1 ? "1 file" : `${files.length} files`}:
+<span class="added-count">+${added} <span class="unseen">lines added</span></span>
+<span class="removed-count">−${removed} <span class="unseen">lines removed</span></span></p>
+${before}<ul class="changes">${items}
+</ul>${more}`
+  return html`${warnings(partialWarnings)}
+${files.length === 0 ? none : list}`
+}

@@ -1,0 +1,301 @@
+/** `/new`: what somebody asks of a new sandbox. It comes back with what was typed when something is wrong with it. */
+import { principalOf } from "@slipway/domain/access/Session"
+import { Ids } from "@slipway/domain/Ids"
+import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
+import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+import { Board, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/Board"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { Effect, Option } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { html, type Html } from "../../html/Html.ts"
+import type { Form } from "../../layout/Form.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+
+/** Rows for repositories that a page has, at least. */
+const ROWS = 4
+/** As many as a sandbox may have. */
+const MAX_ROWS = 16
+/** Repositories that are suggested at once. */
+const SUGGESTED = 100
+/** The page does not wait longer for a source host's list. */
+const PATIENCE = "1500 millis"
+
+/** What was typed, as it was typed. */
+interface Draft {
+  readonly prompt: string
+  readonly repos: ReadonlyArray<{ readonly name: string; readonly ref: string }>
+  readonly model: string
+  /** Empty: the model's own. */
+  readonly effort: string
+  readonly approvals: string
+}
+
+type Field = "prompt" | "repos" | "model" | "effort" | "approvals"
+
+/** What is wrong with a draft. */
+interface Problem {
+  readonly status: 400 | 403 | 409
+  /** `null`: nothing that can be mended by typing. */
+  readonly field: Field | null
+  /** Which row of repositories, from 0. */
+  readonly row: number | null
+  readonly text: string
+}
+
+const NAMES: Readonly<Record<Field, string>> = {
+  prompt: "What to do",
+  repos: "Repository",
+  model: "Model",
+  effort: "Effort",
+  approvals: "Approvals"
+}
+
+const modelsOf = ({ models }: Catalogue): ReadonlyArray<Model> => models.slice(0, 500)
+
+/** Everything a form of ours sends, however little of it there is. */
+const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & { readonly key: string }, Refused> {
+  const [names, refs] = [form.all("repo"), form.all("ref")]
+  if (names.length !== refs.length || names.length > MAX_ROWS) return yield* Refused.bad(`There are at most ${MAX_ROWS} repositories.`)
+  return {
+    key: yield* form.one("key"),
+    // Browsers send the line ends of the web's forms.
+    prompt: (yield* form.one("prompt")).replaceAll("\r\n", "\n"),
+    repos: names.map((name, i) => ({ name: name.trim(), ref: (refs[i] ?? "").trim() })),
+    model: yield* form.one("model"),
+    effort: (yield* form.maybe("effort")) ?? "",
+    approvals: yield* form.one("approvals")
+  }
+})
+
+/** What a fault of a request is called on the page. `rows`: which row each of the request's repositories was typed in. */
+const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): Problem => {
+  const at = (field: Field, text: string, row: number | null = null): Problem => ({ status: 400, field, row, text })
+  const [, index, part] = /^repos\[(\d+)\]\.(\w+)/u.exec(field) ?? []
+  if (index !== undefined) {
+    return at(
+      "repos",
+      part === "ref" ? "A branch or tag as git names them, or a full commit id." : "A repository is named owner/name.",
+      rows[Number(index)] ?? null
+    )
+  }
+  if (field === "repos") {
+    return at("repos", rows.length === 0 ? "Name at least one repository." : `Name each repository once, ${MAX_ROWS} at most.`)
+  }
+  if (field === "prompt") return at("prompt", "Say what is to be done, in 1 to 60,000 characters.")
+  if (field === "model") return at("model", "There is no such model.")
+  if (field === "reasoningEffort") return at("effort", "There is no such effort.")
+  if (field === "toolApprovalMode") return at("approvals", "Choose whether the agent asks.")
+  return { status: 400, field: null, row: null, text: `${field}: ${reason}` }
+}
+
+const describedBy = (problem: Problem | null, field: Field, row: number | null = null, hint: string | null = null): Html => {
+  const isIt = problem?.field === field && (problem.row ?? 0) === (row ?? 0)
+  const ids = [...(isIt ? ["compose-problem"] : []), ...(hint === null ? [] : [hint])]
+  return html`${isIt && html` aria-invalid="true"`}${ids.length > 0 && html` aria-describedby="${ids.join(" ")}"`}`
+}
+
+const rowOf = ({ name, ref }: Draft["repos"][number], i: number, problem: Problem | null): Html => {
+  const number = i === 0 ? "" : ` ${i + 1}`
+  return html`<div class="compose-repo">
+<div class="field"><label for="repo-${i}">Repository${number}</label>
+<input id="repo-${i}" name="repo" list="repositories" value="${name}" placeholder="owner/name" autocomplete="off" autocapitalize="none"
+spellcheck="false" maxlength="201"${i === 0 && html` required`}${describedBy(problem, "repos", i)}></div>
+<div class="field"><label for="ref-${i}">Branch${number}</label>
+<input id="ref-${i}" name="ref" value="${ref}" placeholder="the default one" autocomplete="off" autocapitalize="none" spellcheck="false"
+maxlength="255"></div>
+</div>
+`
+}
+
+const effortsOf = (models: ReadonlyArray<Model>) =>
+  ReasoningEffort.literals.filter((effort) => models.some(({ efforts }) => efforts.includes(effort)))
+
+const option = (value: string, text: string, chosen: string, more: Html | null = null): Html =>
+  html`<option value="${value}"${value === chosen && html` selected`}${more}>${text}</option>
+`
+
+export const optionsOf = (names: ReadonlyArray<string>): ReadonlyArray<Html> =>
+  names.map((name) =>
+    html`<option value="${name}"></option>
+`
+  )
+
+interface Shown {
+  readonly draft: Draft
+  readonly problem: Problem | null
+  /** Of this form: sent twice, it makes one sandbox. */
+  readonly key: string
+  readonly suggested: ReadonlyArray<string>
+  readonly catalogue: Catalogue
+}
+
+const choiceOf = ({ draft, problem }: Pick<Shown, "draft" | "problem">, value: string, title: string, text: string): Html => {
+  const checked = draft.approvals === value && html` checked`
+  const described = describedBy(problem, "approvals")
+  return html`<div class="choice">
+<input type="radio" id="approvals-${value}" name="approvals" value="${value}"${checked}${described}>
+<label for="approvals-${value}"><strong>${title}</strong> ${text}</label></div>
+`
+}
+
+const alertOf = ({ field, text }: Problem): Html => {
+  const name = field !== null && html`<strong>${NAMES[field]}:</strong> `
+  return html`<p class="problem" role="alert" id="compose-problem">${name}${text}</p>`
+}
+
+const optionsFor = (shown: Pick<Shown, "catalogue" | "draft" | "problem">): Html => {
+  const { catalogue, draft, problem } = shown
+  const models = modelsOf(catalogue)
+  const efforts = effortsOf(models)
+  const isOpen = problem !== null && problem.field !== null && ["model", "effort", "approvals"].includes(problem.field)
+  const summary = [
+    draft.model === "" ? "no model" : draft.model,
+    ...(draft.effort === "" ? [] : [`effort ${draft.effort}`]),
+    draft.approvals === "prompt" ? "asks first" : "asks nobody"
+  ].join(", ")
+  const list = models.map(({ approvals, efforts, id }) => {
+    const more = html` data-efforts="${efforts.join(" ")}" data-approvals="${approvals ? "yes" : "no"}"`
+    return option(id, id, draft.model, more)
+  })
+  const effort = efforts.length > 0 && html`<div class="field"><label for="compose-effort">Effort</label>
+<select id="compose-effort" name="effort"${describedBy(problem, "effort")}>
+${option("", "The model's own", draft.effort)}${efforts.map((effort) => option(effort, effort, draft.effort))}</select></div>`
+  const never = choiceOf(shown, "auto", "Never asks.", "The agent edits and runs whatever it finds right, within its sandbox.")
+  const first = choiceOf(shown, "prompt", "Asks first.", "Whatever it wants to edit or run waits until a person approves or denies it.")
+  return html`<details${isOpen && html` open`}><summary>Model and approvals: <span id="compose-summary">${summary}</span></summary>
+<div class="compose-options">
+<div class="field"><label for="compose-model">Model</label>
+<select id="compose-model" name="model"${describedBy(problem, "model")}>
+${list}</select></div>
+${effort}
+</div>
+<fieldset><legend>Approvals</legend>
+${never}${first}</fieldset></details>`
+}
+
+const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
+  const { draft, key, problem, suggested } = shown
+  const count = Math.min(MAX_ROWS, Math.max(ROWS, draft.repos.length))
+  const rows = Array.from({ length: count }, (_, i) => rowOf(draft.repos[i] ?? { name: "", ref: "" }, i, problem))
+  const more = draft.repos.slice(1).some(({ name, ref }) => name !== "" || ref !== "") || (problem?.row ?? 0) > 0
+  // Whose draft a browser keeps.
+  const kept = html`data-draft="${`${visit.place.grantId} ${visit.user.id}`}"${problem !== null && html` data-refused`}`
+  const described = describedBy(problem, "prompt")
+  return html`<form method="post" action="/new" class="compose" id="compose" ${kept}>${csrf}
+<input type="hidden" name="key" value="${key}">
+${problem !== null && alertOf(problem)}
+<div class="field"><label for="compose-prompt">What is to be done?</label>
+<textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4"${described}>
+${draft.prompt}</textarea></div>
+${rows.slice(0, 1)}
+<datalist id="repositories">
+${optionsOf(suggested)}</datalist>
+<details${more && html` open`}><summary>More repositories</summary>
+${rows.slice(1)}</details>
+${optionsFor(shown)}
+<div class="actions"><button>Start</button></div>
+</form>`
+}
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const board = yield* Board
+  const ids = yield* Ids
+  const catalogue = yield* ModelCatalogue
+  const source = Option.getOrNull(yield* Effect.serviceOption(SourceHost))
+
+  /** What people could mean: what the grant worked with, newest first, then what its accounts have. A host that is slow has none. */
+  const suggestions = Effect.fnUntraced(function*(recent: Effect.Success<ReturnType<Board["Service"]["recent"]>>, search: string) {
+    const part = search.toLowerCase()
+    const known = repositoriesOf(recent).map(({ fullName }) => fullName).filter((name) => name.toLowerCase().includes(part))
+    const query = { owners: [...ownersOf(recent)], search, after: null, limit: SUGGESTED }
+    const listed = source === null ? [] : yield* source.repositories(query).pipe(
+      Effect.timeout(PATIENCE),
+      Effect.catch((error) => Effect.as(Effect.logDebug("the source host lists no repositories", error), []))
+    )
+    const seen = new Set(known.map((name) => name.toLowerCase()))
+    return [...known, ...listed.filter((name) => !seen.has(name.toLowerCase()))].slice(0, SUGGESTED)
+  })
+
+  /** The form for somebody, as they chose last; or with what they typed. */
+  const composer = Effect.fnUntraced(function*(member: Page.Member, given: { readonly draft: Draft; readonly problem: Problem } | null) {
+    const recent = yield* board.recent(member.visit.place.grantId)
+    const last = lastChoice(recent, member.visit.user.id)
+    const models = modelsOf(catalogue)
+    const chosen = models.find(({ id }) => id === last?.model) ?? models.find(({ id }) => id === catalogue.default) ?? models[0]
+    const effort = last?.reasoningEffort ?? null
+    const remembered: Draft = {
+      prompt: "",
+      repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
+      model: chosen?.id ?? "",
+      effort: effort !== null && chosen?.efforts.includes(effort) === true ? effort : "",
+      approvals: last?.toolApprovalMode === "prompt" && chosen?.approvals === true ? "prompt" : "auto"
+    }
+    return form({
+      draft: given?.draft ?? remembered,
+      problem: given?.problem ?? null,
+      key: yield* ids.uuid7,
+      suggested: yield* suggestions(recent, ""),
+      catalogue
+    }, member)
+  })
+
+  const page = Effect.fnUntraced(function*(member: Page.Member, given: { readonly draft: Draft; readonly problem: Problem } | null) {
+    const body = html`<h1>New sandbox</h1>
+${yield* composer(member, given)}`
+    return Page.show({ title: "New sandbox", place: "sandboxes", body, scripts: ["compose.js"] }, member, {
+      status: given?.problem.status ?? 200
+    })
+  })
+
+  const get: Page.Handler<Page.Member> = (member) => page(member, null)
+
+  const post: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const draft = yield* read(asked.form)
+    const named = draft.repos.map((repo, row) => ({ ...repo, row })).filter(({ name, ref }) => name !== "" || ref !== "")
+    const rows = named.map(({ row }) => row)
+    const request = {
+      prompt: draft.prompt,
+      repos: named.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
+      ...(draft.model === "" ? {} : { model: draft.model }),
+      ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
+      toolApprovalMode: draft.approvals
+    }
+    const again = (problem: Problem) => page(member, { draft, problem })
+    const wrong = (field: Field | null, text: string, status: Problem["status"] = 400) => again({ status, field, row: null, text })
+    return yield* sandboxes.create(principalOf(member.visit), request, Option.some(draft.key)).pipe(
+      Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
+      Effect.catchTags({
+        InvalidRequest: ({ field, reason }) =>
+          field === "idempotency-key" ? Effect.fail(Refused.bad("The form has no key.")) : again(problemOf(field, reason, rows)),
+        InvalidModel: ({ message }) => wrong("model", message),
+        InvalidReasoningEffort: ({ message }) => wrong("effort", message),
+        ApprovalsUnsupported: ({ model }) =>
+          wrong("approvals", `${model} cannot ask for approval. Choose another model, or let it never ask.`),
+        RepoNotAccessible: ({ message, repo }) =>
+          again({
+            status: 403,
+            field: "repos",
+            row: named.find(({ name }) => name.toLowerCase() === repo.toLowerCase())?.row ?? null,
+            text: `The ${message}${message.endsWith(".") ? "" : "."}`
+          }),
+        IdempotencyConflict: () =>
+          wrong(null, "This form was sent before, with something else in it. Send it again if you want another sandbox.", 409),
+        ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
+        BudgetExceeded: ({ message }) => wrong(null, message, 409),
+        NoCredits: ({ message }) => wrong(null, message, 409)
+      })
+    )
+  })
+
+  /** Options for what is typed, for `compose.js`. */
+  const repositories: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+    const search = (url.searchParams.get("search") ?? "").slice(0, 201)
+    const found = yield* suggestions(yield* board.recent(member.visit.place.grantId), search)
+    return HttpServerResponse.text(html`${optionsOf(found)}`.toString(), { contentType: "text/html; charset=utf-8" })
+  })
+
+  return { composer, get, post, repositories }
+})

@@ -1,0 +1,346 @@
+/** `/sandboxes/:id/changes`: what the agent changed since the commit it started from. */
+import type { Principal } from "@slipway/domain/access/Principal"
+import { principalOf } from "@slipway/domain/access/Session"
+import { type Compared, Files } from "@slipway/domain/files/Files"
+import type { ChangedFile, ChangedFiles } from "@slipway/domain/files/FileTree"
+import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
+import { type Checkpoint, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { isProtected } from "@slipway/domain/source/FileRules"
+import { sameRepo } from "@slipway/domain/source/Naming"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Schema } from "effect"
+import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { html, type Html, nothing } from "../../html/Html.ts"
+import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+import { AWAY, ChangesCache } from "../changes/ChangesCache.ts"
+import * as ChangesList from "../changes/ChangesList.ts"
+import * as Diff from "../changes/Diff.ts"
+import * as DiffTable from "../changes/DiffTable.ts"
+import * as Patch from "../changes/Patch.ts"
+import type { PatchedFile } from "../changes/Patch.ts"
+import { idOf, noSandbox } from "../page/SandboxPage.ts"
+
+const isRepo = Schema.is(RepoName)
+
+/** Lines of one file that are shown where it stands alone. */
+const MAX_ALONE = 2_000
+/** Lines that are shown where all files do, and of each of them. */
+const MAX_TOGETHER = 1_500
+const MAX_EACH = 300
+/** Bytes of the list of files, of what changed in all that are shown, in each of them, and in one that stands alone. */
+export const LIST_BYTES = 192 * 1024
+const TOGETHER_BYTES = 640 * 1024
+const EACH_BYTES = 64 * 1024
+const ALONE_BYTES = 640 * 1024
+
+/** The space for all files of one page together: a new one for each page, since rendering uses it up. */
+export const spaceTogether = (): DiffTable.Space => ({ lines: MAX_TOGETHER, budget: new HtmlBudget(TOGETHER_BYTES) })
+
+const tooMuch = html`<p class="warning">Too much changed to compare it line by line.</p>`
+
+const isLong = (version: FileVersion): boolean => {
+  const text = version?.content ?? ""
+  let at = -1
+  for (let lines = 0; lines <= Diff.MAX_LINES; lines++) {
+    at = text.indexOf("\n", at + 1)
+    if (at === -1) return false
+  }
+  return true
+}
+
+/** `restFrom`: where the lines after so many are shown. `after`: how many come before. */
+const hunksShown = function*(
+  { hunks, left, path }: Pick<PatchedFile, "hunks" | "left" | "path">,
+  restFrom: (after: number) => string,
+  after: number
+) {
+  const { content, next } = yield* DiffTable.render(path, hunks, { lines: MAX_ALONE, budget: new HtmlBudget(ALONE_BYTES) }, after, left)
+  const before = after > 0 &&
+    html`<p class="fine">The ${after} lines before these are not shown here. <a href="${restFrom(0)}">From the first</a></p>`
+  return html`${before}
+${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show the next ones</a></p>`}`
+}
+
+const versions = function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
+  if (base === null && working === null) return html`<p>There is no such file.</p>`
+  if (base?.binary === true || working?.binary === true) {
+    const before = base === null ? "new" : `${base.size} bytes before`
+    const now = working === null ? "deleted" : `${working.size} bytes now`
+    return html`<p>A binary file: ${before}, ${now}.</p>`
+  }
+  const diff = yield* Diff.compare(base?.content ?? "", working?.content ?? "")
+  if (diff.hunks.length === 0) return html`<p>Its text is the same as where the sandbox started.</p>`
+  return html`${diff.coarse && tooMuch}${yield* hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
+}
+
+/** Which two versions are compared. A number is that of a checkpoint. */
+interface Range {
+  readonly from: Compared
+  readonly to: Compared
+}
+const ALL: Range = { from: "base", to: "working" }
+const isAll = ({ from, to }: Range) => from === ALL.from && to === ALL.to
+
+const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string) => {
+  const versions = isAll(range) ? {} : { from: String(range.from), to: String(range.to) }
+  return `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, ...versions, ...(path === undefined ? {} : { path }) })}`
+}
+
+const NOTES = {
+  binary: "A binary file.",
+  protected: "This file is protected, and is not shown.",
+  large: "Too much changed in it to be shown here."
+}
+
+/** What changed in one file, of those that stand one below the other. `file`: as the list has it. */
+const sectionOf = function*(
+  patched: PatchedFile,
+  file: ChangedFile,
+  anchor: string,
+  alone: string,
+  space: DiffTable.Space
+): CooperativeRender.Chunked<Html> {
+  const { hunks, left, note, path } = patched
+  const { counts, stateOf } = ChangesList
+  const changed = function*(): CooperativeRender.Chunked<Html> {
+    if (note !== null) return html`<p>${NOTES[note]}</p>`
+    if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+    const here: DiffTable.Space = {
+      lines: Math.min(MAX_EACH, space.lines),
+      budget: new HtmlBudget(Math.min(EACH_BYTES, space.budget.bytes))
+    }
+    const most = here.lines
+    const { content, next } = yield* DiffTable.render(path, hunks, here, 0, left)
+    space.lines -= most - here.lines
+    return html`${content}${next !== null && html`<p><a href="${alone}">All of ${path}</a></p>`}`
+  }
+  const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
+  return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
+<p class="fine"><a href="${alone}">Only this file<span class="unseen"> ${path}</span></a></p>
+${yield* changed()}
+</details>
+`
+}
+
+/** Of as many files as there is space for, by their paths. */
+export const sectionsOf = function*(
+  patched: ReadonlyArray<PatchedFile>,
+  files: ReadonlyArray<ChangedFile>,
+  linkOf: (path: string) => string,
+  space: DiffTable.Space
+): CooperativeRender.Chunked<ReadonlyMap<string, Html>> {
+  const places = new Map(files.map((file, i) => [file.path, { file, anchor: `file-${i + 1}` }]))
+  const sections = new Map<string, Html>()
+  for (const one of patched) {
+    const place = places.get(one.path)
+    if (place === undefined || isProtected(one.path)) continue
+    if (space.lines <= 0) break
+    const section = yield* sectionOf(one, place.file, place.anchor, linkOf(one.path), space)
+    if (!space.budget.take(section)) break
+    sections.set(one.path, section)
+  }
+  return sections
+}
+
+/** The first files of a patch: all lines of the one that is wanted alone, and of others as many as are shown together. */
+export const filesOf = (patch: Uint8Array, whole: string | null) => CooperativeRender.run(Patch.read(patch, { lines: MAX_EACH, whole }))
+
+export const patchedShown = function*(
+  file: PatchedFile,
+  restFrom: (after: number) => string,
+  after: number
+): CooperativeRender.Chunked<Html> {
+  const { hunks, note } = file
+  if (note !== null) return html`<p>${NOTES[note]}</p>`
+  if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+  return yield* hunksShown(file, restFrom, after)
+}
+
+const versionName = (version: Compared): string =>
+  version === "base" ? "where the sandbox started" : version === "working" ? "now" : `checkpoint ${version}`
+
+const VERSION = /^(?:base|working|[1-9]\d{0,8})$/u
+
+/** `null`: the address names no version. */
+const rangeOf = ({ searchParams }: URL): Range | null => {
+  const version = (name: "from" | "to"): Compared | null => {
+    const given = searchParams.get(name) ?? ALL[name]
+    return typeof given === "number" || !VERSION.test(given) ? null : given === "base" || given === "working" ? given : Number(given)
+  }
+  const [from, to] = [version("from"), version("to")]
+  return from === null || to === null ? null : { from, to }
+}
+
+/** Every checkpoint against the one before it, and what came since the last. */
+const rangesOf = (checkpoints: ReadonlyArray<Checkpoint>): ReadonlyArray<{ readonly name: string; readonly range: Range }> => {
+  const last = checkpoints.at(-1)?.checkpoint
+  const each = checkpoints.flatMap(({ checkpoint }, i) =>
+    i === 0 && checkpoint > 1
+      ? []
+      : [{ name: `Checkpoint ${checkpoint}`, range: { from: checkpoint === 1 ? "base" : checkpoint - 1, to: checkpoint } } as const]
+  )
+  const since = last === undefined ? [] : [{ name: `Since checkpoint ${last}`, range: { from: last, to: "working" } } as const]
+  return [{ name: "All changes", range: ALL }, ...each, ...since]
+}
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const files = yield* Files
+  const changes = yield* ChangesCache
+
+  /** What changed, file by file; `null`: it is too much. */
+  const patchOf = Effect.fnUntraced(
+    function*(by: Principal, sandbox: Sandbox, repo: RepoName, range: Range, path: string | null) {
+      return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
+    },
+    Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
+    Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("The sandbox has no such checkpoint, or no longer."))),
+    Effect.catchTags({
+      FileNotFound: () => Effect.succeed("The repository is not there yet."),
+      InvalidPath: () => Effect.succeed([]),
+      SandboxNotRunning: () => Effect.succeed("The sandbox has just ended."),
+      RepoNotFound: Effect.die,
+      RepoRequired: Effect.die
+    })
+  )
+
+  /** One file, or why it is not shown. */
+  const fileOf = Effect.fnUntraced(
+    function*(
+      by: Principal,
+      sandbox: Sandbox,
+      repo: RepoName,
+      path: string,
+      { files: changed }: ChangedFiles,
+      restFrom: (after: number) => string,
+      after: number
+    ) {
+      const { id } = sandbox
+      const { base, working } = yield* files.compare(by, id, { repo, path })
+      // A renamed file is compared with what it was.
+      const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
+      const before = previous === null ? base : (yield* files.compare(by, id, { repo, path: previous })).base
+      if (isLong(before) || isLong(working)) {
+        // Git is quicker than we are.
+        const patched = yield* patchOf(by, sandbox, repo, ALL, path)
+        const [one] = typeof patched === "string" || patched === null ? [] : patched
+        return one === undefined
+          ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
+          : yield* CooperativeRender.run(patchedShown(one, restFrom, after))
+      }
+      return yield* CooperativeRender.run(versions(before, working, path, restFrom, after))
+    },
+    Effect.catchTags({
+      AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
+      FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
+      FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
+      FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
+      SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
+      RepoNotFound: Effect.die,
+      RepoRequired: Effect.die
+    })
+  )
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const id = yield* idOf(asked)
+    const by = principalOf(member.visit)
+    const sandbox = yield* sandboxes.get(by, id)
+    const path = asked.url.searchParams.get("path")
+    const wanted = asked.url.searchParams.get("repo")
+    const named = wanted === null
+      ? sandbox.repos[0]
+      : isRepo(wanted)
+      ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted))
+      : undefined
+    if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
+    const repo = named.fullName
+
+    const range = rangeOf(asked.url)
+    if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
+    const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
+    const linkToAll = addressOf(sandbox, repo, range)
+    const given = asked.url.searchParams.get("after") ?? "0"
+    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
+    const after = Number(given)
+
+    const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
+    const changed = isAll(range) ? yield* changes.read(by, sandbox, repo) : nothingYet
+    // One file of all that changed is compared as it is, however much there is of others.
+    const isAlone = path !== null && isAll(range)
+    const patched = typeof changed === "string" || isAlone ? [] : yield* patchOf(by, sandbox, repo, range, path)
+    const problem = typeof changed === "string" ? changed : typeof patched === "string" ? patched : null
+    const known = typeof patched === "string" || patched === null ? [] : patched
+    const list = typeof changed === "string" || !isAll(range) ? { ...nothingYet, files: known } : changed
+    const listFrom = (after: number) => `${linkToAll}&${new URLSearchParams({ after: String(after) }).toString()}`
+    const before = new Set(list.files.slice(0, path === null ? after : 0).map((file) => file.path))
+    const listed = known.filter((file) => !before.has(file.path))
+    const sections = path === null
+      ? yield* CooperativeRender.run(sectionsOf(listed, list.files, linkOf, spaceTogether()))
+      : new Map<string, Html>()
+    const alone = known.find((file) => file.path === path)
+    const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
+    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
+    const listShown = yield* CooperativeRender.run(
+      ChangesList.render(list, placeOf, new HtmlBudget(LIST_BYTES), listFrom, { after: path === null ? after : 0, shown: path })
+    )
+
+    const publish = html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}
+<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
+    const content = problem !== null ? html`<p>${problem}</p>` : html`
+${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
+${listShown}
+${isAll(range) && list.files.length > 0 && publish}`
+    const restFrom = (from: number) => `${linkOf(path ?? "")}&after=${from}`
+    const aboutFile = path === null || typeof changed === "string"
+      ? null
+      : isAlone
+      ? yield* fileOf(by, sandbox, repo, path, changed, restFrom, after)
+      : alone === undefined
+      ? null
+      : yield* CooperativeRender.run(patchedShown(alone, restFrom, after))
+    const file = aboutFile === null ? nothing : html`<section aria-labelledby="file-title">
+<h2 id="file-title">${path}</h2>
+<p class="fine"><a href="${linkToAll}">All files</a></p>
+${aboutFile}
+</section>`
+    const ranges = rangesOf(yield* sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })).map(({ name, range: one }) => {
+      const isHere = one.from === range.from && one.to === range.to
+      return html`
+<li><a href="${addressOf(sandbox, repo, one)}"${isHere && html` aria-current="page"`}>${name}</a></li>`
+    })
+    const versions = ranges.length > 1 && html`<nav aria-label="Versions"><ul class="places">${ranges}
+</ul></nav>`
+    const places = sandbox.repos.map(({ fullName }) => {
+      const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
+      return html`
+<li><a href="${address}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
+    })
+    const others = html`<nav aria-label="Repositories"><ul class="places">${places}
+</ul></nav>`
+    const what = isAll(range)
+      ? "Since the commit the sandbox started from."
+      : `From ${versionName(range.from)} to ${versionName(range.to)}.`
+    const unshown = path === null && sections.size < listed.length &&
+      html`<p class="warning">${listed.length - sections.size} more files are not shown here: choose one in the list.</p>`
+    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
+<h1>Files changed</h1>
+<p><a href="/sandboxes/${id}/files?${new URLSearchParams({ repo }).toString()}">All files of ${repo}</a></p>
+<p class="fine">${what}</p>
+${places.length > 1 && others}
+${versions}
+<section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
+${content}
+</section>
+${file}
+${[...sections.values()]}
+${unshown}`
+    return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)
+  }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
+  return get
+})

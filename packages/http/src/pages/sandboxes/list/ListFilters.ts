@@ -1,0 +1,42 @@
+/** What the list and the overview are narrowed to: it is in their addresses, so that it can be kept and sent to others. */
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Option, Schema } from "effect"
+import { html, type Html } from "../../html/Html.ts"
+import { Refused } from "../../layout/Refused.ts"
+
+/** Characters of a title that are searched for. */
+const MAX_SEARCH = 120
+
+const asRepo = Schema.decodeUnknownOption(RepoName)
+
+export interface Narrowed {
+  readonly search: string
+  readonly repo: RepoName | null
+  /** What was typed instead of a repository's name; `null`: nothing. */
+  readonly noRepo: string | null
+}
+
+/** The value of a field of the address. */
+export const given = (url: URL, name: string): string => (url.searchParams.get(name) ?? "").trim()
+
+export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narrowed, Refused> {
+  const [search, typed] = [given(url, "search"), given(url, "repo")]
+  if (search.length > MAX_SEARCH) return yield* Refused.bad(`At most ${MAX_SEARCH} characters of a title are searched for.`)
+  const repo = Option.getOrNull(asRepo(typed))
+  return { search, repo, noRepo: repo === null && typed !== "" ? typed : null }
+})
+
+/** What of an address narrows, without what is empty. */
+export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
+  new URLSearchParams([...url.searchParams].filter(([name, value]) => names.includes(name) && value !== ""))
+
+export const searchField = ({ search }: Narrowed): Html =>
+  html`<div class="field"><label for="search">Title</label>
+<input id="search" name="search" type="search" value="${search}" maxlength="${MAX_SEARCH}" autocomplete="off"></div>`
+
+export const repoField = ({ noRepo, repo }: Narrowed): Html =>
+  html`<div class="field"><label for="repo">In repository</label>
+<input id="repo" name="repo" value="${repo ?? noRepo ?? ""}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>`
+
+/** Instead of what was asked for. */
+export const notARepo = html`<p class="problem" role="alert">A repository is named owner/name.</p>`

@@ -1,0 +1,56 @@
+/** `/sandboxes/terminate`: ends several sandboxes at once, after asking. */
+import { principalOf } from "@slipway/domain/access/Session"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Schema } from "effect"
+import { html } from "../../html/Html.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+
+/** As many as a page of the list has. */
+const MAX = 50
+
+const isId = Schema.is(SandboxId)
+
+const idsOf = (given: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<SandboxId>, Refused> => {
+  const ids = [...new Set(given)]
+  const good = ids.filter((id) => isId(id))
+  return good.length !== ids.length
+    ? Effect.fail(Refused.bad("One of them is no sandbox."))
+    : good.length === 0
+    ? Effect.fail(Refused.bad("Choose the sandboxes to terminate first."))
+    : good.length > MAX
+    ? Effect.fail(Refused.bad(`At most ${MAX} are terminated at once.`))
+    : Effect.succeed(good)
+}
+
+export const make = Effect.map(Sandboxes, (sandboxes) => {
+  const ask: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+    const ids = yield* idsOf(url.searchParams.getAll("id"))
+    const by = principalOf(member.visit)
+    const found = yield* Effect.forEach(ids, (id) => sandboxes.get(by, id), { concurrency: 4 })
+    const title = found.length === 1 ? "Terminate this sandbox?" : `Terminate these ${found.length} sandboxes?`
+    const list = found.map(({ id, title }) =>
+      html`<li>${title}<input type="hidden" name="id" value="${id}"></li>
+`
+    )
+    const body = html`<h1>${title}</h1>
+<p>They end for good. What their agents made and nobody published is lost; the conversations stay.</p>
+<form method="post" action="/sandboxes/terminate">${member.csrf}
+<ul>${list}</ul>
+<div class="actions"><button class="danger">Terminate</button> <a class="button quiet" href="/sandboxes">Keep them</a></div>
+</form>`
+    return Page.show({ title, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of them is no sandbox."))))
+
+  const terminate: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
+    const ids = yield* idsOf(form.all("id"))
+    const by = principalOf(member.visit)
+    // Nobody's sandbox ends because of a list with another one in it.
+    yield* Effect.forEach(ids, (id) => sandboxes.get(by, id), { concurrency: 4, discard: true })
+    yield* Effect.forEach(ids, (id) => sandboxes.terminate(by, id), { concurrency: 4, discard: true })
+    return Page.redirect("/sandboxes?done=terminated")
+  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of them is no sandbox."))))
+
+  return { ask, terminate }
+})

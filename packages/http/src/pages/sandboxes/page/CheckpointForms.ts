@@ -1,0 +1,92 @@
+/** Going back to a checkpoint of a sandbox, and forking it: what is asked first, and what is done. */
+import { principalOf } from "@slipway/domain/access/Session"
+import { Ids } from "@slipway/domain/Ids"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Effect, Option } from "effect"
+import { html } from "../../html/Html.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+import { idOf, noSandbox } from "./SandboxPage.ts"
+
+type Handler = Page.Handler<Page.Member>
+
+const noCheckpoint = Refused.notFound("There is no such checkpoint, or it is no longer kept.")
+
+const conflict = ({ message }: { readonly message: string }) =>
+  Effect.fail(new Refused({ status: 409, title: "Not as things stand", text: message }))
+
+const notFound = { SandboxNotFound: () => Effect.fail(noSandbox), CheckpointNotFound: () => Effect.fail(noCheckpoint) }
+
+const numberOf = (given: string | null): Effect.Effect<number, Refused> =>
+  given !== null && /^[1-9]\d{0,8}$/u.test(given) ? Effect.succeed(Number(given)) : Effect.fail(noCheckpoint)
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const ids = yield* Ids
+
+  const askToRestore: Handler = Effect.fnUntraced(function*(member, asked) {
+    const { id, title } = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const checkpoint = yield* numberOf(asked.url.searchParams.get("checkpoint"))
+    const heading = `Go back to checkpoint ${checkpoint}?`
+    const body = html`<h1>${heading}</h1>
+<p>The files and the agent's conversation of <strong>${title}</strong> become what they were then. What came since and is not published
+is no longer in its files; the checkpoints that were taken since stay.</p>
+<div class="actions"><form method="post" action="/sandboxes/${id}/restore">${member.csrf}
+<input type="hidden" name="checkpoint" value="${checkpoint}"><button class="danger">Go back</button></form>
+<a class="button quiet" href="/sandboxes/${id}">Stay here</a></div>`
+    return Page.show({ title: heading, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound.SandboxNotFound))
+
+  const restore: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const checkpoint = yield* numberOf(yield* asked.form.one("checkpoint"))
+      const { outcome, rejection } = yield* sandboxes.restore(principalOf(member.visit), id, checkpoint)
+      return Page.redirect(`/sandboxes/${id}?done=${outcome === "applied" ? "restoring" : rejection ?? "duplicate"}`)
+    },
+    Effect.catchTags({ ...notFound, SandboxNotRunning: conflict, InvalidRequest: Effect.die })
+  )
+
+  const askToFork: Handler = Effect.fnUntraced(function*(member, asked) {
+    const { id, model, title } = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const checkpoint = yield* numberOf(asked.url.searchParams.get("checkpoint"))
+    const heading = `Fork from checkpoint ${checkpoint}`
+    const body = html`<h1>${heading}</h1>
+<p>A new sandbox, with the files and the agent's conversation that <strong>${title}</strong> had then. It stays as it is.</p>
+<form method="post" action="/sandboxes/${id}/fork">${member.csrf}
+<input type="hidden" name="checkpoint" value="${checkpoint}"><input type="hidden" name="key" value="${yield* ids.uuid7}">
+<div class="field"><label for="prompt">What is to be done</label>
+<textarea id="prompt" name="prompt" required maxlength="60000"></textarea>
+<p class="hint">With the model ${model}.</p></div>
+<div class="actions"><button>Fork</button> <a class="button quiet" href="/sandboxes/${id}">Back</a></div>
+</form>`
+    return Page.show({ title: heading, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound.SandboxNotFound))
+
+  const fork: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const checkpoint = yield* numberOf(yield* asked.form.one("checkpoint"))
+      const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
+      // Sent twice, it is one fork.
+      const key = Option.some(yield* asked.form.one("key"))
+      const { sandbox } = yield* sandboxes.fork(principalOf(member.visit), id, { prompt, checkpoint }, key)
+      return Page.redirect(`/sandboxes/${sandbox.id}`)
+    },
+    Effect.catchTags({
+      ...notFound,
+      InvalidRequest: () => Effect.fail(Refused.bad("A prompt has 1 to 60,000 characters.")),
+      RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
+      ApprovalsUnsupported: conflict,
+      BudgetExceeded: conflict,
+      ConcurrencyLimitExceeded: conflict,
+      IdempotencyConflict: conflict,
+      InvalidModel: conflict,
+      InvalidReasoningEffort: conflict,
+      NoCheckpoint: conflict,
+      NoCredits: conflict
+    })
+  )
+
+  return { askToRestore, restore, askToFork, fork }
+})

@@ -1,0 +1,26 @@
+/** The checkpoints of a sandbox, as its page lists them: where it can go back to, and what a fork can start as. */
+import type { Checkpoint } from "@slipway/domain/sandbox/Checkpoints"
+import { hasTrees, isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import { html, type Html } from "../../html/Html.ts"
+import { moment } from "../../html/Moments.ts"
+
+/** Whether the sandbox may go back to one now. */
+const canGoBack = ({ restoring, status, turn }: Sandbox) => status === "running" && !isActive(turn) && restoring === null
+
+const one = (sandbox: Sandbox, { checkpoint, createdAt }: Checkpoint): Html => {
+  const address = `/sandboxes/${sandbox.id}`
+  const which = html`<span class="unseen"> checkpoint ${checkpoint}</span>`
+  const back = canGoBack(sandbox) && html`<a href="${address}/restore?checkpoint=${checkpoint}">Go back to${which}…</a>`
+  return html`<li id="checkpoint-${checkpoint}"><span>${checkpoint}</span> ${moment(createdAt)}
+<a href="${address}/fork?checkpoint=${checkpoint}">Fork${which}…</a> ${back}</li>
+`
+}
+
+export const render = (sandbox: Sandbox, checkpoints: ReadonlyArray<Checkpoint>): Html => {
+  const none = isSettled(sandbox.status) || !hasTrees(sandbox) ? "None was kept." : "The first one is taken when the first turn has ended."
+  return html`<div id="checkpoints" data-piece="checkpoints">
+${checkpoints.length === 0 && html`<p class="fine">${none}</p>`}
+<ol class="checkpoints">${checkpoints.toReversed().map((checkpoint) => one(sandbox, checkpoint))}</ol>
+</div>`
+}

@@ -1,0 +1,214 @@
+/** What the forms of a sandbox's page do: as the public API does it, answered by the page again. */
+import { principalOf } from "@slipway/domain/access/Session"
+import { Publishing } from "@slipway/domain/publishing/Publishing"
+import { outcomeOf } from "@slipway/domain/sandbox/Approval"
+import type { CommandResult } from "@slipway/domain/sandbox/Command"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
+import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
+import { textOf } from "@slipway/domain/sandbox/Waiting"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Effect, Option, Schema } from "effect"
+import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { html, type Html } from "../../html/Html.ts"
+import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+import { labels } from "../../shared/SandboxLabels.ts"
+import { idOf, MESSAGES, noSandbox } from "./SandboxPage.ts"
+import * as SandboxPieces from "./SandboxPieces.ts"
+import { APPROVALS_BYTES } from "./SandboxPieces.ts"
+
+type Handler = Page.Handler<Page.Member>
+
+const conflict = (text: string) => new Refused({ status: 409, title: "Not as things stand", text })
+const notPublished = (text: string) => new Refused({ status: 409, title: "It could not be published", text })
+
+const notFound = () => Effect.fail(noSandbox)
+
+const noMessage = Refused.notFound("There is no such message.")
+
+/** Why it is no message. */
+const unfit = (prompt: string): string => {
+  const length = Array.from(prompt).length
+  const says = length <= MAX_PROMPT ? "" : ` Yours has ${length.toLocaleString("en")}.`
+  return `A message has 1 to ${MAX_PROMPT.toLocaleString("en")} characters.${says}`
+}
+
+const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
+const decodeDecision = Schema.decodeUnknownOption(ApprovalDecision)
+const decodeRepo = Schema.decodeUnknownOption(RepoName)
+
+/** The overview, narrowed as it was; `null`: no other page is gone back to. */
+const overviewOf = (next: string): URL | null => {
+  const path = Page.localPath(next)
+  const url = path === null ? null : new URL(path, "http://slipway.invalid")
+  return url?.pathname === "/overview" ? url : null
+}
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const publishing = yield* Publishing
+  const pieces = yield* SandboxPieces.make
+
+  /** The page again; or, for its script, what there is to say and the pieces that people look at for what they did. */
+  const back = Effect.fnUntraced(function*(
+    member: Page.Member,
+    asked: Page.Asked,
+    id: SandboxId,
+    done: keyof typeof MESSAGES,
+    more: Html | false = false
+  ) {
+    const next = overviewOf(asked.form.all("next")[0] ?? "")
+    if (next !== null) {
+      next.searchParams.set("done", done)
+      return Page.redirect(next.pathname + next.search)
+    }
+    if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
+    const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
+    const { approvals, commands, facts, message, queue } = pieces
+    const changed = yield* Effect.forEach([facts, commands, approvals, queue, message], ({ render }) => render(shown))
+    return Page.fragment(html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
+${changed}${more}`)
+  })
+
+  const answered = (
+    member: Page.Member,
+    asked: Page.Asked,
+    id: SandboxId,
+    { outcome, rejection }: CommandResult,
+    applied: keyof typeof MESSAGES,
+    more: Html | false = false
+  ) => back(member, asked, id, outcome === "applied" ? applied : rejection ?? "duplicate", more)
+
+  const decide: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const approval = decodeApproval(asked.params["approvalId"])
+      // The whole form is sent with each of its buttons, so the reason is an approval's too.
+      const given = yield* asked.form.one("decision")
+      const reason = (asked.form.all("reason")[0] ?? "").replaceAll("\r\n", "\n").trim()
+      const decision = decodeDecision({
+        decision: given === "approve_turn" ? "approve" : given,
+        ...(given === "approve_turn" ? { scope: "turn" } : {}),
+        ...(given === "deny" && reason !== "" ? { reason } : {})
+      })
+      if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
+      if (Option.isNone(decision)) {
+        return yield* Refused.bad("An approval is approved or denied, with a reason of 2,000 characters at most.")
+      }
+      const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
+      return yield* answered(member, asked, id, result, given === "approve_turn" ? "approved_turn" : outcomeOf[decision.value.decision])
+    },
+    Effect.catchTags({
+      InvalidRequest: Effect.die,
+      SandboxNotFound: notFound,
+      ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")),
+      ScopeUnsupported: ({ message }) => Effect.fail(conflict(message)),
+      QueueFull: ({ message }) => Effect.fail(conflict(message))
+    })
+  )
+
+  /** One that a page of many has no room for. */
+  const approval: Handler = Effect.fnUntraced(function*(member, asked) {
+    const sandbox = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
+    if (found === undefined) return yield* Refused.notFound("No such approval waits.")
+    const card = yield* CooperativeRender.run(SandboxPieces.approvalCard(sandbox, found, member.csrf, new HtmlBudget(APPROVALS_BYTES)))
+    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
+<h1>Waiting for you</h1>
+<ul class="approvals">${card}</ul>`
+    return Page.show({ title: `Waiting for you: ${sandbox.title}`, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
+  const interrupt: Handler = Effect.fnUntraced(function*(member, asked) {
+    const id = yield* idOf(asked)
+    return yield* answered(member, asked, id, yield* sandboxes.interrupt(principalOf(member.visit), id), "interrupted")
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
+  const askToTerminate: Handler = Effect.fnUntraced(function*(member, asked) {
+    const { id, title } = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const body = html`<h1>Terminate this sandbox?</h1>
+<p><strong>${title}</strong> ends for good. What its agent made and nobody published is lost; the conversation stays.</p>
+<div class="actions"><form method="post" action="/sandboxes/${id}/terminate">${member.csrf}<button class="danger">Terminate</button></form>
+<a class="button quiet" href="/sandboxes/${id}">Keep it</a></div>`
+    return Page.show({ title: "Terminate this sandbox?", place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
+  const terminate: Handler = Effect.fnUntraced(function*(member, asked) {
+    const id = yield* idOf(asked)
+    return yield* answered(member, asked, id, yield* sandboxes.terminate(principalOf(member.visit), id), "terminated")
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
+  const send: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      // Browsers send the line ends of the web's forms.
+      const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
+      const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? undefined
+      const { turnId } = yield* Effect.catchTag(
+        sandboxes.sendMessage(by, id, prompt, Option.none(), whenBusy),
+        "InvalidRequest",
+        ({ field }) => Effect.fail(Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers."))
+      )
+      const message = (yield* sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
+      return yield* back(member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      TurnActive: ({ message }) => Effect.fail(conflict(message)),
+      QueueFull: ({ message }) => Effect.fail(conflict(message)),
+      SteeringUnsupported: ({ message }) => Effect.fail(conflict(message)),
+      BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
+      NoCredits: ({ message }) => Effect.fail(conflict(message)),
+      IdempotencyConflict: Effect.die
+    })
+  )
+
+  const takeBack: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const messageId = asked.params["messageId"] ?? ""
+      const text = textOf(yield* sandboxes.get(by, id), messageId)
+      const result = yield* sandboxes.cancelMessage(by, id, messageId)
+      // Its script puts it where it can be changed and sent again.
+      const more = result.outcome === "applied" && html`<div hidden data-fill="prompt" data-text="${text}"></div>`
+      return yield* answered(member, asked, id, result, "taken_back", more)
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      InvalidRequest: () => Effect.fail(noMessage),
+      MessageNotFound: () => Effect.fail(noMessage),
+      MessageNotWaiting: ({ message }) => Effect.fail(conflict(message))
+    })
+  )
+
+  const publish: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const repo = decodeRepo(yield* asked.form.one("repo"))
+      if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
+      const done = yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
+        Effect.map(({ actionState }) => actionState === "publishing" || actionState === "updating" ? "publishing" : "published"),
+        Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
+      )
+      return yield* back(member, asked, id, done)
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      RepoNotFound: ({ message }) => Effect.fail(Refused.notFound(message)),
+      RepoRequired: ({ message }) => Effect.fail(Refused.bad(message)),
+      RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
+      SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      BranchMoved: ({ message }) => Effect.fail(notPublished(message)),
+      MergeConflict: ({ message }) => Effect.fail(notPublished(message)),
+      SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "It could not be published", text: detail }))
+    })
+  )
+
+  return { approval, decide, interrupt, askToTerminate, terminate, send, takeBack, publish }
+})

@@ -1,0 +1,163 @@
+/** `/sandboxes/:id`: one sandbox as it is at an event of its log, from where its stream goes on. */
+import type { Principal } from "@slipway/domain/access/Principal"
+import { principalOf } from "@slipway/domain/access/Session"
+import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Effect, Schema } from "effect"
+import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { html } from "../../html/Html.ts"
+import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+import { keysHelp, notifyButton } from "../../shared/ListTools.ts"
+import { labels } from "../../shared/SandboxLabels.ts"
+import * as Conversation from "../conversation/Conversation.ts"
+import * as SandboxWindow from "../conversation/SandboxWindow.ts"
+import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as SandboxPieces from "./SandboxPieces.ts"
+
+const decodeId = Schema.decodeUnknownOption(SandboxId)
+
+export const noSandbox = Refused.notFound("There is no such sandbox.")
+
+/** The sandbox that the address names. */
+export const idOf = ({ params }: Page.Asked): Effect.Effect<SandboxId, Refused> =>
+  Effect.mapError(Effect.fromOption(decodeId(params["sandboxId"])), () => noSandbox)
+
+/** Bytes of the conversation on one page: its newest items. */
+const CONVERSATION_BYTES = 384 * 1024
+
+/** What forms say when they come back here. */
+export const MESSAGES = {
+  approved: "Approved.",
+  approved_turn: "Approved, and all of this kind until the turn ends.",
+  denied: "Denied.",
+  interrupted: "The turn is being interrupted.",
+  terminated: "The sandbox is being terminated.",
+  sent: "Your message was sent.",
+  queued: "Your message waits for its turn.",
+  steers: "The agent gets your message as soon as it can take it.",
+  taken_back: "Your message was taken back.",
+  restoring: "Going back to the checkpoint.",
+  published: "The pull request is up to date.",
+  publishing: "The pull request is still being published.",
+  nothing: "There is nothing to publish yet.",
+  duplicate: "That was done before.",
+  ...labels.rejection
+}
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const pieces = yield* SandboxPieces.make
+  const windowOf = yield* SandboxWindow.make
+
+  /** Of a sandbox whose events are no longer kept: what was said stays. */
+  const messagesOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
+    const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: SandboxWindow.WINDOW })
+    return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
+      key: id,
+      kind: role === "user" ? "prompt" : "text",
+      text,
+      state: "",
+      at: createdAt,
+      seq: 0
+    }))
+  })
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const sandbox = yield* sandboxes.get(by, id)
+      const given = asked.url.searchParams.get("before") ?? ""
+      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
+      const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
+      const end = isEarlier ? Number(given) : sandbox.lastSeq
+      const view = asked.url.searchParams.get("view") === "changes" ? "changes" : "conversation"
+      const parts = SandboxPieces.shownTo(member, sandbox)
+      const [{ conversation, first, hasOlder }, piece] = yield* Effect.all([
+        windowOf(by, sandbox, end),
+        Effect.all({
+          facts: pieces.facts.render(parts),
+          line: pieces.line.render(parts),
+          commands: pieces.commands.render(parts),
+          approvals: pieces.approvals.render(parts),
+          queue: pieces.queue.render(parts),
+          message: pieces.message.render(parts),
+          setup: pieces.setup.render(parts),
+          waiting: pieces.waiting.render(parts),
+          pulls: pieces.pulls.soon(parts),
+          checkpoints: pieces.checkpoints.render(parts),
+          timeline: asked.url.searchParams.has("timeline")
+            ? pieces.timeline.render(parts)
+            : Effect.succeed(TimelinePiece.later(sandbox)),
+          changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
+        }, { concurrency: 3 })
+      ], { concurrency: 2 })
+      const { items } = conversation
+      const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
+      const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
+        ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt, seq: 0 }]
+        : []
+      const all = [...waiting, ...shown]
+      const told = yield* CooperativeRender.run(Conversation.render(all, `/sandboxes/${id}`, new HtmlBudget(CONVERSATION_BYTES)))
+      const firstTold = all[all.length - told.length]
+      // What there was no room for, or what was not read.
+      const before = told.length < all.length && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
+      const over = isSettled(sandbox.status) && html` data-over`
+      const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
+
+      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
+<h1>${sandbox.title}</h1>
+<div id="outcome" role="status">${Page.told(asked, MESSAGES, labels.rejection)}</div>
+<p class="fine watch"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a>
+${!isEarlier && notifyButton}</p>
+${piece.facts}
+${piece.line}
+${piece.commands}
+${piece.approvals}
+<p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
+<nav class="views" aria-label="Parts of this page"><ul class="places">
+<li><a href="/sandboxes/${id}"${view === "conversation" && html` aria-current="page"`}>Conversation</a></li>
+<li><a href="/sandboxes/${id}?view=changes"${view === "changes" && html` aria-current="page"`}>Changes</a></li>
+</ul></nav>
+<div class="workspace" data-view="${view}">
+<div class="talk">
+${piece.setup}
+<section aria-labelledby="conversation-title">
+<h2 id="conversation-title" tabindex="-1">Conversation</h2>
+${items.length === 0 && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
+${items.length === 0 && told.length < all.length && html`<p class="fine">There is no room for all of it.</p>`}
+${before > 0 && items.length > 0 && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+<ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>
+${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
+${piece.queue}
+${piece.message}
+</section>
+</div>
+<div class="work">
+<section aria-labelledby="changes-title">
+<h2 id="changes-title" tabindex="-1">Changes</h2>
+<p><a href="/sandboxes/${id}/changes">Files changed</a></p>
+${piece.changes}
+<h3>Pull request</h3>
+${piece.pulls}
+<h3>Checkpoints</h3>
+${piece.checkpoints}
+</section>
+</div>
+</div>
+${piece.timeline}
+${piece.waiting}
+${keysHelp}
+${!isEarlier && live}`
+      return Page.show(
+        { title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? ["keys.js"] : ["live.js", "keys.js"] },
+        member
+      )
+    },
+    Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die })
+  )
+  return get
+})

@@ -1,0 +1,381 @@
+/**
+ * The pieces of a sandbox's page: what of it is rendered again by itself while somebody looks. The page is made of them, its stream
+ * tells the new ones after each event that changes them, and the answers of forms bring them along.
+ */
+import type { Principal } from "@slipway/domain/access/Principal"
+import { principalOf } from "@slipway/domain/access/Session"
+import { ModelCatalogue } from "@slipway/domain/models/ModelCatalogue"
+import { canSteer } from "@slipway/domain/models/Steering"
+import { coveredKind } from "@slipway/domain/sandbox/Approval"
+import { Board } from "@slipway/domain/sandbox/Board"
+import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import type { ApprovalRequest, SandboxEvent, SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxNotFound } from "@slipway/domain/sandbox/SandboxStore"
+import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
+import type { ToolKind } from "@slipway/domain/sandbox/ToolCall"
+import { isActive } from "@slipway/domain/sandbox/Turn"
+import { MAX_WAITING, queuedOf } from "@slipway/domain/sandbox/Waiting"
+import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { DateTime, Duration, Effect } from "effect"
+import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { html, type Html } from "../../html/Html.ts"
+import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { moment } from "../../html/Moments.ts"
+import type { Member } from "../../layout/Page.ts"
+import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
+import { placeInLine } from "../../shared/StandingLabels.ts"
+import * as WaitingPiece from "../../shared/WaitingPiece.ts"
+import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
+import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
+import * as ChangesList from "../changes/ChangesList.ts"
+import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as CheckpointList from "./CheckpointList.ts"
+import * as SandboxPulls from "./SandboxPulls.ts"
+import * as SandboxSetup from "./SandboxSetup.ts"
+
+/** What a piece is made of, and for whom. */
+export interface Shown {
+  readonly by: Principal
+  readonly csrf: Html
+  readonly sandbox: Sandbox
+}
+
+export const shownTo = (member: Member, sandbox: Sandbox): Shown => ({ by: principalOf(member.visit), csrf: member.csrf, sandbox })
+
+export interface Piece {
+  /** Types of the events that change it. */
+  readonly on: ReadonlyArray<SandboxEvent["type"]>
+  /** Asks others than the sandbox: nothing else waits for it. */
+  readonly isSlow: boolean
+  /** Takes too long for a page that is being loaded: the page has {@link later} in its place, and its stream begins with it. */
+  readonly isLate?: boolean
+  /** What of it is there in time for a page that is being loaded. */
+  readonly soon?: Piece["render"]
+  /** Whether it changes without an event: then it is rendered again and again. */
+  readonly changes?: (sandbox: Sandbox) => boolean
+  /**
+   * One element with `data-piece` and an `id`, by which it is found on the page; with `data-again`, where it could not be made just now
+   * and no event will tell when it can.
+   */
+  readonly render: (shown: Shown) => Effect.Effect<Html, SandboxNotFound | StoreUnavailable>
+}
+
+const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
+const QUEUE = ["message.queued", "message.steered", "message.cancelled"] as const
+
+/** Characters of a sentence that says what went wrong. */
+const MAX_SENTENCE = 2_000
+
+const hiddenUnless = (shown: boolean) => !shown && html` hidden`
+
+const statusBadge = (status: SandboxStatus): Html => html`<span class="state ${labels.tone[status]}">${labels.status[status]}</span>`
+
+const facts = ({ sandbox }: Shown): Html => {
+  const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
+  const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
+  const { costMicroUsd, llmRequestCount } = sandbox.usage
+  const tokens = tokensTold(sandbox.tokens)
+  const { origin } = sandbox
+  const from = origin !== null && html`<a href="/sandboxes/${origin.sandboxId}">Checkpoint ${origin.checkpoint} of ${origin.sandboxId}</a>`
+  const fact = (name: string, value: Html) =>
+    html`
+<div><dt>${name}</dt><dd>${value}</dd></div>`
+  return html`<div id="facts" data-piece="facts"><dl class="strip">
+${fact("Status", html`<span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${reason}</span>`)}
+${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None yet" : labels.turn[sandbox.turn.state]}</span>`)}
+${fact("Repositories", html`${repos}`)}
+${fact("Model", html`${sandbox.model} (${sandbox.agentRuntime})`)}
+${fact("Cost", html`<span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests`)}
+${from !== false && fact("Fork of", from)}
+${tokens !== null && fact("Tokens", html`<span id="tokens">${tokens}</span>`)}
+${fact("Created", moment(sandbox.createdAt))}
+${sandbox.startedAt !== null && fact("Started", moment(sandbox.startedAt))}
+${sandbox.completedAt !== null && fact("Ended", moment(sandbox.completedAt))}
+</dl>
+<p id="error" class="problem"${hiddenUnless(sandbox.error !== null)}>${sandbox.error?.slice(0, MAX_SENTENCE) ?? null}</p></div>`
+}
+
+const commands = ({ csrf, sandbox: { id, status, turn } }: Shown): Html => {
+  const whileTurn = hiddenUnless(status === "running" && isActive(turn))
+  const whileAlive = hiddenUnless(["queued", "creating", "running"].includes(status))
+  return html`<div class="actions" id="commands" data-piece="commands">
+<form method="post" action="/sandboxes/${id}/interrupt" data-live${whileTurn}>${csrf}
+<button class="quiet">Interrupt the turn</button></form>
+<a class="button danger" href="/sandboxes/${id}/terminate"${whileAlive}>Terminate…</a>
+</div>`
+}
+
+/** What the button says that approves all of a kind. */
+const allOf: Readonly<Record<ToolKind, string>> = {
+  edit: "all edits this turn (plain files)",
+  command: "all commands this turn",
+  network: "all network requests this turn",
+  other: ""
+}
+
+/** `budget`: for a change as a table. `scope`: tells it from cards of other sandboxes on the same page. */
+export const approvalCard = function*(
+  sandbox: Sandbox,
+  approval: ApprovalRequest,
+  csrf: Html,
+  budget: HtmlBudget,
+  scope = ""
+): CooperativeRender.Chunked<Html> {
+  const { approval_id, expires_at, kind, paths = [], preview = {}, tool } = approval
+  const id = encodeURIComponent(approval_id)
+  const covered = coveredKind(approval)
+  const ofKind = covered !== null &&
+    html`<button name="decision" value="approve_turn" class="quiet">Approve ${allOf[covered]}</button>`
+  const change = preview.diff !== undefined && (yield* ApprovalDiff.render(preview.diff, budget))
+  return html`<li class="approval" id="approval-${scope}${id}">
+<form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
+<p>${kind !== undefined && html`<span class="state wait">${kind}</span> `}<code>${tool}</code></p>
+${paths.length > 0 && html`<p class="fine">${paths.join(", ")}</p>`}
+${preview.cwd !== undefined && html`<p class="fine">In the folder <code data-field="cwd">${preview.cwd}</code></p>`}
+${preview.command !== undefined && html`<pre data-field="command">${preview.command}</pre>`}
+${preview.url !== undefined && html`<pre data-field="url">${preview.url}</pre>`}
+${change}
+<p class="fine">Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC</p>
+<div class="actions"><button name="decision" value="approve">Approve<span class="unseen"> ${tool}</span></button>
+${ofKind}
+<button name="decision" value="deny" class="danger">Deny<span class="unseen"> ${tool}</span></button></div>
+<div class="field"><label for="reason-${scope}${id}">Why not? The agent is told (optional)</label>
+<textarea id="reason-${scope}${id}" name="reason" rows="2" maxlength="2000"></textarea></div>
+</form>
+</li>
+`
+}
+
+/** Bytes of those that wait in one place. */
+export const APPROVALS_BYTES = 160 * 1024
+/** Of which there is no room for all that would happen, and which a page of their own shows. */
+const MAX_ELSEWHERE = 10
+
+const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Html =>
+  html`<li class="approval">
+<p><code>${tool}</code></p>
+<p><a href="/sandboxes/${id}/approvals/${encodeURIComponent(approval_id)}">Look at it and decide<span class="unseen"> ${tool}</span></a></p>
+</li>
+`
+
+/** Nobody decides on what they cannot see: what does not fit, and what comes after it, is decided on a page of its own. */
+export const approvalCards = function*(sandbox: Sandbox, csrf: Html, budget: HtmlBudget, scope = ""): CooperativeRender.Chunked<Html> {
+  const { approvals } = sandbox
+  const cards: Array<Html> = []
+  for (const approval of approvals) {
+    const card = yield* approvalCard(sandbox, approval, csrf, new HtmlBudget(budget.bytes / 2), scope)
+    if (!budget.take(card)) break
+    cards.push(card)
+  }
+  const others = approvals.slice(cards.length, cards.length + MAX_ELSEWHERE).map((approval) => elsewhere(sandbox, approval))
+  const left = approvals.length - cards.length - others.length
+  return html`<ul class="approvals">${cards}${others}</ul>
+${left > 0 && html`<p class="fine">${left} more wait: they are shown once these are decided.</p>`}`
+}
+
+const approvals = Effect.fnUntraced(function*({ csrf, sandbox }: Shown) {
+  const cards = yield* CooperativeRender.run(approvalCards(sandbox, csrf, new HtmlBudget(APPROVALS_BYTES)))
+  return html`<section id="approvals" data-piece="approvals" aria-labelledby="approvals-title"${hiddenUnless(sandbox.approvals.length > 0)}>
+<h2 id="approvals-title" tabindex="-1">Waiting for you</h2>
+${cards}</section>`
+})
+
+/** For who does not see it. What the agent writes is not among it: that would never end. */
+const announcement = ({ sandbox: { approvals, reason, status, turn } }: Shown): Html => {
+  const because = reason === null ? "" : ` ${labels.reason[reason]}`
+  const text = approvals.length > 0
+    ? `The agent asks to be allowed: ${approvals.slice(0, MAX_ELSEWHERE).map(({ tool }) => tool).join("; ")}`
+    : status !== "running"
+    ? `${labels.status[status]}.${because}`
+    : turn === null || isActive(turn)
+    ? ""
+    : labels.turn[turn.state]
+  return html`<p id="announcement" data-piece="announcement" class="unseen" role="status">${text}</p>`
+}
+
+/** Characters of a message that waits that are shown. */
+const SHOWN_CHARACTERS = 600
+
+const beginningOf = (text: string): string => text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS).toWellFormed()}…`
+
+const queue = ({ csrf, sandbox }: Shown): Html => {
+  const { id } = sandbox
+  const waiting = queuedOf(sandbox)
+  const items = waiting.map(({ message_id, position, steers, text }) =>
+    html`<li id="waiting-${message_id}" class="item prompt">
+<p class="item-head"><span class="state wait">${steers ? "Steers" : position === 1 ? "Next" : "Waits"}</span>
+<span>${position} of ${waiting.length}</span></p>
+<div class="item-text">${beginningOf(text)}</div>
+<form method="post" action="/sandboxes/${id}/messages/${message_id}/take-back" data-live>${csrf}
+<button class="quiet">Take back<span class="unseen"> message ${position}</span></button></form>
+</li>
+`
+  )
+  const problem = `${MAX_WAITING} messages wait, which is as many as may. Take one back, or wait for the next turn.`
+  const full = waiting.length >= MAX_WAITING && html`<p class="problem" id="queue-full">${problem}</p>`
+  return html`<section id="queue" data-piece="queue" aria-labelledby="queue-title"${hiddenUnless(waiting.length > 0)}>
+<h3 id="queue-title" tabindex="-1">Waiting messages</h3>
+<ol class="waiting">${items}</ol>
+${full}</section>`
+}
+
+/** `steers`: its agent takes messages during a turn. */
+const message = ({ by, csrf, sandbox: { id, status, turn, waiting } }: Shown, steers: boolean): Html => {
+  const isBusy = isActive(turn)
+  const described = [...(isBusy ? ["prompt-hint"] : []), ...(waiting.length >= MAX_WAITING ? ["queue-full"] : [])].join(" ")
+  const hint = steers
+    ? "A turn is active. Queued, your message waits for a turn of its own. Steering, the agent gets it as soon as it can take it."
+    : "A turn is active: your message waits for a turn of its own."
+  // What somebody else started meanwhile is waited for.
+  const buttons = isBusy
+    ? html`<button name="whenBusy" value="queue">Queue</button>
+${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
+    : html`<button name="whenBusy" value="queue">Send</button>`
+  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" data-live
+data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
+<div class="field"><label for="prompt">Follow-up</label>
+${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
+<textarea id="prompt" name="prompt" required data-longest="${MAX_PROMPT}"${described !== "" && html` aria-describedby="${described}"`}>
+</textarea></div>
+<div class="actions">${buttons}</div>
+</form>`
+}
+
+/** What a page has in the place of a piece that comes with its stream. */
+export const later = (name: PieceName): Html => html`<div id="${name}" data-piece="${name}"></div>`
+
+/** Of those that the sandbox alone tells. */
+const quick = (on: Piece["on"], render: (shown: Shown) => Html): Piece => ({
+  on,
+  isSlow: false,
+  render: (shown) => Effect.sync(() => render(shown))
+})
+
+export type PieceName =
+  | "announcement"
+  | "facts"
+  | "line"
+  | "commands"
+  | "approvals"
+  | "queue"
+  | "message"
+  | "setup"
+  | "pulls"
+  | "checkpoints"
+  | "changes"
+  | "timeline"
+  | "waiting"
+
+/** Bytes of the lists of what changed. */
+const CHANGES_BYTES = 192 * 1024
+
+/** How long a page that is being loaded waits for a source host. */
+const PAGE_PATIENCE = Duration.millis(60)
+/** And a page that is open, where other pieces may wait behind it. What comes later is looked for again. */
+const HOST_PATIENCE = Duration.seconds(1)
+
+const STILL_READING = "They are being read."
+
+/** By name. Add yours here, and where it is to be in `SandboxPage.ts`. */
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const board = yield* Board
+  const catalogue = yield* ModelCatalogue
+  const pullsOf = yield* SandboxPulls.make
+  const known = yield* ChangesCache
+  const waitingOf = yield* WaitingPiece.make
+  const timelineOf = yield* TimelinePiece.make
+
+  const changesAs = Effect.fnUntraced(function*<E>(
+    { sandbox }: Shown,
+    read: (repo: RepoName) => Effect.Effect<Reading | null, E>
+  ) {
+    const address = `/sandboxes/${sandbox.id}`
+    const budget = new HtmlBudget(CHANGES_BYTES)
+    let isAway = false
+    const lists: Array<Html> = []
+    for (const { fullName } of sandbox.repos) {
+      const reading = yield* read(fullName)
+      const found = reading?.found ?? STILL_READING
+      // Git runs in the sandbox's box, and went with it if that was made anew meanwhile: after going back to a checkpoint it is.
+      if (typeof found === "string" || found.partialWarnings.includes("unreadable_entries")) isAway = true
+      const list = typeof found === "string"
+        ? html`<p>${found}</p>`
+        : yield* CooperativeRender.run(
+          ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
+        )
+      const again = html`<a href="${address}?view=changes">Load the page again</a>`
+      const isOld = reading !== null && reading.at !== null && html`
+<p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC; they are being read again. ${again}</p>`
+      lists.push(html`${sandbox.repos.length > 1 && html`<h3>${fullName}</h3>`}
+${list}${reading === null && html`<p>${again}</p>`}${isOld}
+`)
+    }
+    const again = isAway && sandbox.status === "running" && html` data-again`
+    return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
+  })
+
+  const pulls = Effect.fnUntraced(function*({ by, csrf, sandbox }: Shown, patience: Duration.Duration) {
+    return yield* CooperativeRender.run(SandboxPulls.render(sandbox, yield* pullsOf(by, sandbox, patience), csrf))
+  })
+
+  const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
+    announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
+    facts: quick([...LIFE, "usage.updated", "sandbox.error"], facts),
+    line: {
+      on: ["sandbox.status"],
+      isSlow: true,
+      changes: ({ status }) => status === "queued",
+      render: Effect.fnUntraced(function*({ by, sandbox }) {
+        const place = sandbox.status === "queued" ? placeInLine(sandbox, yield* board.queue(by.grantId)) : ""
+        return html`<p id="line" data-piece="line" class="fine"${hiddenUnless(place !== "")}>Waits for a worker: ${place}.</p>`
+      })
+    },
+    waiting: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: true, render: ({ by }) => waitingOf(by.grantId) },
+    commands: quick(LIFE, commands),
+    approvals: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: false, render: approvals },
+    queue: quick([...LIFE, ...QUEUE], queue),
+    message: quick([...LIFE, ...QUEUE], (shown) => message(shown, canSteer(catalogue, shown.sandbox))),
+    setup: {
+      on: ["sandbox.status", "setup.started", "sandbox.boot"],
+      isSlow: true,
+      changes: ({ status, turn }) => status === "creating" || turn?.state === "pending",
+      render: Effect.fnUntraced(function*({ by, sandbox: { id } }) {
+        return yield* CooperativeRender.run(SandboxSetup.render(yield* sandboxes.setup(by, id), yield* DateTime.now, `/sandboxes/${id}`))
+      })
+    },
+    pulls: {
+      on: ["sandbox.status", "pull_request.updated"],
+      isSlow: true,
+      isLate: true,
+      render: (shown) => pulls(shown, HOST_PATIENCE),
+      soon: (shown) => pulls(shown, PAGE_PATIENCE)
+    },
+    checkpoints: {
+      on: [...LIFE, "sandbox.checkpoint", "sandbox.restoring", "sandbox.restored"],
+      isSlow: true,
+      render: Effect.fnUntraced(function*({ by, sandbox }) {
+        const kept = sandboxes.checkpoints(by, sandbox.id, { after: 0, limit: KEPT_CHECKPOINTS })
+        return CheckpointList.render(sandbox, yield* Effect.catchTag(kept, "InvalidRequest", Effect.die))
+      })
+    },
+    timeline: {
+      on: [...LIFE, "sandbox.boot", "approval.requested", "approval.resolved"],
+      isSlow: true,
+      isLate: true,
+      render: ({ by, sandbox }) => timelineOf(by, sandbox)
+    },
+    changes: {
+      on: ["sandbox.status", "turn.completed", "sandbox.restored"],
+      isSlow: true,
+      isLate: true,
+      render: (shown) =>
+        changesAs(shown, (repo) => Effect.map(known.read(shown.by, shown.sandbox, repo), (found) => ({ found, at: null }))),
+      soon: (shown) => changesAs(shown, (repo) => known.soon(shown.by, shown.sandbox, repo))
+    }
+  }
+  return pieces
+})

@@ -1,0 +1,47 @@
+/** How the setup of a sandbox stands and what it wrote, as its page shows it. */
+import type { SetupCache, SetupState, SetupStatus } from "@slipway/domain/sandbox/Setups"
+import type { DateTime } from "effect"
+import type { Chunked } from "../../html/CooperativeRender.ts"
+import { html, type Html } from "../../html/Html.ts"
+import { ending, HtmlBudget } from "../../html/HtmlBudget.ts"
+
+/** Bytes of the output that are shown, the last ones. */
+const SHOWN_BYTES = 64 * 1024
+
+const labels = {
+  state: { none: "", running: "Running", succeeded: "Succeeded", failed: "Failed" } satisfies Record<SetupState, string>,
+  /** Class of the state's badge. */
+  tone: { none: "", running: "wait", succeeded: "good", failed: "bad" } satisfies Record<SetupState, string>,
+  cache: { hit: "from a cache", miss: "in no cache yet", none: "" } satisfies Record<SetupCache, string>
+}
+
+const duration = (ms: number): string => {
+  const seconds = Math.round(ms / 1000)
+  return ms < 1000 ? `${ms} ms` : seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+}
+
+const about = ({ cache, exitCode, ms, startedAt, state }: SetupStatus, now: DateTime.Utc): string => {
+  const time = ms !== null
+    ? duration(ms)
+    : state === "running" && startedAt !== null
+    ? `${duration(Math.max(0, now.epochMilliseconds - startedAt.epochMilliseconds))} so far`
+    : ""
+  const code = state === "failed" && exitCode !== null ? `exit code ${exitCode}` : ""
+  return [time, labels.cache[cache], code].filter((part) => part !== "").join(", ")
+}
+
+/** `address`: of the sandbox's page. */
+export const render = function*(setup: SetupStatus, now: DateTime.Utc, address: string): Chunked<Html> {
+  const { output, state } = setup
+  const told = about(setup, now)
+  const { length, shown } = yield* ending(output, new HtmlBudget(SHOWN_BYTES))
+  return html`<section id="setup" data-piece="setup" aria-labelledby="setup-title"${state === "none" && html` hidden`}>
+<h2 id="setup-title">Setup</h2>
+<p><span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${told}</span></p>
+<details${state !== "succeeded" && html` open`}><summary>Output</summary>
+<p class="fine"${length === output.length && html` hidden`}>The end of it. <a href="${address}/text?item=setup">Show all of it</a></p>
+<div class="output-box" id="setup-output" data-tail tabindex="0" role="region" aria-label="Output of the setup"><pre>
+${shown}</pre></div>
+</details>
+</section>`
+}

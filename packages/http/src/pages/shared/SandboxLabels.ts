@@ -1,0 +1,145 @@
+/** Labels for the states, reasons and amounts of a sandbox, as pages and the command show them. */
+import type { TokenCounts } from "@slipway/domain/models/Usage"
+import type { Rejection } from "@slipway/domain/sandbox/Command"
+import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+import type { TurnState } from "@slipway/domain/sandbox/Turn"
+import type { ActionState } from "@slipway/domain/source/PullRequest"
+
+const grouped = new Intl.NumberFormat("en-US")
+
+/** `12,345 in, 9,000 of them cached, 678 out`; `null`: none were counted. */
+export const tokensTold = ({ cachedInput, input, output }: TokenCounts): string | null => {
+  if (input === 0 && output === 0) return null
+  const cached = cachedInput === 0 ? "" : `, ${grouped.format(cachedInput)} of them cached`
+  return `${grouped.format(input)} in${cached}, ${grouped.format(output)} out`
+}
+
+/** An amount in US dollars with four decimals: a sandbox often costs less than a cent. */
+export const dollars = (microUsd: number): string => `$${(microUsd / 1_000_000).toFixed(4)}`
+
+const status: Record<SandboxStatus, string> = {
+  queued: "Queued",
+  creating: "Creating",
+  running: "Running",
+  succeeded: "Succeeded",
+  failed: "Failed",
+  terminating: "Terminating",
+  terminated: "Terminated"
+}
+
+/** Class of the state's badge. */
+const tone: Record<SandboxStatus, string> = {
+  queued: "wait",
+  creating: "wait",
+  running: "good",
+  succeeded: "good",
+  failed: "bad",
+  terminating: "wait",
+  terminated: ""
+}
+
+const reason: Record<StatusReason, string> = {
+  queue_timeout: "No worker was free in time.",
+  boot_timeout: "It did not boot in time.",
+  boot_failed: "It could not boot.",
+  clone_failed: "A repository could not be cloned.",
+  repo_not_accessible: "A repository is not accessible.",
+  idle_timeout: "Nobody asked for anything more.",
+  last_turn_failed: "The last turn failed and nothing followed it.",
+  agent_lost: "The agent was lost.",
+  host_lost: "The machine was lost.",
+  terminated: "Somebody terminated it.",
+  max_lifetime: "It reached its greatest age.",
+  grant_revoked: "Its grant was revoked.",
+  release_failed: "The host did not confirm that everything of it is gone."
+}
+
+const turn: Record<TurnState, string> = {
+  pending: "Waiting for the agent",
+  running: "The agent is working",
+  awaiting_approval: "Waiting for an approval",
+  succeeded: "The turn ended",
+  failed: "The turn failed",
+  interrupted: "The turn was interrupted",
+  cancelled: "The turn was cancelled"
+}
+
+/** Why a turn ended, where that is no sentence already. */
+const turnReason: Readonly<Record<string, string>> = {
+  ...reason,
+  interrupt: "Somebody interrupted it.",
+  worker_shutdown: "The service was stopped. Send the message again.",
+  agent_lost: "The agent was lost. Send the message again.",
+  turn_timeout: "It took too long.",
+  output_limit: "The agent wrote more than a turn may.",
+  out_of_memory: "The sandbox ran out of memory, and its agent was ended. Send the message again.",
+  too_many_processes: "The sandbox had too many processes, and its agent was lost. Send the message again.",
+  machine_lost: "The machine was lost, and with it what the turn had changed.",
+  budget_exceeded: "What models may cost is used up. An operator can raise the budget.",
+  no_credits: "The credits are used up."
+}
+
+const restored: Record<SandboxEventOf<"sandbox.restored">["data"]["cause"], string> = {
+  machine_lost: "The machine was lost; the sandbox goes on elsewhere.",
+  machine_drained: "The sandbox moved to another machine.",
+  command: "Somebody went back.",
+  fork: "It starts where another sandbox was."
+}
+
+const tool: Record<SandboxEventOf<"tool.updated">["data"]["status"], string> = {
+  pending: "pending",
+  running: "running",
+  completed: "done",
+  error: "failed"
+}
+
+const finish: Record<SandboxEventOf<"message.completed">["data"]["finish"], string> = {
+  end_turn: "",
+  max_tokens: "The model stopped: its answer became too long.",
+  refusal: "The model refused to go on.",
+  cancelled: "The answer was broken off.",
+  error: "The answer ended with an error."
+}
+
+const approval: Record<ApprovalOutcome, string> = { approved: "Approved", denied: "Denied" }
+
+const approvalBy: Record<ApprovalResolver, string> = {
+  user: "",
+  policy: "its kind was approved for this turn",
+  timeout: "nobody decided in time",
+  interrupt: "the turn was interrupted",
+  terminate: "the sandbox was terminated",
+  turn_end: "the turn ended"
+}
+
+const approvedForTurn = "it, and all of its kind until the turn ends"
+
+const action: Record<ActionState, string> = { idle: "", publishing: "Publishing", updating: "Updating", failed: "Publishing failed" }
+
+const rejection: Record<Rejection, string> = {
+  sandbox_terminal: "The sandbox has ended, so nothing was changed.",
+  no_active_turn: "No turn is active: there is nothing to interrupt.",
+  approval_expired: "That approval had expired. It counts as denied.",
+  approval_already_resolved: "That was decided before. The first decision stands.",
+  turn_active: "A turn is active. Wait for its end or interrupt it, then go back.",
+  restore_active: "Another checkpoint is being restored. Wait for its end."
+}
+
+const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", tool: "Tool", note: "Slipway", problem: "Slipway" }
+
+export const labels = {
+  status,
+  tone,
+  reason,
+  turn,
+  turnReason,
+  restored,
+  tool,
+  finish,
+  approval,
+  approvalBy,
+  approvedForTurn,
+  action,
+  rejection,
+  who
+}

@@ -1,0 +1,82 @@
+/** Labels for what a sandbox wants of people, as the list and the overview show them. */
+import { pullsOf, type Queue } from "@slipway/domain/sandbox/Board"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { type Standing, standingOf } from "@slipway/domain/sandbox/Standing"
+import { pullStateOf } from "@slipway/domain/source/PullRequest"
+import { DateTime } from "effect"
+import { html, type Html } from "../html/Html.ts"
+import { linkTo } from "./PullLabels.ts"
+import { labels } from "./SandboxLabels.ts"
+
+export const standingLabels: Readonly<Record<Standing, string>> = {
+  asking: "Needs you",
+  failed: "Failed",
+  ready: "Ready for review",
+  queued: "Queued",
+  working: "Working",
+  resting: "Resting",
+  over: "Over"
+}
+
+const tone: Readonly<Record<Standing, string>> = {
+  asking: "wait",
+  failed: "bad",
+  ready: "good",
+  queued: "",
+  working: "",
+  resting: "",
+  over: ""
+}
+
+export const standingBadge = (standing: Standing): Html => html`<span class="state ${tone[standing]}">${standingLabels[standing]}</span>`
+
+/** 1st, 2nd, 3rd, 4th, 11th. */
+export const ordinal = (n: number): string => {
+  const tens = n % 100
+  const suffix = tens >= 11 && tens <= 13 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" } as const)[n % 10] ?? "th"
+  return `${n}${suffix}`
+}
+
+/** What others have: `8 of 8 at work`. */
+export const atWorkLabel = ({ atWork, slots }: Queue): string =>
+  slots === 0 ? `${atWork} at work, no worker is there` : `${atWork} of ${slots} at work`
+
+/** Where it stands in line; empty: that is not known. */
+export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string => {
+  const place = queue.places.get(sandbox.id)
+  return place === undefined ? "" : `${ordinal(place)}, ${atWorkLabel(queue)}`
+}
+
+/** Why it stands as it does, in a few words; empty: there is nothing to add. */
+export const because = (sandbox: Sandbox, queue: Queue): string => {
+  const { approvals, error, reason, status, turn } = sandbox
+  switch (standingOf(sandbox)) {
+    case "asking":
+      return approvals.length === 1 ? `Wants to: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals`
+    case "failed":
+      return status === "failed" ? error ?? (reason === null ? "" : labels.reason[reason]) : "The last turn failed."
+    case "queued":
+      return placeInLine(sandbox, queue)
+    case "working":
+      return status === "creating" ? "It boots" : turn?.state === "running" ? "" : turn?.state === "pending" ? labels.turn.pending : ""
+    case "over":
+      return labels.status[status]
+    case "ready":
+    case "resting":
+      return ""
+  }
+}
+
+/** Its pull requests, with links: `#12 draft`. */
+export const pullLinks = (sandbox: Sandbox): ReadonlyArray<Html> =>
+  pullsOf(sandbox, "any", null).map((publication) => {
+    const name = `${sandbox.repos.length > 1 ? publication.repo : ""}#${publication.number ?? ""}`
+    return html`<span class="pull-link">${linkTo(publication.url, name)} ${pullStateOf(publication)}</span> `
+  })
+
+/** When something of it last changed, as far as its row says. */
+export const lastActiveAt = ({ createdAt, idleSince, statusAt, turn }: Sandbox): DateTime.Utc =>
+  [idleSince, statusAt, turn?.startedAt ?? null].reduce<DateTime.Utc>(
+    (latest, at) => at === null ? latest : DateTime.max(latest, at),
+    createdAt
+  )

@@ -1,0 +1,23 @@
+/** The sandboxes that wait for a person, as a hidden piece of every live page: its script counts them and announces new ones. */
+import { Board } from "@slipway/domain/sandbox/Board"
+import { visible } from "@slipway/domain/Visible"
+import { Effect } from "effect"
+import { html } from "../html/Html.ts"
+
+/** More than anybody wants to be told of. */
+const MAX_WAITING = 20
+/** Requests of one sandbox that are told apart, oldest first. */
+const MAX_ASKS = 20
+
+export const make = Effect.map(Board, (board) => (grantId: string) =>
+  Effect.map(
+    board.list(grantId, { after: null, limit: MAX_WAITING, standing: "asking", repo: null, search: "" }),
+    (found) => {
+      const list = JSON.stringify(found.map(({ approvals, id, title }) => ({
+        id,
+        title: visible(title),
+        asks: approvals.slice(0, MAX_ASKS).map(({ approval_id }) => approval_id)
+      })))
+      return html`<div id="waiting" data-piece="waiting" hidden data-list="${list}"></div>`
+    }
+  ))

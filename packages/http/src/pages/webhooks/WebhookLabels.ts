@@ -1,0 +1,50 @@
+/** Labels for the states and errors of a webhook endpoint. */
+import {
+  ATTEMPT_TIME,
+  type DisabledReason,
+  type Endpoint,
+  isDelivered,
+  type Outcome,
+  type Trouble,
+  type WantedTypes
+} from "@slipway/domain/partner/Webhook"
+import { Duration } from "effect"
+import { html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
+
+const reasons: Record<DisabledReason, string> = {
+  gone: "It answered 410: that it is gone.",
+  retries_exhausted: "Every attempt at the next event failed, for three days."
+}
+
+const troubles: Record<Trouble, string> = {
+  timeout: `no answer within ${Duration.toSeconds(ATTEMPT_TIME)} s`,
+  name_not_resolved: "its name has no address",
+  address_not_allowed: "its name has an address that is not public",
+  tls: "no TLS, or a certificate that is not good",
+  connection: "no connection, or no HTTP",
+  event_unreadable: "the service cannot read the event: a newer version recorded it, or it is damaged",
+  secret_unreadable: "the service cannot open the endpoint's secret: rotate it"
+}
+
+export const typesOf = (types: WantedTypes | null): Html =>
+  types === null ? html`all` : html`${types.map((type, i) => html`${i > 0 && ", "}<code>${type}</code>`)}`
+
+/** How it stands: whether events go there, and what is in their way. */
+export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html => {
+  if (disabled !== null) return html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
+  if (failures === 0) return html`<span class="state good">enabled</span>`
+  const failed = failures === 1 ? "1 failed attempt" : `${failures} failed attempts`
+  return html`<span class="state wait">retrying</span> ${failed} at the next event; another one ${moment(dueAt)}`
+}
+
+/** How far it is: the next event comes after that one. */
+export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "the beginning" : `event ${cursor}`
+
+export const outcomeOf = (outcome: Outcome): Html => {
+  if (outcome._tag === "Failed") return html`<span class="state bad">failed</span> ${troubles[outcome.trouble]}`
+  const { status } = outcome
+  if (isDelivered(outcome)) return html`<span class="state good">delivered</span> answered ${status}`
+  const redirects = status >= 300 && status < 400 && ", and redirects are not followed"
+  return html`<span class="state bad">failed</span> answered ${status}${redirects}`
+}
