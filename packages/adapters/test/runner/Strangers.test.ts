@@ -240,7 +240,7 @@ describe("a worker whose runner was taken over", () => {
 
   it.live("gives up on one that says nothing", () =>
     Effect.gen(function*() {
-      const connection = yield* dial(yield* takenOver([]), { silence: "100 millis", patience: "200 millis", beat: "30 millis" })
+      const connection = yield* dial(yield* takenOver([]), { silence: "1 second", patience: "3 seconds", beat: "300 millis" })
       assert.strictEqual((yield* Effect.flip(connection.ended))._tag, "RunnerUnreachable")
     }))
 
