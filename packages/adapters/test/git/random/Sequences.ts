@@ -100,6 +100,9 @@ const checkListed = Effect.fnUntraced(function*(
   })
   yield* visit("")
   const isHidden = (path: string) => textOf(path) === undefined || path.split("/").slice(0, -1).some((name) => isProtected(name))
+  for (const { path, previousPath } of files) {
+    if (previousPath !== null && isHidden(latin1Of(path))) moved.add(latin1Of(previousPath))
+  }
   for (const path of disk.keys()) {
     if (isHidden(path)) continue
     const isNew = shown.has(path) && !base.has(path)
