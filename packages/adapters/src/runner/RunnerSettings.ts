@@ -15,8 +15,8 @@ export interface SandboxUser {
   readonly uid: number
   readonly gid: number
   /**
-   * The first of 10,000 numbers of groups that nobody else has: each process is given one, and so has all that it started. Where it is
-   * there, all processes of this user that the runner sees are the sandbox's, and end with its session.
+   * The first of 10,000 unused group ids. Each process gets one, and its children inherit it. With this setting, all processes of this
+   * user that the runner sees belong to the sandbox and end with its session.
    */
   readonly marks?: number | undefined
 }
@@ -26,14 +26,14 @@ export interface Settings {
   readonly listen: Address
   /** An absolute path: where processes start, and below which files are read. */
   readonly tree: string
-  /** An absolute path: the sandbox's home, in a folder that no process of the box may write to. Without it there is none. */
+  /** The absolute path of the sandbox's home, in a folder that no process of the box may write to. `undefined`: no home. */
   readonly home?: string | undefined
   /** Absolute paths of folders that the user has as well. */
   readonly folders?: ReadonlyArray<string> | undefined
   /** An absolute path: a folder of the runner's own, that it keeps over restarts and that no process of the box may write to. */
   readonly state: string
   readonly identity: Identity
-  /** Who processes are. Without it they are who the runner is, and can read what it can: its key too. */
+  /** The user of the box's processes. `undefined`: the runner's own user, so they can read its key. */
   readonly user?: SandboxUser | undefined
   readonly ways: ReadonlyArray<Way>
   /** After so long without a word of the worker its processes end. 30 seconds, as long as a lease. */
@@ -42,7 +42,7 @@ export interface Settings {
   readonly beatMillis: number
 }
 
-/** Of a runner whose sandbox is not known yet. */
+/** The settings of a runner that waits to be told its sandbox. */
 export interface Waiting {
   /** Where the sandbox's runner listens as well. */
   readonly listen: { readonly host: string; readonly port: number }

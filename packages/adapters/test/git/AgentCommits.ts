@@ -224,7 +224,7 @@ export const agentCommits = (kind: Kind) =>
     const unsound: ReadonlyArray<readonly [what: string, history: (world: World) => Uint8Array | undefined]> = [
       ["none came", () => Buffer.alloc(0)],
       ["no id came", () => Buffer.from("HEAD\nPACK")],
-      ["an id came that is none", () => Buffer.from(`${"g".repeat(40)}\nPACK`)],
+      ["an invalid id came", () => Buffer.from(`${"g".repeat(40)}\nPACK`)],
       ["an id came in place of a pack", ({ commit }) => Buffer.from(`${commit("one", { a: "a\n" })}\n`)],
       ["the pack is cut off", ({ baseSha, commit, tree }) => {
         commit("one", { a: "a\n" })

@@ -16,7 +16,7 @@ const { eventually } = SandboxHostContract
 const isAlive = (pid: number) => {
   try {
     process.kill(pid, 0)
-    // What nobody waits for yet is dead.
+    // A zombie has ended.
     return !/^\d+ \(.*\) Z/u.test(readFileSync(`/proc/${pid}/stat`, "utf8"))
   } catch {
     return false
@@ -36,7 +36,7 @@ const surviving = Effect.acquireRelease(
   ({ restore }) => Effect.sync(restore)
 )
 
-/** Rejections that nobody handles, each of which ends a runner. */
+/** Unhandled rejections, each of which ends a runner. */
 const unhandled = Effect.acquireRelease(
   Effect.sync(() => {
     const found: Array<unknown> = []
