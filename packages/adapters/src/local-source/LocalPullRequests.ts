@@ -13,7 +13,7 @@ import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { statSync } from "node:fs"
 import type { GitFailed } from "../git/Git.ts"
-import { guard } from "../postgres/SqlFailure.ts"
+import { guard } from "../postgres/sql/SqlFailure.ts"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 

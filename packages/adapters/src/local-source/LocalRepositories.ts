@@ -7,10 +7,10 @@ import { Context, DateTime, Effect, Exit, Layer, type Option, Schema } from "eff
 import { SqlClient, SqlSchema } from "effect/sql"
 import { access, constants, realpath, stat } from "node:fs/promises"
 import { resolve } from "node:path"
-import * as Batches from "../postgres/Batches.ts"
 import { Reads } from "../postgres/Database.ts"
-import { guard } from "../postgres/SqlFailure.ts"
-import { textArray } from "../postgres/TextArray.ts"
+import * as Batches from "../postgres/sql/Batches.ts"
+import { guard } from "../postgres/sql/SqlFailure.ts"
+import { textArray } from "../postgres/sql/TextArray.ts"
 import * as LocalGit from "./LocalGit.ts"
 
 export const LocalRepository = Schema.Struct({

@@ -16,7 +16,7 @@ import * as Connecting from "./connection/Connecting.ts"
 import { UnusableUrl } from "./connection/ConnectionUrl.ts"
 import type { DatabaseLocation } from "./connection/DatabaseLocation.ts"
 import type { Settings } from "./connection/SessionSettings.ts"
-import { passes } from "./SqlFailure.ts"
+import { passes } from "./sql/SqlFailure.ts"
 
 export type { DatabaseLocation }
 

@@ -10,7 +10,7 @@
 import { Effect, Schema, Stream } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import * as Migrations from "./Migrations.ts"
-import { textArray } from "./TextArray.ts"
+import { textArray } from "./sql/TextArray.ts"
 
 /** Rows of one answer at most: a row may have 2 MiB, a piece of a checkpoint in hexadecimal. */
 const ROWS = 64

@@ -5,7 +5,7 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/Hints"
 import { Effect, Layer, Queue, Schedule } from "effect"
-import { textArray } from "./TextArray.ts"
+import { textArray } from "./sql/TextArray.ts"
 
 const CHANNEL = "slipway_hints"
 /** A payload must stay below 8000 bytes (PostgreSQL, NOTIFY); topics are at most 40 characters. */

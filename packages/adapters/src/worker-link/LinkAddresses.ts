@@ -3,7 +3,7 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../postgres/Database.ts"
-import { guard } from "../postgres/SqlFailure.ts"
+import { guard } from "../postgres/sql/SqlFailure.ts"
 
 /** How often a worker is to be heard of. */
 export const HEARD_SECONDS = 20

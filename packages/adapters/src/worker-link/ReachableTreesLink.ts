@@ -7,7 +7,7 @@ import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway
 import { Array as Arr, Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { type IncomingMessage, request as httpRequest } from "node:http"
-import * as SharedSecret from "../postgres/SharedSecret.ts"
+import * as SharedSecret from "../postgres/secret-store/SharedSecret.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
 import { type Endpoint, parse } from "./PrivateAddress.ts"

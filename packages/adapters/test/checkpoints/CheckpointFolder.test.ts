@@ -12,7 +12,7 @@ import { mkdtempSync, readdirSync, renameSync, rmSync, statSync, truncateSync, w
 import { tmpdir } from "node:os"
 import path from "node:path"
 import * as CheckpointFolder from "../../src/checkpoints/CheckpointFolder.ts"
-import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
 import { stores } from "../postgres/Stores.ts"
 
 const temporary = Effect.acquireRelease(

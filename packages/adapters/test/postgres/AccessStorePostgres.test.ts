@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/access-store/AccessStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { AccessStore } from "@slipway/domain/access/AccessStore"

@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Context, Deferred, Effect, Exit, Fiber, Result } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import * as Batches from "../../src/postgres/Batches.ts"
+import * as Batches from "../../src/postgres/sql/Batches.ts"
 
 const client = { transactionService: SqlClient.TransactionConnection(-1) }
 

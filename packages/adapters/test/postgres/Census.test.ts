@@ -7,7 +7,7 @@ import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { at, atRest, make } from "@slipway/domain/testing/SandboxStates"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
 import { rowsRead } from "./RowsRead.ts"
 import { stores } from "./Stores.ts"
 

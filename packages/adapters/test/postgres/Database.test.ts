@@ -5,7 +5,7 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Effect, Exit, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { guard } from "../../src/postgres/SqlFailure.ts"
+import { guard } from "../../src/postgres/sql/SqlFailure.ts"
 
 const on = (url: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provide(self, Database.layer({ url: Redacted.make(url) }))
 

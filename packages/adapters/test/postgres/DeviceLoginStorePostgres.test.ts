@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/DeviceLoginStorePostgres"
+import * as DeviceLoginStorePostgres from "@slipway/adapters/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { DeviceLoginStore } from "@slipway/domain/access/DeviceLoginStore"

@@ -1,7 +1,7 @@
 /** Processes follow each other on one database; one dies when its connections are cut between two statements. */
 import { PgClient } from "@effect/sql-pg"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as AuditLogPostgres from "@slipway/adapters/postgres/AuditLogPostgres"
+import * as AuditLogPostgres from "@slipway/adapters/postgres/audit-log/AuditLogPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"

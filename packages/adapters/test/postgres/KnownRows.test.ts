@@ -7,9 +7,9 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import { at, eventsOf, leased, machine, running, StoreFixture } from "@slipway/domain/testing/SandboxStates"
 import { Context, Effect, Layer, Result, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
-import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
-import { KnownRows } from "../../src/postgres/KnownRows.ts"
-import * as SandboxStorePostgres from "../../src/postgres/SandboxStorePostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
+import { KnownRows } from "../../src/postgres/sandbox-store/KnownRows.ts"
+import * as SandboxStorePostgres from "../../src/postgres/sandbox-store/SandboxStorePostgres.ts"
 import { stores } from "./Stores.ts"
 
 const said = (turn: string, text: string): SandboxEvent => ({

@@ -1,10 +1,10 @@
 /** The laws of the domain, held against Postgres. */
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/access-store/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as PartnerStorePostgres from "@slipway/adapters/postgres/PartnerStorePostgres"
-import * as SandboxStorePostgres from "@slipway/adapters/postgres/SandboxStorePostgres"
+import * as PartnerStorePostgres from "@slipway/adapters/postgres/partner-store/PartnerStorePostgres"
+import * as SandboxStorePostgres from "@slipway/adapters/postgres/sandbox-store/SandboxStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"

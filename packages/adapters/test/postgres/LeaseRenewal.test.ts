@@ -8,7 +8,7 @@ import { Leases } from "@slipway/domain/sandbox/Leases"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Deferred, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import * as LeasesPostgres from "../../src/postgres/LeasesPostgres.ts"
+import * as LeasesPostgres from "../../src/postgres/leases/LeasesPostgres.ts"
 
 /** One of them listens for hints. */
 const WRITING = 3

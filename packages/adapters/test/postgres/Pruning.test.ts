@@ -10,7 +10,7 @@ import * as ForksContract from "@slipway/domain/testing/ForksContract"
 import { at, drive, make } from "@slipway/domain/testing/SandboxStates"
 import { DateTime, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
 import { rowsRead } from "./RowsRead.ts"
 import { stores } from "./Stores.ts"
 

@@ -1,9 +1,9 @@
 /** While processes of two versions run: the earlier one knows neither what a sandbox needs a worker for, nor what may move. */
 import { assert, it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as AccessStorePostgres from "@slipway/adapters/postgres/AccessStorePostgres"
+import * as AccessStorePostgres from "@slipway/adapters/postgres/access-store/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/adapters/postgres/HintsPostgres"
-import * as LeasesPostgres from "@slipway/adapters/postgres/LeasesPostgres"
+import * as LeasesPostgres from "@slipway/adapters/postgres/leases/LeasesPostgres"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"

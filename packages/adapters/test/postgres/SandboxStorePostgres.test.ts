@@ -20,7 +20,7 @@ import * as UpkeepContract from "@slipway/domain/testing/UpkeepContract"
 import * as WorkersContract from "@slipway/domain/testing/WorkersContract"
 import { Clock, DateTime, Deferred, Effect, Fiber, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
-import * as CheckpointsPostgres from "../../src/postgres/CheckpointsPostgres.ts"
+import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
 import { stores } from "./Stores.ts"
 
 const layer = stores(CheckpointsPostgres.layer)

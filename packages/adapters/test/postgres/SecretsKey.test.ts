@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import { SecretsKey } from "@slipway/adapters/postgres/SecretsKey"
+import { SecretsKey } from "@slipway/adapters/postgres/secret-store/SecretsKey"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"

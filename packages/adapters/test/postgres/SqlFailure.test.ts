@@ -3,7 +3,7 @@ import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { guard } from "../../src/postgres/SqlFailure.ts"
+import { guard } from "../../src/postgres/sql/SqlFailure.ts"
 
 /** What a caller of a port is told when the server answers with this SQLSTATE. */
 const told = Effect.fnUntraced(function*(code: string) {

@@ -8,7 +8,7 @@ import { Duration, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { chownSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { guard } from "../../src/postgres/SqlFailure.ts"
+import { guard } from "../../src/postgres/sql/SqlFailure.ts"
 
 it.live("is unavailable for what is written and for tables that it has not, until it is promoted", () =>
   Effect.gen(function*() {

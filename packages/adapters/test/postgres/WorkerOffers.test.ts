@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
+import * as WorkerOffers from "@slipway/adapters/postgres/workers/WorkerOffers"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
+import * as SharedSecret from "@slipway/adapters/postgres/secret-store/SharedSecret"
 import { isPrivate, parse } from "@slipway/adapters/worker-link/PrivateAddress"
 import * as ReachableTreesLink from "@slipway/adapters/worker-link/ReachableTreesLink"
 import * as TreeServer from "@slipway/adapters/worker-link/TreeServer"

@@ -8,7 +8,7 @@ import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTre
 import * as WorkingTreesRunner from "@slipway/adapters/git/working-trees/WorkingTreesRunner"
 import * as CacheImages from "@slipway/adapters/hosts/overlay/CacheImages"
 import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
-import * as SharedSecret from "@slipway/adapters/postgres/SharedSecret"
+import * as SharedSecret from "@slipway/adapters/postgres/secret-store/SharedSecret"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import * as SetupCachesFolder from "@slipway/adapters/setup-caches/SetupCachesFolder"
 import * as TracesOtlp from "@slipway/adapters/traces/TracesOtlp"

@@ -1,9 +1,9 @@
 /** Sandboxes that are over, whose machine is gone with all it had: their last checkpoint is what is left to publish. */
 import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import * as CheckpointsPostgres from "@slipway/adapters/postgres/CheckpointsPostgres"
-import * as SetupsPostgres from "@slipway/adapters/postgres/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/adapters/postgres/UpkeepPostgres"
+import * as CheckpointsPostgres from "@slipway/adapters/postgres/checkpoints/CheckpointsPostgres"
+import * as SetupsPostgres from "@slipway/adapters/postgres/setups/SetupsPostgres"
+import * as UpkeepPostgres from "@slipway/adapters/postgres/upkeep/UpkeepPostgres"
 import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import type { Leased, Lease } from "@slipway/domain/sandbox/Leases"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"

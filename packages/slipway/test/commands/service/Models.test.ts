@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Database from "@slipway/adapters/postgres/Database"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as WorkerOffers from "@slipway/adapters/postgres/WorkerOffers"
+import * as WorkerOffers from "@slipway/adapters/postgres/workers/WorkerOffers"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Effect, Redacted } from "effect"
 import { execFileSync } from "node:child_process"

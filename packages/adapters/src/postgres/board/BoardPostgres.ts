@@ -12,12 +12,12 @@ import type { PullState } from "@slipway/domain/source/PullRequest"
 import { RepoRef } from "@slipway/domain/source/RepoRef"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Reads } from "./Database.ts"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
-import { COLUMNS, sandboxOf } from "./SandboxRow.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
+import { Reads } from "../Database.ts"
+import { COLUMNS, sandboxOf } from "../sandbox-store/SandboxRow.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 
 const AskedRow = Schema.Struct({
   createdBy: Schema.String,

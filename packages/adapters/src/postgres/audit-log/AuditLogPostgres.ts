@@ -2,8 +2,8 @@
 import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
 import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Int8 } from "./Int8.ts"
-import { guard } from "./SqlFailure.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const EntryRow = Schema.Struct({
   action: Action,

@@ -3,7 +3,7 @@ import type { Offer } from "@slipway/domain/models/ModelCatalogue"
 import { GONE_SECONDS } from "@slipway/domain/sandbox/Workers"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { guard } from "./SqlFailure.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 /** How often a worker is to be heard of. */
 export const HEARD_SECONDS = 20

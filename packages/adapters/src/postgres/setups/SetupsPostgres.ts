@@ -4,10 +4,10 @@ import { SetupCache, Setups } from "@slipway/domain/sandbox/Setups"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Reads } from "./Database.ts"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
-import { guard } from "./SqlFailure.ts"
+import { Reads } from "../Database.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const SetupRow = Schema.Struct({
   state: Schema.Literals(["running", "succeeded", "failed"]),

@@ -21,11 +21,11 @@ import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/m
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Batches from "./Batches.ts"
-import { Reads } from "./Database.ts"
-import { Int8 } from "./Int8.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
+import { Reads } from "../Database.ts"
+import * as Batches from "../sql/Batches.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 
 /** Grants that one statement looks at, and statements at once. */
 const AT_ONCE = { most: 32, underWay: 2 }

@@ -4,11 +4,11 @@ import { type Leased, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/
 import { Policy } from "@slipway/domain/sandbox/Policy"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { Renewals } from "./Database.ts"
-import { Int8 } from "./Int8.ts"
-import { COLUMNS, sandboxOf, WIDTH } from "./SandboxRow.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
+import { Renewals } from "../Database.ts"
+import { COLUMNS, sandboxOf, WIDTH } from "../sandbox-store/SandboxRow.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 
 /** What a statement says of a lease after the columns of its sandbox: fence, session of the agent, why it was moved. */
 const decodeLease = Schema.decodeUnknownSync(

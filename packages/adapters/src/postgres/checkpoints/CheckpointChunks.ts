@@ -2,8 +2,8 @@
 import { StaleLease } from "@slipway/domain/sandbox/Leases"
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import type { CheckpointContents } from "../checkpoints/CheckpointContents.ts"
-import { guard } from "./SqlFailure.ts"
+import type { CheckpointContents } from "../../checkpoints/CheckpointContents.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 /** Rows that one statement deletes, of 1 MiB each. */
 const DELETED = 16

@@ -30,12 +30,12 @@ import {
 } from "@slipway/domain/partner/WebhookStore"
 import { DateTime, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
-import { isSealed, type Key, SecretsKey } from "./SecretsKey.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
+import { isSealed, type Key, SecretsKey } from "../secret-store/SecretsKey.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 
 const EndpointRow = Schema.Struct({
   id: Schema.String,

@@ -7,9 +7,9 @@ import type { Member } from "@slipway/domain/access/User"
 import { Ids } from "@slipway/domain/Ids"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Instant } from "./Instant.ts"
-import { guard } from "./SqlFailure.ts"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
+import { Instant } from "../sql/Instant.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const OrganizationRow = Schema.Struct({
   id: Schema.String,

@@ -20,12 +20,12 @@ import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/SetupTrust"
 import { utf8Length } from "@slipway/domain/Utf8"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 import { type Key, SecretsKey } from "./SecretsKey.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
 
 const Record = Schema.Struct({ repo: Schema.String, name: Schema.String, createdAt: Instant, setAt: Instant })
 const COLUMNS = `s.repo, s.name, s.created_at AS "createdAt", s.set_at AS "setAt"`

@@ -5,10 +5,10 @@ import type { Visit } from "@slipway/domain/access/Session"
 import { SessionStore, told } from "@slipway/domain/access/SessionStore"
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import * as AuditLogPostgres from "./AuditLogPostgres.ts"
-import { Reads } from "./Database.ts"
-import { RateSlotRow, slotOf } from "./RateSlotRow.ts"
-import { guard } from "./SqlFailure.ts"
+import { RateSlotRow, slotOf } from "../access-store/RateSlotRow.ts"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
+import { Reads } from "../Database.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const SessionRow = Schema.Struct({
   id: Schema.String,

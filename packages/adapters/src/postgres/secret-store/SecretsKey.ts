@@ -10,8 +10,8 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 import { constants } from "node:fs"
 import { link, mkdir, open, readFile, rm } from "node:fs/promises"
 import path from "node:path"
-import { OptionNames } from "../options/OptionNames.ts"
-import { guard } from "./SqlFailure.ts"
+import { OptionNames } from "../../options/OptionNames.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const KEY_BYTES = 32
 /** A replacement needs two. */

@@ -14,8 +14,8 @@ import { decided, DeviceLoginStore } from "@slipway/domain/access/DeviceLoginSto
 import { networkOf } from "@slipway/domain/access/Network"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import * as AccessStorePostgres from "./AccessStorePostgres.ts"
-import { guard } from "./SqlFailure.ts"
+import * as AccessStorePostgres from "../access-store/AccessStorePostgres.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const Row = Schema.Struct({
   machine: Schema.String,

@@ -21,9 +21,9 @@ import { SandboxId } from "@slipway/domain/SandboxId"
 import type { Pull } from "@slipway/domain/source/PullRequest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
-import { guard } from "./SqlFailure.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const FeedRow = Schema.Struct({
   id: Schema.String,

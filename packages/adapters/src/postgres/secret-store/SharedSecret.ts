@@ -2,8 +2,8 @@
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { Redaction } from "../redaction/Redaction.ts"
-import { guard } from "./SqlFailure.ts"
+import { Redaction } from "../../redaction/Redaction.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 /** The secret of that name: 32 random bytes in base64url, drawn by whoever asks first. */
 export const load = Effect.fn("SharedSecret.load")(function*(name: string) {

@@ -6,11 +6,11 @@ import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Reads } from "./Database.ts"
-import { Instant } from "./Instant.ts"
-import { Int8 } from "./Int8.ts"
-import { guard } from "./SqlFailure.ts"
-import { textArray } from "./TextArray.ts"
+import { Reads } from "../Database.ts"
+import { Instant } from "../sql/Instant.ts"
+import { Int8 } from "../sql/Int8.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { textArray } from "../sql/TextArray.ts"
 
 /** Events that one statement of a purge takes, 1 s of work: a statement may run for 7 s, and 20 logs may have 512 MiB each. */
 const SLICE = { events: 10_000, bytes: 16 * 1024 * 1024 }

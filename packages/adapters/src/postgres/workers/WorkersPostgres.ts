@@ -2,8 +2,8 @@
 import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, Workers } from "@slipway/domain/sandbox/Workers"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
-import { Instant } from "./Instant.ts"
-import { guard } from "./SqlFailure.ts"
+import { Instant } from "../sql/Instant.ts"
+import { guard } from "../sql/SqlFailure.ts"
 
 const Share = Schema.Struct({ all: Schema.Int, taken: Schema.Int })
 
