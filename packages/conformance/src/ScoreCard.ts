@@ -1,5 +1,5 @@
 /** What came of a run, for people and for programs. */
-import { areas, type Area } from "./Rule.ts"
+import { areas, type Area } from "./rules/Rule.ts"
 
 export interface Verdict {
   readonly id: string
@@ -9,15 +9,6 @@ export interface Verdict {
   readonly verdict: "ok" | "missed" | "skipped"
   /** What was expected and what came, or why it was skipped. One line. */
   readonly detail: string | null
-}
-
-export const errorOf = (error: unknown): string => {
-  const message = error instanceof Error ? error.message : String(error)
-  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ""
-  return `${message}${message.includes(code.slice(2, -1)) && message !== "" ? "" : code}`.trim().replaceAll(
-    /\s+/gu,
-    (blank) => blank.includes("\n") ? " " : blank
-  )
 }
 
 export interface Totals {

@@ -1,10 +1,10 @@
 /** The suite against a server that is not ours: what the interface leaves open, it has otherwise. */
 import { afterEach, assert, describe, it } from "@effect/vitest"
-import { Client } from "@slipway/conformance/Client"
-import * as Names from "@slipway/conformance/Names"
+import { Client } from "@slipway/conformance/client/Client"
+import * as Names from "@slipway/conformance/client/Names"
 import type { Verdict } from "@slipway/conformance/ScoreCard"
 import { CONTRACT, judge, select } from "@slipway/conformance/Suite"
-import { type Options, Session, World } from "@slipway/conformance/World"
+import { type Options, Session, World } from "@slipway/conformance/world/World"
 import { KEY, MockServer, MODEL, NAMES, OTHER_KEY } from "./MockServer.ts"
 
 const ended: Array<() => Promise<void> | void> = []

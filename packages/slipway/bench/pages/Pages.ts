@@ -11,7 +11,7 @@ import { ConfigProvider, DateTime, Effect, Layer, Redacted, Result } from "effec
 import path from "node:path"
 import { chromium, type Page } from "playwright-core"
 import { columns } from "../../src/commands/terminal/Output.ts"
-import * as Storage from "../../src/service/Storage.ts"
+import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Checkout from "../fleet/Checkout.ts"
 import * as Interruptible from "../Interruptible.ts"

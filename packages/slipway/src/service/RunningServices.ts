@@ -9,8 +9,8 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"
 import { settings as storage } from "../settings/Storage.ts"
-import { homeFolder } from "./HomeFolder.ts"
-import * as TemporaryFolder from "./TemporaryFolder.ts"
+import { homeFolder } from "./storage/HomeFolder.ts"
+import * as TemporaryFolder from "./storage/TemporaryFolder.ts"
 
 /** Nothing says which service is meant, or there is none. Nothing was made. */
 export class NoService extends Schema.TaggedError<NoService>()("NoService", { detail: Schema.String }) {

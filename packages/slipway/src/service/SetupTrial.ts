@@ -14,10 +14,10 @@ import { DateTime, Effect, Layer, type Redacted, Schema } from "effect"
 import path from "node:path"
 import { settings as isolationSettings } from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
-import * as Isolation from "./Isolation.ts"
+import * as Isolation from "./machine/Isolation.ts"
+import * as Toolchains from "./machine/Toolchains.ts"
 import * as Service from "./Service.ts"
-import * as TemporaryFolder from "./TemporaryFolder.ts"
-import * as Toolchains from "./Toolchains.ts"
+import * as TemporaryFolder from "./storage/TemporaryFolder.ts"
 
 /** What is a sandbox's alone, and not this user's, cannot be made here. Nothing was run. */
 class NoBox extends Schema.TaggedError<NoBox>()("NoBox", { problem: Schema.String }) {

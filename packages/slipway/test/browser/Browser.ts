@@ -14,7 +14,7 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import path from "node:path"
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
-import * as Storage from "../../src/service/Storage.ts"
+import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
 

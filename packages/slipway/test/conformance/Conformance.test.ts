@@ -1,9 +1,9 @@
 /** The suite against our own server, which follows every rule, and against servers with a defect for each of them. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import type { Rule } from "@slipway/conformance/Rule"
+import type { Rule } from "@slipway/conformance/rules/Rule"
 import type { Verdict } from "@slipway/conformance/ScoreCard"
 import { judge, rules, select } from "@slipway/conformance/Suite"
-import { Session, World } from "@slipway/conformance/World"
+import { Session, World } from "@slipway/conformance/world/World"
 import { Effect } from "effect"
 import * as PlantedServer from "./PlantedServer.ts"
 import { plants } from "./Plants.ts"

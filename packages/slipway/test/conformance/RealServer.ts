@@ -24,7 +24,7 @@ import * as WebhookStorePostgres from "@slipway/adapters/postgres/webhook-store/
 import * as WorkersPostgres from "@slipway/adapters/postgres/workers/WorkersPostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import * as WebhookSenderHttp from "@slipway/adapters/webhooks/WebhookSenderHttp"
-import { Session } from "@slipway/conformance/World"
+import { Session } from "@slipway/conformance/world/World"
 import { Access } from "@slipway/domain/access/Access"
 import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
 import { Members } from "@slipway/domain/access/Members"

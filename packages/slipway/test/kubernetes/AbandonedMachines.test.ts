@@ -5,7 +5,7 @@ import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import * as AbandonedMachines from "../../src/service/AbandonedMachines.ts"
+import * as AbandonedMachines from "../../src/service/machine/AbandonedMachines.ts"
 
 const [needed, over] = [SandboxId.make("c_aaaaaaaaaaaa"), SandboxId.make("c_bbbbbbbbbbbb")]
 

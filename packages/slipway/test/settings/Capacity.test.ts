@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { ConfigProvider, Effect } from "effect"
 import { availableParallelism, totalmem } from "node:os"
-import * as Capacity from "../../src/service/Capacity.ts"
+import * as Capacity from "../../src/service/machine/Capacity.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 
 const GIB = 2 ** 30

@@ -3,7 +3,7 @@ import { ConfigProvider, Effect } from "effect"
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { homedir, tmpdir } from "node:os"
 import { join } from "node:path"
-import * as Toolchains from "../../src/service/Toolchains.ts"
+import * as Toolchains from "../../src/service/machine/Toolchains.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 
 const folder = Effect.acquireRelease(

@@ -2,7 +2,7 @@
 import { Acting } from "@slipway/domain/access/AuditLog"
 import { Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as RunningServices from "../../service/RunningServices.ts"
-import * as Storage from "../../service/Storage.ts"
+import * as Storage from "../../service/storage/Storage.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 

@@ -19,7 +19,7 @@ import {
   writeSync
 } from "node:fs"
 import path from "node:path"
-import { homeFolder } from "../../service/HomeFolder.ts"
+import { homeFolder } from "../../service/storage/HomeFolder.ts"
 
 /** The file, or the folder it is in, is not safe to use, or cannot be read or written. Says what helps; tells no key. */
 export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>()("UnusableCredentials", { detail: Schema.String }) {

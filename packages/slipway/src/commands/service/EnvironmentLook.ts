@@ -6,7 +6,7 @@ import type { Surroundings } from "@slipway/domain/environment/DevContainer"
 import { type Environment, EnvironmentInvalid, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/Environment"
 import { type EnvironmentPath, findEnvironment, unread } from "@slipway/domain/environment/FindEnvironment"
 import { Effect } from "effect"
-import * as GitProgram from "../../service/GitProgram.ts"
+import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as Isolation from "../../settings/Isolation.ts"
 
 /** No box is here: what one would put there is shown by its name. */

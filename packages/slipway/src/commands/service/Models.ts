@@ -2,7 +2,7 @@
 import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/ModelCatalogueFile"
 import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as Isolation from "../../service/Isolation.ts"
+import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Models from "../../service/Models.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as ModelSettings from "../../settings/Models.ts"

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { zstdCompressSync } from "node:zlib"
-import * as BackupFolder from "../../../src/service/BackupFolder.ts"
+import * as BackupFolder from "../../../src/service/storage/BackupFolder.ts"
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => {

@@ -29,8 +29,8 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { settings as known } from "../settings/Isolation.ts"
-import type { Settings } from "../settings/Settings.ts"
+import { settings as known } from "../../settings/Isolation.ts"
+import type { Settings } from "../../settings/Settings.ts"
 import * as MachinesInCluster from "./MachinesInCluster.ts"
 
 export interface Isolation {

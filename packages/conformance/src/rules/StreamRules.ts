@@ -1,9 +1,9 @@
-import { answered, type Block, refused, type Reply } from "./Client.ts"
+import { answered, type Block, refused, type Reply } from "../client/Client.ts"
+import { digits, fits, holds, is, listOf, nullOr, object, same, text, timestamp } from "../client/Expect.ts"
+import type { Box, World } from "../world/World.ts"
 import { sandboxShape, tokens } from "./CreationRules.ts"
 import { approvalRequest } from "./EventRules.ts"
-import { digits, fits, holds, is, listOf, nullOr, object, same, text, timestamp } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
-import type { Box, World } from "./World.ts"
 
 const rule = rulesOf("stream", "docs/decisions.md 5")
 const running = { needs: ["repo"] } as const

@@ -5,8 +5,8 @@ import * as Cluster from "@slipway/adapters/kubernetes/Cluster"
 import { RUNNER } from "@slipway/adapters/kubernetes/MachinePod"
 import * as KubernetesProbe from "@slipway/adapters/kubernetes/Probe"
 import { Effect } from "effect"
-import { settings as known } from "../settings/Kubernetes.ts"
-import type { Settings } from "../settings/Settings.ts"
+import { settings as known } from "../../settings/Kubernetes.ts"
+import type { Settings } from "../../settings/Settings.ts"
 
 export const HELP = "See what slipway doctor says of Kubernetes, and docs/operating.md."
 

@@ -3,7 +3,7 @@ import { Effect, Schedule, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import * as Storage from "../settings/Storage.ts"
+import * as Storage from "../../settings/Storage.ts"
 
 const reasons: Readonly<Record<string, string>> = {
   EROFS: "its disk is read-only",

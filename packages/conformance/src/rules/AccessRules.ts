@@ -1,8 +1,8 @@
 /** Authentication and rates. */
-import { answered, type Ask, errorBody, refused, type Reply, summary } from "./Client.ts"
-import { holds, same, Skip } from "./Expect.ts"
+import { answered, type Ask, errorBody, refused, type Reply, summary } from "../client/Client.ts"
+import { holds, same, Skip } from "../client/Expect.ts"
+import { API, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
 export const REALM = "Bearer realm=\"slipway\""
 export const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`

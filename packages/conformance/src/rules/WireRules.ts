@@ -1,7 +1,7 @@
-import { answered, type Ask, errorBody, refused, type Reply, summary } from "./Client.ts"
-import { fits, holds, listOf, same, timestamp, uri } from "./Expect.ts"
+import { answered, type Ask, errorBody, refused, type Reply, summary } from "../client/Client.ts"
+import { fits, holds, listOf, same, timestamp, uri } from "../client/Expect.ts"
+import { API, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { API, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("wire", "docs/decisions.md 1")
 

@@ -3,12 +3,14 @@
  * at (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
  */
 import { randomBytes } from "node:crypto"
-import { answered, type Ask, Client, type EventStream, isRefusal, refused, type Reply, summary } from "./Client.ts"
-import { holds, type Json, Miss, Skip } from "./Expect.ts"
+import { answered, type Ask, Client, type EventStream, isRefusal, refused, type Reply, summary } from "../client/Client.ts"
+import { errorOf } from "../client/ErrorText.ts"
+import { holds, type Json, Miss, Skip } from "../client/Expect.ts"
+import { knows, type Names, OURS } from "../client/Names.ts"
 import { turnId } from "./Identity.ts"
-import { knows, type Names, OURS } from "./Names.ts"
-import type { Need } from "./Rule.ts"
-import { errorOf } from "./ScoreCard.ts"
+
+/** The keys, repositories and time that some rules need and a run may lack. */
+export type Need = "other-key" | "no-scope-key" | "repo" | "second-repo" | "slow"
 
 export interface Options {
   /** Base address of the server, without a slash at its end. */

@@ -35,8 +35,8 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
-import type { Settings } from "../settings/Settings.ts"
-import { settings as storage } from "../settings/Storage.ts"
+import type { Settings } from "../../settings/Settings.ts"
+import { settings as storage } from "../../settings/Storage.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
 
 /** Connections to a database that is brought up to date first. */

@@ -1,5 +1,5 @@
 /** Creation, its limits, and what an Idempotency-Key does to it. */
-import { answered, refused, type Reply } from "./Client.ts"
+import { answered, refused, type Reply } from "../client/Client.ts"
 import {
   fits,
   holds,
@@ -18,9 +18,9 @@ import {
   flag,
   listOf,
   Miss
-} from "./Expect.ts"
+} from "../client/Expect.ts"
+import { Box, NO_REPO, SANDBOXES, unique, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { Box, NO_REPO, SANDBOXES, unique, type World } from "./World.ts"
 
 const rule = rulesOf("creation", "docs/interface.md 4.2")
 

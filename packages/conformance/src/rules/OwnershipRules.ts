@@ -1,9 +1,9 @@
 /** What another grant's sandbox answers: exactly what one that nobody has does. */
-import type { Reply } from "./Client.ts"
-import { refused, answered } from "./Client.ts"
-import { same } from "./Expect.ts"
+import type { Reply } from "../client/Client.ts"
+import { refused, answered } from "../client/Client.ts"
+import { same } from "../client/Expect.ts"
+import { UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("ownership", "docs/decisions.md 1")
 

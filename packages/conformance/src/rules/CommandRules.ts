@@ -1,8 +1,8 @@
-import { answered, refused, type Reply } from "./Client.ts"
-import { count, filled, fits, holds, is, object, same, uuid } from "./Expect.ts"
-import { derived } from "./Identity.ts"
+import { answered, refused, type Reply } from "../client/Client.ts"
+import { count, filled, fits, holds, is, object, same, uuid } from "../client/Expect.ts"
+import { derived } from "../world/Identity.ts"
+import { type Box, type Event, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { type Box, type Event, SANDBOXES, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("commands", "docs/decisions.md 3")
 const running = { needs: ["repo"] } as const

@@ -1,5 +1,5 @@
 /** What a rule is. */
-import type { World } from "./World.ts"
+import type { Need, World } from "../world/World.ts"
 
 /** In the order they are checked. Rates come last: by then every 429 was met. */
 export const areas = [
@@ -23,9 +23,6 @@ export const areas = [
   "rates"
 ] as const
 export type Area = typeof areas[number]
-
-/** What a rule cannot be checked without. */
-export type Need = "other-key" | "no-scope-key" | "repo" | "second-repo" | "slow"
 
 export interface Rule {
   /** `area.name`, unique. */

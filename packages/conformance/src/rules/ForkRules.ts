@@ -1,8 +1,8 @@
 /** Going back to a checkpoint, and forking one. */
-import { answered, refused } from "./Client.ts"
-import { holds, same } from "./Expect.ts"
+import { answered, refused } from "../client/Client.ts"
+import { holds, same } from "../client/Expect.ts"
+import { type Box, KEPT, LATER, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { type Box, KEPT, LATER, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("checkpoints", "docs/decisions.md 16")
 const running = { needs: ["repo"] } as const

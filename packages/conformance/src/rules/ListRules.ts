@@ -1,8 +1,8 @@
-import { answered, refused } from "./Client.ts"
+import { answered, refused } from "../client/Client.ts"
+import { holds, type Json, same, Skip, nullOr, filled, fits } from "../client/Expect.ts"
+import { SANDBOXES, unique, type World } from "../world/World.ts"
 import { statuses } from "./CreationRules.ts"
-import { holds, type Json, same, Skip, nullOr, filled, fits } from "./Expect.ts"
 import { rulesOf } from "./Rule.ts"
-import { SANDBOXES, unique, type World } from "./World.ts"
 
 const rule = rulesOf("list", "docs/interface.md 4.1")
 

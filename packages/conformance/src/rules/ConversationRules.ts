@@ -1,5 +1,5 @@
 /** Pull requests and messages. */
-import { answered, refused, type Reply } from "./Client.ts"
+import { answered, refused, type Reply } from "../client/Client.ts"
 import {
   count,
   filled,
@@ -17,10 +17,10 @@ import {
   text,
   timestamp,
   uuid
-} from "./Expect.ts"
-import { derived, turnId } from "./Identity.ts"
+} from "../client/Expect.ts"
+import { derived, turnId } from "../world/Identity.ts"
+import { type Box, INTERRUPTED, unique, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { type Box, INTERRUPTED, unique, UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("pull-request", "docs/decisions.md 7")
 const running = { needs: ["repo"] } as const

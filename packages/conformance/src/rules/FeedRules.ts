@@ -1,6 +1,5 @@
 /** The partner feed. What it tells is not for a client to provoke: without events the rules about them are skipped. */
-import { INVALID, insufficientScope, REALM, unauthorized } from "./AccessRules.ts"
-import { answered, refused } from "./Client.ts"
+import { answered, refused } from "../client/Client.ts"
 import {
   anything,
   count,
@@ -19,9 +18,10 @@ import {
   Skip,
   timestamp,
   uuid
-} from "./Expect.ts"
+} from "../client/Expect.ts"
+import { API, type World } from "../world/World.ts"
+import { INVALID, insufficientScope, REALM, unauthorized } from "./AccessRules.ts"
 import { rulesOf } from "./Rule.ts"
-import { API, type World } from "./World.ts"
 
 const rule = rulesOf("feed", "docs/decisions.md 11.3")
 

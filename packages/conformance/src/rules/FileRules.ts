@@ -1,9 +1,25 @@
 import { createHash } from "node:crypto"
-import { answered, refused } from "./Client.ts"
-import { count, filled, finite, fits, flag, holds, is, type Json, listOf, nullOr, object, same, type Shape, Skip, text } from "./Expect.ts"
-import { knows } from "./Names.ts"
+import { answered, refused } from "../client/Client.ts"
+import {
+  count,
+  filled,
+  finite,
+  fits,
+  flag,
+  holds,
+  is,
+  type Json,
+  listOf,
+  nullOr,
+  object,
+  same,
+  type Shape,
+  Skip,
+  text
+} from "../client/Expect.ts"
+import { knows } from "../client/Names.ts"
+import { CANARY, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { CANARY, type World } from "./World.ts"
 
 const rule = rulesOf("files", "docs/decisions.md 6")
 const running = { needs: ["repo"] } as const

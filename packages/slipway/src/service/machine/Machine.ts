@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto"
 import { mkdir, open, readFile, rename, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
-import * as Storage from "../settings/Storage.ts"
+import * as Storage from "../../settings/Storage.ts"
 
 /** Another worker already uses this data folder. */
 export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {

@@ -1,6 +1,6 @@
 /** How much a worker may take on: what the operator says, else what its machine has. */
 import { availableParallelism, totalmem } from "node:os"
-import type { Settings } from "../settings/Settings.ts"
+import type { Settings } from "../../settings/Settings.ts"
 
 const GIB = 2 ** 30
 

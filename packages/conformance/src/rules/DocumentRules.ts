@@ -1,8 +1,8 @@
 /** Documents and probes that need no key. */
-import { answered, errorBody, refused } from "./Client.ts"
-import { holds, type Json, same } from "./Expect.ts"
+import { answered, errorBody, refused } from "../client/Client.ts"
+import { holds, type Json, same } from "../client/Expect.ts"
+import { API, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { API, type World } from "./World.ts"
 
 const rule = rulesOf("documents", "docs/decisions.md 8")
 

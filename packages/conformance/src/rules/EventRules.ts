@@ -1,5 +1,4 @@
-import { answered, refused } from "./Client.ts"
-import { tokens, usage, statuses } from "./CreationRules.ts"
+import { answered, refused } from "../client/Client.ts"
 import {
   absent,
   count,
@@ -19,10 +18,11 @@ import {
   text,
   timestamp,
   uuid
-} from "./Expect.ts"
-import { turnId } from "./Identity.ts"
+} from "../client/Expect.ts"
+import { turnId } from "../world/Identity.ts"
+import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN, WORKED, type World } from "../world/World.ts"
+import { tokens, usage, statuses } from "./CreationRules.ts"
 import { rulesOf } from "./Rule.ts"
-import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN, WORKED, type World } from "./World.ts"
 
 const rule = rulesOf("events", "docs/decisions.md 5")
 const running = { needs: ["repo"] } as const

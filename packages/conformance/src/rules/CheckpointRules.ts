@@ -1,8 +1,8 @@
 /** What is kept of a sandbox so that it outlives its machine. A server may keep nothing of one yet: then the list is empty. */
-import { answered, refused } from "./Client.ts"
-import { count, filled, fits, holds, listOf, nullOr, object, same, text, timestamp, uuid } from "./Expect.ts"
+import { answered, refused } from "../client/Client.ts"
+import { count, filled, fits, holds, listOf, nullOr, object, same, text, timestamp, uuid } from "../client/Expect.ts"
+import { UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import { UNKNOWN, type World } from "./World.ts"
 
 const rule = rulesOf("checkpoints", "docs/decisions.md 16")
 const running = { needs: ["repo"] } as const

@@ -1,8 +1,8 @@
-import { answered } from "./Client.ts"
-import { count, fits, holds, is, nullOr, object, same, text, timestamp } from "./Expect.ts"
-import { turnId } from "./Identity.ts"
+import { answered } from "../client/Client.ts"
+import { count, fits, holds, is, nullOr, object, same, text, timestamp } from "../client/Expect.ts"
+import { turnId } from "../world/Identity.ts"
+import type { Box, Event, World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
-import type { Box, Event, World } from "./World.ts"
 
 const rule = rulesOf("lifecycle", "docs/decisions.md 2.1")
 const running = { needs: ["repo"] } as const

@@ -1,7 +1,7 @@
 /** The database server of a service that was given none. */
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import { Deferred, Effect, Fiber, Layer } from "effect"
-import type { Settings } from "../settings/Settings.ts"
+import type { Settings } from "../../settings/Settings.ts"
 
 const optionsOf = ({ dataDir, postgresAccount }: Settings) => ({
   dataDir,

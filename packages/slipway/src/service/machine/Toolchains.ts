@@ -3,9 +3,9 @@ import { describe } from "@slipway/adapters/hosts/box/Toolchains"
 import { Effect } from "effect"
 import { existsSync, realpathSync, statSync } from "node:fs"
 import path from "node:path"
-import { settings as isolation } from "../settings/Isolation.ts"
-import { InvalidSetting } from "../settings/Setting.ts"
-import type { Settings } from "../settings/Settings.ts"
+import { settings as isolation } from "../../settings/Isolation.ts"
+import { InvalidSetting } from "../../settings/Setting.ts"
+import type { Settings } from "../../settings/Settings.ts"
 
 /** Where people and tools keep what is theirs: whoever lists a folder with one of these in it meant another one. */
 const PRIVATE = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", "credentials",
