@@ -1,6 +1,7 @@
 /**
- * Looks whether each link of our pages to another one, to a file or to a section leads somewhere (`npm run check` does). Addresses of
- * others are left alone: this asks no network. `--in` names another repository.
+ * Looks whether each link of our pages to another one, to a file or to a section leads somewhere (`npm run check` does), and whether
+ * each section that is cited exists: `docs/decisions/2.1`, `docs/interface.md 4.2`. Addresses of others are left alone:
+ * this asks no network. `--in` names another repository.
  */
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
@@ -56,4 +57,39 @@ for (const page of pages) {
     process.exitCode = 1
   }
 }
-process.stdout.write(`${count} links of ${pages.length} pages\n`)
+
+/** Numbers of the sections that are cited, by what a citation begins with. */
+const sections = new Map([["docs/decisions/", new Set()], ["docs/interface.md ", new Set()]])
+for (const page of pages) {
+  const cited = sections.get(page.startsWith("docs/decisions/") ? "docs/decisions/" : `${page} `)
+  if (cited === undefined) continue
+  for (const [, number] of read(page).matchAll(/^#+ (\d+(?:\.\d+[a-z]?)?)\.? /gmu)) cited.add(number)
+}
+
+const texts = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+  cwd: root,
+  encoding: "utf8",
+  maxBuffer: 2 ** 28
+}).split("\0").filter((file) => /\.(?:ts|mjs|js|md)$/u.test(file) && existsSync(path.join(root, file)))
+
+const NUMBER = String.raw`\d+(?:\.\d+[a-z]?)?`
+/** With the numbers that follow: `docs/decisions/2.2 and 3`, `docs/interface.md 4.10, 4.11`. A comment may break the line between them. */
+const CITATION = new RegExp(
+  String.raw`(docs/(?:decisions/|[\w-]+\.md(?=\s)))[\s*]*(${NUMBER}(?:(?:,| and)[\s*]+${NUMBER}\b)*)(?![-\w])`,
+  "gu"
+)
+
+let citations = 0
+for (const file of texts) {
+  const text = readFileSync(path.join(root, file), "utf8")
+  for (const { 1: start, 2: numbers, index } of text.matchAll(CITATION)) {
+    const known = sections.get(start.endsWith("/") ? start : `${start} `)
+    for (const [number] of numbers.matchAll(new RegExp(NUMBER, "gu"))) {
+      citations++
+      if (known?.has(number)) continue
+      process.stderr.write(`${file}:${text.slice(0, index).split("\n").length}: ${start} has no section ${number}\n`)
+      process.exitCode = 1
+    }
+  }
+}
+process.stdout.write(`${count} links of ${pages.length} pages, ${citations} citations of sections\n`)

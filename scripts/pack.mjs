@@ -21,7 +21,7 @@ const { bugs, homepage, repository } = JSON.parse(await readFile(path.join(root,
 /** What each package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository. */
 const packages = {
   domain: {
-    docs: ["docs/interface.md", "docs/decisions.md"],
+    docs: ["docs/interface.md", "docs/decisions"],
     manifest: {
       sideEffects: false,
       // For `testing/runners/Vitest` alone.
@@ -95,7 +95,7 @@ const pack = async (name, { build, docs = [], files = [], folders: plain = [], m
   const stage = path.join(staging, name)
   const more = build === undefined ? await compile(stage, source, [...plain, ...files]).then(() => manifest) : await build(stage)
   const own = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
-  for (const file of docs) await cp(path.join(root, file), path.join(stage, file))
+  for (const file of docs) await cp(path.join(root, file), path.join(stage, file), { recursive: true })
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
   await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(name, own, folders, { ...more, files }), null, 2)}\n`)
   for (const file of ["README.md", "CHANGELOG.md"]) await cp(path.join(source, file), path.join(stage, file))

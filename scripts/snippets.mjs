@@ -5,6 +5,7 @@
  */
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
+import { pagesOfDocs } from "./sources.mjs"
 
 const BLOCK = /^```(ts|js)(?: ([^\n]+))?\n([\s\S]*?)^```$/gmu
 
@@ -17,7 +18,7 @@ const pagesIn = async (root) => {
   return [
     "README.md",
     ...packages.map((name) => `packages/${name}/README.md`),
-    ...(await readdir(path.join(root, "docs"))).filter((file) => file.endsWith(".md")).map((file) => `docs/${file}`)
+    ...pagesOfDocs(root)
   ]
 }
 

@@ -52,3 +52,11 @@ const targetOf = (file, specifier, exportsOf) => {
   }
   throw new Error(`${file} imports ${specifier}, which ${name} does not export`)
 }
+
+/** The pages of `docs`, in all its folders but `site`, which has copies of them. */
+export const pagesOfDocs = (root, folder = "docs") =>
+  readdirSync(path.join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const name = `${folder}/${entry.name}`
+    if (entry.isDirectory()) return name === "docs/site" ? [] : pagesOfDocs(root, name)
+    return name.endsWith(".md") ? [name] : []
+  }).sort()

@@ -63,13 +63,15 @@ const answeredBy = (key) => {
 
 const INTRODUCTION = `# Errors
 
-The body of every error is \`{ "error": { "code", "message" } }\`: \`code\` for programs, \`message\` for people. \`npm run docs:reference\`
-writes this page. [Decisions 1](decisions.md#error-codes) says when each is answered, and in
-[which order](decisions.md#order-of-refusals) where several fit.
+For authors of programs that use the API. After reading this page you know what each error code means, and whether a retry helps.
 
-Retry what is 429, 503 or \`agent_disconnected\`, after \`Retry-After\` seconds, and a connection that was lost; of the rest the same
-request gets the same answer until something else changes. A creation, a fork or a message that is sent again with its \`Idempotency-Key\`
-happens once. Operations are called as in \`/openapi.json\`; codes may be added.`
+The body of every error is \`{ "error": { "code", "message" } }\`: \`code\` for programs, \`message\` for people. \`npm run docs:reference\`
+writes this page. [Decisions 1](decisions/01-conventions.md#error-codes) says when each code is answered, and
+[which comes first](decisions/01-conventions.md#order-of-refusals) where several fit.
+
+Retry 429, 503 and \`agent_disconnected\` after \`Retry-After\` seconds, and a lost connection. For any other error the same request gets
+the same answer until something else changes. A creation, a fork or a message that is sent again with its \`Idempotency-Key\` happens
+once. Operations have the names of \`/openapi.json\`. Codes may be added.`
 
 export const errors = () => {
   const known = [...new Set([...operations.flatMap(({ refusals }) => refusals), ...BEFORE])]

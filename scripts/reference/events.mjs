@@ -55,10 +55,13 @@ const sections = (union) => Object.entries(schemas[union].discriminator.mapping)
 
 const INTRODUCTION = `# Events
 
-Every event with its \`data\`, as the OpenAPI document has them. \`npm run docs:reference\` writes this page. What stands around \`data\` is
-in [interface 2.4a](interface.md#24a-event-envelope) and [2.7](interface.md#27-partner-event); the order of events, their rate and how
-long they are kept in [decisions 5](decisions.md#5-events-of-a-sandbox) and [11.3](decisions.md#113-the-feed). \`?\` marks a field that is
-left out when there is nothing to say. Types and fields may be added: ignore those that you do not know.`
+For authors of programs that read events. After reading this page you know the fields of each event and have an example of it.
+
+The page lists every event with its \`data\`, as the OpenAPI document has them; \`npm run docs:reference\` writes it. The fields around
+\`data\` are in [interface 2.4a](interface.md#24a-event-envelope) and [2.7](interface.md#27-partner-event). The order of events, their
+rate and how long they are kept are in [decisions 5](decisions/05-events.md) and
+[11.3](decisions/11-partner-feed.md#113-the-feed). \`?\` marks a field that is left out when it has no value. Types and fields may be
+added: ignore those that you do not know.`
 
 export const events = () =>
   `${INTRODUCTION}\n\n## Of a sandbox\n\n${sections("SandboxEventEnvelope")}\n\n## Of the partner feed\n\n${sections("PartnerEvent")}\n`

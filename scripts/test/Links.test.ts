@@ -30,7 +30,7 @@ it("is content with links to pages, sections, files and folders, and asks nobody
       "docs/a.md": "# A\n\n## 2. What a [box](../README.md) is\n\n## A\n\n[again](#a-1)\n",
       "docs/a.png": ""
     }),
-    { status: 0, stderr: "", stdout: "8 links of 2 pages\n" }
+    { status: 0, stderr: "", stdout: "8 links of 2 pages, 0 citations of sections\n" }
   )
 })
 
@@ -56,4 +56,21 @@ it("takes nothing that is written as code for a link or a heading", () => {
     ""
   )
   assert.include(check({ "README.md": "[a](#not-a-section)\n\n```sh\n# Not a section\n```\n" }).stderr, "no section #not-a-section")
+})
+
+it("fails for each citation of a section that does not exist, in pages and code", () => {
+  const { status, stderr, stdout } = check({
+    "docs/decisions/02-states.md": "# 2. States\n\n## 2.1 A\n\n## 2.2 B\n",
+    "docs/interface.md": "# I\n\n### 2.4a Envelope\n",
+    "src/a.ts": "/** The rule (docs/decisions/2.1 and 2, docs/interface.md\n * 2.4a). See docs/decisions/02-states.md 9 times. */\n",
+    "src/b.ts": "// One.\n// docs/decisions/2.1, 2.3 and 4; " + ["docs", "old.md 2.1\n"].join("/")
+  })
+  assert.strictEqual(status, 1)
+  assert.deepStrictEqual(stderr.split("\n"), [
+    "src/b.ts:2: docs/decisions/ has no section 2.3",
+    "src/b.ts:2: docs/decisions/ has no section 4",
+    "src/b.ts:2: docs/old.md has no section 2.1",
+    ""
+  ])
+  assert.include(stdout, "7 citations of sections")
 })

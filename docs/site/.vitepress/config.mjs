@@ -2,10 +2,11 @@
  * The pages of this repository as a site. Files stay where code and tests cite them; the site has them in the folders of a reader. What is
  * no page of it, such as a module, is linked to at the repository.
  */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { cpSync, existsSync, readFileSync, rmSync, statSync } from "node:fs"
 import path from "node:path"
 import { defineConfig } from "vitepress"
 import { slugOf } from "../../../scripts/slugs.mjs"
+import { pagesOfDocs } from "../../../scripts/sources.mjs"
 
 const root = path.resolve(import.meta.dirname, "../../..")
 const { description, repository } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"))
@@ -29,7 +30,7 @@ const groups = {
     folder: "reference",
     pages: [
       ["docs/interface.md", "Interface"],
-      ["docs/decisions.md", "Decisions"],
+      ["docs/decisions/README.md", "Decisions", "decisions/index.md"],
       ["docs/events.md", "Events"],
       ["docs/errors.md", "Errors"],
       ["docs/settings.md", "Settings"],
@@ -71,7 +72,11 @@ const places = new Map([
   ...Object.values(groups).flatMap(({ folder, pages }) => pages.map(([file, , name]) => [file, `${folder}/${name ?? path.basename(file)}`]))
 ])
 
-const forgotten = readdirSync(path.join(root, "docs")).filter((name) => name.endsWith(".md") && !places.has(`docs/${name}`))
+// The index of the decisions leads to their sections, which are not in the sidebar.
+for (const file of pagesOfDocs(root).filter((page) => page.startsWith("docs/decisions/") && !places.has(page))) {
+  places.set(file, `reference/decisions/${path.basename(file)}`)
+}
+const forgotten = pagesOfDocs(root).filter((page) => !places.has(page))
 if (forgotten.length > 0) throw new Error(`docs/site/.vitepress/config.mjs has no place for ${forgotten.join(", ")}`)
 
 /** The site is made of copies beside its packages, which are looked for from where a page stands. */

@@ -4,7 +4,7 @@ export class SlipwayError extends Error {
   /** Of the reply; 0 when there was none. */
   readonly status: number
   /**
-   * For programs: the service's own, such as `turn_active` (docs/decisions.md 1); or of this client `unreachable`,
+   * For programs: the service's own, such as `turn_active` (docs/decisions/1); or of this client `unreachable`,
    * `timeout`, `empty_stream`, `redirected` and `invalid_reply`.
    */
   readonly code: string

@@ -51,7 +51,7 @@ type Send = (signal: AbortSignal) => Promise<Response>
 const MAX_BACKOFF_MILLIS = 8_000
 /** A server that answers has a chance to, however short the time is that a stream may do without. */
 const LEAST_ATTEMPT_MILLIS = 1_000
-/** Rate limits open within a minute (docs/decisions.md 10). Who is told to wait longer decides for themselves. */
+/** Rate limits open within a minute (docs/decisions/10). Who is told to wait longer decides for themselves. */
 const MAX_RETRY_AFTER_SECONDS = 60
 
 /** Half of the wait is drawn, so that clients that failed together do not come back together. */

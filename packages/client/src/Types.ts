@@ -534,7 +534,7 @@ export interface FileVersion {
   readonly binary: boolean
 }
 
-/** One file as text (docs/decisions.md 8). */
+/** One file as text (docs/decisions/8). */
 export interface FileContent {
   readonly path: string
   readonly repo: string

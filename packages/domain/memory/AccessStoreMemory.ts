@@ -138,7 +138,7 @@ interface StoredKey {
   readonly acceptedAt: Array<number>
 }
 
-/** The window of the rate limit (docs/decisions.md 10). */
+/** The window of the rate limit (docs/decisions/10). */
 const WINDOW_MILLIS = 60_000
 
 /** When the last requests were accepted, in milliseconds, oldest first; and how many of a window's length there may be. */

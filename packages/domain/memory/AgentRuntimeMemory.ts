@@ -12,8 +12,8 @@ import { normalizePath } from "../src/source/FileRules.ts"
 import { MemoryDisk } from "./MemoryDisk.ts"
 
 /**
- * An agent in this process, for tests and for embedding: it follows scripts as the offline agent does (decisions,
- * section 14), on the files of `MemoryDisk`. It runs no commands: `[[shell …]]` is a tool call that fails. Passes
+ * An agent in this process, for tests and for embedding: it follows scripts as the offline agent does (docs/decisions/14), on the
+ * files of `MemoryDisk`. It runs no commands: `[[shell …]]` is a tool call that fails. Passes
  * `sessions` of the contract suite.
  */
 export const layer = Layer.effect(

@@ -1,6 +1,6 @@
 /**
- * What every `AgentRuntime` must do. Prompts are scripts in the language of the offline agent (decisions.md, section
- * 14), which the fake model of the other runtimes understands too. Runs real agents on the real clock.
+ * What every `AgentRuntime` must do. Prompts are scripts of the offline agent (docs/decisions/14), which the fake model of the other
+ * runtimes understands too. Runs real agents on the real clock.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

@@ -40,7 +40,7 @@ import { SandboxId } from "../src/SandboxId.ts"
 /** Derived ids show the name they stand for. */
 export const ids = { derive: (name: string) => name }
 
-/** The defaults of docs/decisions.md 2.1, 2.2 and 3, stated again. */
+/** The defaults of docs/decisions/2.1, 2.2 and 3, stated again. */
 export const limits: Limits = {
   queue: Duration.hours(24),
   boot: Duration.minutes(10),

@@ -91,7 +91,7 @@ const states = ({ first, moments }: History) => [first, ...moments.map(({ after 
 const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminated"])
 const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval"])
 const MOST_WAITING = 10
-/** docs/decisions.md 15. */
+/** docs/decisions/15. */
 const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
   const publishes = publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating")
   if (status === "queued" || status === "creating") return "boot"
@@ -106,11 +106,11 @@ const CHANGES = /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|s
 /** Of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
-    name: "changes its status only as docs/decisions.md 2.1 say",
+    name: "changes its status only as docs/decisions/2.1 say",
     holds: (history) => statusesAreReachable(eventsOf(history), history.sandbox)
   },
   {
-    name: "moves its turns only as docs/decisions.md 2.2 say, one at a time",
+    name: "moves its turns only as docs/decisions/2.2 say, one at a time",
     holds: (history) => turnsAreReachable(eventsOf(history), history.sandbox, (n) => `${creation.id}/turn/${n}`)
   },
   {
@@ -303,7 +303,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     holds: (history) => checkpointsCount(eventsOf(history), history.sandbox)
   },
   {
-    name: "has its next deadline where the limits of docs/decisions.md 2.1, 2.2 and 3 put it",
+    name: "has its next deadline where the limits of docs/decisions/2.1, 2.2 and 3 put it",
     holds: (history) => {
       history.wait("3 hours").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 7 } })
       history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
@@ -515,7 +515,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "needs a worker for what docs/decisions.md 15 says",
+    name: "needs a worker for what docs/decisions/15 says",
     holds: (history) => {
       history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
       for (const sandbox of states(history)) assert.strictEqual(workOf(sandbox), needOf(sandbox))
@@ -736,7 +736,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "is answered by people's commands as the table of docs/decisions.md 3 says",
+    name: "is answered by people's commands as the table of docs/decisions/3 says",
     holds: ({ moments }) => {
       for (const { before, did, refused, result } of moments) {
         const isOver = before.status === "terminating" || SETTLED.has(before.status)

@@ -2,7 +2,7 @@
 import type { Sandbox } from "../src/sandbox/Sandbox.ts"
 import type { SandboxEvent } from "../src/sandbox/SandboxEvent.ts"
 
-/** `from>to reason/initiator` of every change of docs/decisions.md 2.1 that names its cause. */
+/** `from>to reason/initiator` of every change of docs/decisions/2.1 that names its cause. */
 const changes = new Set([
   "queued>creating null/system",
   "queued>failed queue_timeout/policy",
@@ -46,7 +46,7 @@ const hold = (holds: boolean, sentence: string): void => {
   if (!holds) throw new Error(sentence)
 }
 
-/** Throws where a status changed as it must not (docs/decisions.md 2.1). */
+/** Throws where a status changed as it must not (docs/decisions/2.1). */
 export const statusesAreReachable = (log: Log, sandbox: Sandbox): void => {
   let status: string | null = null
   for (const { data } of log.filter(of("sandbox.status"))) {
@@ -58,7 +58,7 @@ export const statusesAreReachable = (log: Log, sandbox: Sandbox): void => {
   hold(sandbox.status === status, `the status is ${sandbox.status}, the log ends with ${status}`)
 }
 
-/** Throws where a turn changed as it must not, or two were active at once (docs/decisions.md 2.2). */
+/** Throws where a turn changed as it must not, or two were active at once (docs/decisions/2.2). */
 export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) => string): void => {
   let turn: { readonly id: string | undefined; readonly state: string } | null = null
   let n = 0
@@ -95,7 +95,7 @@ export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) 
 
 /**
  * Throws where a message that waited was lost, came twice, came out of its order, or was taken by an agent that was not at a turn
- * (docs/decisions.md 18).
+ * (docs/decisions/18).
  */
 export const queueIsKept = (log: Log, sandbox: Sandbox): void => {
   const waiting: Array<{ readonly id: string; readonly text: string; readonly steers: boolean }> = []
@@ -197,7 +197,7 @@ export const approvalsResolveOnce = (log: Log, sandbox: Sandbox): void => {
   hold(kept.join() === Array.from(pending).join(), `pending are ${kept.join()}, by the log ${Array.from(pending).join()}`)
 }
 
-/** Throws where checkpoints do not count 1, 2, … (docs/decisions.md 16). */
+/** Throws where checkpoints do not count 1, 2, … (docs/decisions/16). */
 export const checkpointsCount = (log: Log, sandbox: Sandbox): void => {
   const numbers = log.flatMap((event) => event.type === "sandbox.checkpoint" ? event.data.checkpoint ?? [] : [])
   numbers.forEach((checkpoint, i) => hold(checkpoint === i + 1, `checkpoint ${checkpoint} came after ${i} others`))

@@ -1,5 +1,5 @@
 /**
- * When what has to happen to a sandbox, by its log alone: the tables of docs/decisions.md 2.1, 2.2 and 3 as plain arithmetic. It shares
+ * When what has to happen to a sandbox, by its log alone: the tables of docs/decisions/2.1, 2.2 and 3 as plain arithmetic. It shares
  * nothing with the rules that it judges.
  */
 import type * as DateTime from "effect/DateTime"

@@ -67,7 +67,7 @@ export const routerConfig = {
   maxParamLength: 16 * 1024
 } as const
 
-/** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (docs/decisions.md 5). */
+/** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (docs/decisions/5). */
 export const SHUTDOWN = Duration.seconds(8)
 
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */

@@ -36,7 +36,7 @@ const reflecting = {
 HttpApi.reflect(Api, reflecting)
 HttpApi.reflect(InternalApi, reflecting)
 
-/** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions.md 9 and 11). */
+/** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions/9 and 11). */
 const scopeAt = (path: string): Scope =>
   path === "/metrics"
     ? "metrics:read"

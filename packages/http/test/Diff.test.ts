@@ -1,4 +1,4 @@
-/** What differs between versions of a tree, as HTTP tells it (docs/decisions.md 16). */
+/** What differs between versions of a tree, as HTTP tells it (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
 import type { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
 import {

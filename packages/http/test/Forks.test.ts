@@ -1,4 +1,4 @@
-/** Going back to a checkpoint and forking one, as HTTP sees them (docs/decisions.md 16). */
+/** Going back to a checkpoint and forking one, as HTTP sees them (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { Spending } from "@slipway/domain/models/Spending"

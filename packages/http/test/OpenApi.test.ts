@@ -30,7 +30,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
 )
 
 const everywhere = [400, 401, 403, 405, 429, 500, 503]
-/** Statuses by operation (docs/decisions.md 1). */
+/** Statuses by operation (docs/decisions/1). */
 const statuses: Record<string, ReadonlyArray<number>> = {
   createSandbox: [201, 200, 402, 409, 413, 415],
   listSandboxes: [200],

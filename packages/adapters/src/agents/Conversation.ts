@@ -19,7 +19,7 @@ import * as TurnEvents from "./TurnEvents.ts"
 
 /** A cold start of the slowest agent takes 3.5 s, twice that in a cold home, and a minute beside a dozen others on two cores. */
 const START_WITHIN = Duration.minutes(3)
-/** Times of the polite part of the end (docs/decisions.md 2.2); what is left after them is the box's to kill. */
+/** Times of the polite part of the end (docs/decisions/2.2); what is left after them is the box's to kill. */
 const INTERRUPT_WITHIN = Duration.seconds(1)
 const EXIT_WITHIN = Duration.seconds(2)
 

@@ -58,7 +58,7 @@ const CONNECTIONS = { writing: 10, reading: 4, renewals: 1 }
 
 /**
  * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
- * lock before it is told to come again (docs/decisions.md 4).
+ * lock before it is told to come again (docs/decisions/4).
  */
 export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.reading, writing = CONNECTIONS.writing } = {}) => {
   const settings = { lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }

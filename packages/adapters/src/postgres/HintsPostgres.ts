@@ -10,7 +10,7 @@ import { textArray } from "./sql/TextArray.ts"
 const CHANNEL = "slipway_hints"
 /** A payload must stay below 8000 bytes (PostgreSQL, NOTIFY); topics are at most 40 characters. */
 const TOPICS_PER_NOTIFY = 150
-/** A lost hint costs at most this (docs/decisions.md 5). */
+/** A lost hint costs at most this (docs/decisions/5). */
 const TICK = "1 second"
 
 export const layer = Layer.effect(

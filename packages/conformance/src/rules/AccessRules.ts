@@ -7,7 +7,7 @@ import { rulesOf } from "./Rule.ts"
 export const REALM = "Bearer realm=\"slipway\""
 export const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 
-const rule = rulesOf("authentication", "docs/decisions.md 9")
+const rule = rulesOf("authentication", "docs/decisions/9")
 
 export const unauthorized = (reply: Reply, challenge: string, to: string) => {
   refused(reply, 401, "unauthorized", to)
@@ -63,7 +63,7 @@ const before = (name: string, what: string, path: string, ask: Ask) =>
       "unauthorized",
       `${ask.method ?? "a request"} without a key`
     )
-  }, { source: "docs/decisions.md 1" })
+  }, { source: "docs/decisions/1" })
 
 const authentication = [
   rule("missing", "No key: 401 with a Bearer challenge that names the realm and no error.", async (world) => {
@@ -135,10 +135,10 @@ const authentication = [
     for (const path of ["/api/nothing", UNKNOWN]) {
       refused(await world.http.ask(path, { key: world.options.noScopeKey }), 403, "insufficient_scope", path)
     }
-  }, { needs: ["no-scope-key"], source: "docs/decisions.md 1" })
+  }, { needs: ["no-scope-key"], source: "docs/decisions/1" })
 ]
 
-const rate = rulesOf("rates", "docs/decisions.md 10")
+const rate = rulesOf("rates", "docs/decisions/10")
 
 const POLICY = /^"default";q=(\d+);w=60$/u
 const LIMIT = /^"default";r=(\d+);t=(\d+)$/u

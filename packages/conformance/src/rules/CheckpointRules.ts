@@ -4,7 +4,7 @@ import { count, filled, fits, holds, listOf, nullOr, object, same, text, timesta
 import { UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("checkpoints", "docs/decisions.md 16")
+const rule = rulesOf("checkpoints", "docs/decisions/16")
 const running = { needs: ["repo"] } as const
 
 const list = async (world: World, query = "") =>

@@ -4,7 +4,7 @@ import { derived } from "../world/Identity.ts"
 import { type Box, type Event, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("commands", "docs/decisions.md 3")
+const rule = rulesOf("commands", "docs/decisions/3")
 const running = { needs: ["repo"] } as const
 
 const result = (reply: Reply, to: string) => {
@@ -338,7 +338,7 @@ export const rules = [
     const ask = (n: number) => world.http.ask(`${UNKNOWN}/approvals/${"a".repeat(n)}`, { body: { decision: "deny" } })
     refused(await ask(300), 404, "not_found", "an approval id of 300 characters")
     refused(await ask(301), 400, "invalid_request", "one of 301")
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   {
     ...rule(
       "approval-expired",

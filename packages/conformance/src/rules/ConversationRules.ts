@@ -22,7 +22,7 @@ import { derived, turnId } from "../world/Identity.ts"
 import { type Box, INTERRUPTED, unique, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("pull-request", "docs/decisions.md 7")
+const rule = rulesOf("pull-request", "docs/decisions/7")
 const running = { needs: ["repo"] } as const
 
 const pullRequest: Shape = object({
@@ -143,7 +143,7 @@ export const rules = [
     const json = status(await world.get(box, "/pull-request"), "the pull request")
     fits(json.value, statusShape, "")
     same(json.at("pullRequest").at("number").value, number, "number")
-  }, { ...running, source: "docs/decisions.md 8" }),
+  }, { ...running, source: "docs/decisions/8" }),
   rule("update", "Publishing a further change pushes it to the same pull request.", async (world) => {
     const { box, number } = await published(world)
     const before = status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest").at("headSha").string
@@ -180,7 +180,7 @@ export const rules = [
       `one that is idle with number ${number}`,
       found.at(-1)?.value
     )
-  }, { ...running, source: "docs/decisions.md 5" }),
+  }, { ...running, source: "docs/decisions/5" }),
   rule("nothing", "Without a change to publish: 409 invalid_request, no sandbox changes to publish.", async (world) => {
     const reply = refused(
       await world.post(await world.busy(), "/pull-request"),
@@ -231,8 +231,8 @@ export const rules = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const message = rulesOf("messages", "docs/decisions.md 8")
-const waiting = { ...running, source: "docs/decisions.md 18" } as const
+const message = rulesOf("messages", "docs/decisions/8")
+const waiting = { ...running, source: "docs/decisions/18" } as const
 
 const send = async (world: World, prompt: string, headers: Record<string, string> = {}) => {
   const box = await world.resting()
@@ -289,7 +289,7 @@ export const messages = [
         turnId(box.id, n)
       ], "commandId and turnId")
     },
-    { ...running, source: "docs/decisions.md 3" }
+    { ...running, source: "docs/decisions/3" }
   ),
   message("turn-active", "A message during a turn is 409 turn_active.", async (world) => {
     const { box } = await world.hanging()
@@ -445,7 +445,7 @@ export const messages = [
         "outcome and Idempotent-Replayed"
       )
     },
-    { ...running, source: "docs/decisions.md 4" }
+    { ...running, source: "docs/decisions/4" }
   ),
   message("changed", "Another message under the same Idempotency-Key is 409 idempotency_conflict.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
@@ -457,13 +457,13 @@ export const messages = [
       "idempotency_conflict",
       "another message"
     )
-  }, { ...running, source: "docs/decisions.md 4" }),
+  }, { ...running, source: "docs/decisions/4" }),
   message("key-scope", "An Idempotency-Key of a creation counts anew for a message.", async (world) => {
     const headers = { "idempotency-key": `conformance ${unique()}` }
     answered(await world.create({}, headers), 201, "a creation")
     const { reply } = await send(world, "Conformance: [[say Scope.]]", headers)
     answered(reply, 201, "a message under the key of a creation")
-  }, { ...running, source: "docs/decisions.md 4" }),
+  }, { ...running, source: "docs/decisions/4" }),
   message(
     "list",
     "Messages are {id, turnId, role, text, createdAt}, oldest first, the prompt before the answers.",

@@ -93,21 +93,21 @@ const creation = [
       same(json.at("usage").value, { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }, "usage")
       for (const name of ["error", "startedAt", "completedAt"]) same(json.at(name).value, null, name)
     },
-    { source: "docs/decisions.md 2.1" }
+    { source: "docs/decisions/2.1" }
   ),
   rule("worktree", "worktreeId is w_ and the characters of id.", async (world) => {
     const json = created(await world.created())
     same(json.at("worktreeId").value, `w_${json.at("id").string.slice(2)}`, "worktreeId")
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("verbatim", "Title and metadata are kept as they came: no trimming, no normalisation.", async (world) => {
     const json = created(await world.created())
     same(json.at("title").value, "  A title \u00e9 e\u0301 \u{1f600} ", "title")
     same(json.at("metadata").value, { ticket: "C-1" }, "metadata")
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   rule("model", "The model is returned by its id; one that is left out is the default's.", async (world) => {
     same(created(await world.created()).at("model").value, world.options.model, "model")
     fits(created(await world.create({ model: undefined })).at("model").value, filled, "model")
-  }, { source: "docs/decisions.md 2.3" }),
+  }, { source: "docs/decisions/2.3" }),
   rule("metadata-default", "Metadata that is left out is {}.", async (world) => {
     same(created(await world.create()).at("metadata").value, {}, "metadata")
   }),
@@ -115,21 +115,21 @@ const creation = [
     same(created(await world.created()).at("repos").value, [{ fullName: world.repo }], "repos")
     const repos = [{ fullName: world.repo, ref: "conformance/no-such-branch" }]
     same(created(await world.create({ repos })).at("repos").value, repos, "repos")
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule(
     "title-derived",
     "A title that is left out is the first line of the prompt that is not blank, its spaces collapsed.",
     async (world) => {
       same(await titleOf(world, "\n \t\n  Fix   the\t  bug  \nnow"), "Fix the bug", "title")
     },
-    { source: "docs/decisions.md 2.3" }
+    { source: "docs/decisions/2.3" }
   ),
   rule("title-cut", "A derived title is cut to 120 characters.", async (world) => {
     same(await titleOf(world, "\u{1f600}".repeat(200)), "\u{1f600}".repeat(120), "title")
-  }, { source: "docs/decisions.md 2.3" }),
+  }, { source: "docs/decisions/2.3" }),
   rule("title-untitled", "A prompt of blank lines gives Untitled sandbox.", async (world) => {
     same(await titleOf(world, " \n\t\n"), "Untitled sandbox", "title")
-  }, { source: "docs/decisions.md 2.3" }),
+  }, { source: "docs/decisions/2.3" }),
   rule("required", "repos and prompt are required.", async (world) => {
     await world.refuses({ repos: undefined }, "no repos")
     await world.refuses({ prompt: undefined }, "no prompt")
@@ -150,11 +150,11 @@ const creation = [
       holds(message.includes(NO_REPO), "a message that names the repository", message)
       answered(await world.create({}, headers), 201, "another creation under the same key")
     },
-    { source: "docs/decisions.md 1", needs: ["repo"] }
+    { source: "docs/decisions/1", needs: ["repo"] }
   ),
   rule("unknown-model", "A model that nobody knows is 400 invalid_model.", async (world) => {
     await world.refuses({ model: "conformance/no-such-model" }, "an unknown model", "invalid_model")
-  }, { source: "docs/decisions.md 2.3" }),
+  }, { source: "docs/decisions/2.3" }),
   rule("efforts", "reasoningEffort is one of eight words.", async (world) => {
     for (const effort of ["", "High", "extreme"]) await world.refuses({ reasoningEffort: effort }, `effort "${effort}"`)
     await world.accepts({ reasoningEffort: "ultracode" }, "effort ultracode")
@@ -168,7 +168,7 @@ const creation = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const limit = rulesOf("limits", "docs/decisions.md 12")
+const limit = rulesOf("limits", "docs/decisions/12")
 
 const pairs = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, "v"]))
 const repos = (n: number) => Array.from({ length: n }, (_, i) => ({ fullName: `conformance/r${i}` }))
@@ -314,7 +314,7 @@ const limits = [
 
 // ---------------------------------------------------------------------------------------------------------------
 
-const idempotent = rulesOf("idempotency", "docs/decisions.md 4")
+const idempotent = rulesOf("idempotency", "docs/decisions/4")
 
 const again = async (world: World, change: (body: Record<string, unknown>) => unknown = (body) => body) => {
   const { body, key } = await world.keyed()

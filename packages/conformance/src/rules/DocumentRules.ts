@@ -4,7 +4,7 @@ import { holds, type Json, same } from "../client/Expect.ts"
 import { API, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("documents", "docs/decisions.md 8")
+const rule = rulesOf("documents", "docs/decisions/8")
 
 const openapi = async (world: World) =>
   answered(await world.http.ask("/openapi.json", { key: null }), 200, "/openapi.json without a key").json

@@ -24,7 +24,7 @@ import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN,
 import { tokens, usage, statuses } from "./CreationRules.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("events", "docs/decisions.md 5")
+const rule = rulesOf("events", "docs/decisions/5")
 const running = { needs: ["repo"] } as const
 
 /** More than a page of ours has: how a server bounds its pages is its own choice, but not whether. */
@@ -205,7 +205,7 @@ export const rules = [
       "turn ids"
     )
     same(started.map(({ data }) => data.at("prompt_id").value), started.map(({ turnId: turn }) => turn), "prompt ids")
-  }, { ...running, source: "docs/decisions.md 2.2" }),
+  }, { ...running, source: "docs/decisions/2.2" }),
   rule("prompt", "turn.started has the prompt's text.", async (world) => {
     const [started] = parts(await world.log(), "turn.started")
     holds(
@@ -273,7 +273,7 @@ export const rules = [
       }
       same(waiting, [], "messages that wait in the end")
     },
-    { ...running, source: "docs/decisions.md 18" }
+    { ...running, source: "docs/decisions/18" }
   ),
   rule("part-order", "The final text of a part comes before anything of the next part.", async (world) => {
     const over = new Set<string>()
@@ -449,7 +449,7 @@ export const rules = [
       holds(texts.filter((bytes) => bytes >= 200_000).length >= RECALLS, `${RECALLS} texts of 200,000 bytes on all pages`, texts)
       holds(sizes.length > 1, "several pages", sizes)
     },
-    { ...running, source: "docs/decisions.md 1" }
+    { ...running, source: "docs/decisions/1" }
   ),
   rule("after-0", "after=0 is the beginning, and what is meant without after.", async (world) => {
     const box = await world.worked()

@@ -23,7 +23,7 @@ import { API, type World } from "../world/World.ts"
 import { INVALID, insufficientScope, REALM, unauthorized } from "./AccessRules.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("feed", "docs/decisions.md 11.3")
+const rule = rulesOf("feed", "docs/decisions/11.3")
 
 const FEED = `${API}/events`
 
@@ -157,14 +157,14 @@ export const rules = [
     refused(await world.http.ask(`${FEED}?limit=1&limit=1`), 400, "invalid_request", "limit twice")
     const codes = ["invalid_cursor", "invalid_request"]
     refused(await world.http.ask(`${FEED}?after=1&after=1`), 400, codes, "after twice")
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("unknown-query", "Unknown query parameters are ignored.", async (world) => {
     same(
       (await page(world, `?after=${Number.MAX_SAFE_INTEGER}&color=red&color=blue&since=x`)).json.value,
       { data: [], nextCursor: Number.MAX_SAFE_INTEGER },
       "the page with parameters that nobody knows:"
     )
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("key", "Without a valid key: 401 with the challenge.", async (world) => {
     const bare = await world.http.ask(FEED, { key: null })
     if (world.options.contract) {
@@ -176,7 +176,7 @@ export const rules = [
   }, { source: "docs/interface.md 5" }),
   rule("scope", "A key without the scope sandboxes: 403 with a challenge that names it.", async (world) => {
     insufficientScope(await world.http.ask(FEED, { key: world.options.noScopeKey }))
-  }, { needs: ["no-scope-key"], source: "docs/decisions.md 9" }),
+  }, { needs: ["no-scope-key"], source: "docs/decisions/9" }),
   rule("own", "No event is in the feeds of two grants.", async (world) => {
     const [ours, theirs] = [ids(await page(world, "")), ids(await page(world, "", world.otherKey))]
     if (ours.length + theirs.length === 0) throw new Skip("neither grant has partner events")
@@ -187,5 +187,5 @@ export const rules = [
       const reply = refused(await world.http.ask(FEED, { method }), 405, "method_not_allowed", method)
       same((reply.header("allow") ?? "").split(",").map((method) => method.trim()).sort(), ["GET", "HEAD", "OPTIONS"], "Allow")
     }
-  }, { source: "docs/decisions.md 1" })
+  }, { source: "docs/decisions/1" })
 ]

@@ -21,7 +21,7 @@ import { knows } from "../client/Names.ts"
 import { CANARY, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("files", "docs/decisions.md 6")
+const rule = rulesOf("files", "docs/decisions/6")
 const running = { needs: ["repo"] } as const
 
 const entry: Shape = object({
@@ -309,7 +309,7 @@ export const rules = [
     refused(await download(world, path(1000) + "x"), 400, "invalid_request", "one of 1001")
     refused(await download(world, ""), 400, "invalid_request", "an empty path")
     refused(await world.get(box, "/files/download"), 400, "invalid_request", "no path")
-  }, { ...running, source: "docs/decisions.md 12" }),
+  }, { ...running, source: "docs/decisions/12" }),
   rule("not-running", "Files of a sandbox that does not run are 409 sandbox_not_running.", async (world) => {
     const { box } = await world.ended()
     for (const path of ["tree", "download?path=a", "content?path=a"]) {
@@ -381,14 +381,14 @@ export const rules = [
       )
       same(json.at("base").value, null, "base of a new file")
     },
-    { ...running, source: "docs/decisions.md 8" }
+    { ...running, source: "docs/decisions/8" }
   ),
   rule("content-base", "base is the file as the sandbox found it.", async (world) => {
     const file = [...(await entries(world)).values()].find((item) => item.at("status").value === "modified")
     const { json } = answered(await content(world, file?.at("path").string ?? ""), 200, "content of a changed file")
     same(json.at("status").value, "modified", "status")
     same(json.at("working").at("content").value, `${json.at("base").at("content").string}changed\n`, "working")
-  }, { ...running, source: "docs/decisions.md 8" }),
+  }, { ...running, source: "docs/decisions/8" }),
   rule(
     "content-hash",
     "hash is the id git gives a blob of the bytes, ref is working or the commit.",
@@ -404,12 +404,12 @@ export const rules = [
         same(version.at("hash").value, blobId(version.at("content").string, hash), `hash of ${name}`)
       }
     },
-    { ...running, source: "docs/decisions.md 8" }
+    { ...running, source: "docs/decisions/8" }
   ),
   rule("content-missing", "Of a path that was never there every version is null.", async (world) => {
     const { json } = answered(await content(world, "conformance/missing/file"), 200, "content of nothing")
     for (const name of ["working", "head", "base", "status", "size"]) same(json.at(name).value, null, name)
-  }, { ...running, source: "docs/decisions.md 8" }),
+  }, { ...running, source: "docs/decisions/8" }),
   rule("content-binary", "A binary file has no content.", async (world) => {
     const { json } = answered(await content(world, "conformance/binary.bin"), 200, "content of a binary file")
     const working = json.at("working")
@@ -419,10 +419,10 @@ export const rules = [
       "content, text, size and binary"
     )
     same(json.at("binary").value, true, "binary")
-  }, { ...running, source: "docs/decisions.md 8" }),
+  }, { ...running, source: "docs/decisions/8" }),
   rule("content-too-large", "Content above 1 MiB is 413 file_too_large.", async (world) => {
     refused(await content(world, "conformance/big/text"), 413, "file_too_large", "1 MiB and a byte")
-  }, { ...running, source: "docs/decisions.md 8" }),
+  }, { ...running, source: "docs/decisions/8" }),
   rule("large-bytes", "A large download arrives whole.", async (world) => {
     const reply = answered(await download(world, "conformance/big/text"), 200, "a download of 1 MiB and a byte")
     same(reply.bytes.length, 2 ** 20 + 1, "bytes")

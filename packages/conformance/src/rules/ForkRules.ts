@@ -4,7 +4,7 @@ import { holds, same } from "../client/Expect.ts"
 import { type Box, KEPT, LATER, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("checkpoints", "docs/decisions.md 16")
+const rule = rulesOf("checkpoints", "docs/decisions/16")
 const running = { needs: ["repo"] } as const
 
 const PROMPT = "Conformance: fork."

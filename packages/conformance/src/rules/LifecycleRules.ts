@@ -4,9 +4,9 @@ import { turnId } from "../world/Identity.ts"
 import type { Box, Event, World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("lifecycle", "docs/decisions.md 2.1")
+const rule = rulesOf("lifecycle", "docs/decisions/2.1")
 const running = { needs: ["repo"] } as const
-const turns = { ...running, source: "docs/decisions.md 2.2" } as const
+const turns = { ...running, source: "docs/decisions/2.2" } as const
 
 const causes = (log: ReadonlyArray<Event>) =>
   log.flatMap(({ data, type }) =>
@@ -51,7 +51,7 @@ export const rules = [
       const isNone = json.at("state").value === "none"
       holds(isNone === (json.at("startedAt").value === null), "startedAt exactly where there is a setup", json.value)
     },
-    { ...running, source: "docs/decisions.md 17" }
+    { ...running, source: "docs/decisions/17" }
   ),
   rule("first-turn", "There is no turn before running; then the first is pending.", async (world) => {
     const log = await world.log()

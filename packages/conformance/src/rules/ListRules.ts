@@ -43,7 +43,7 @@ export const rules = [
     await few(world)
     const places = (await list(world)).at("data").items.map((item) => `${item.at("createdAt").string} ${item.at("id").string}`)
     same(places, [...places].sort().reverse(), "order")
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("newest", "A sandbox is listed first once it is created.", async (world) => {
     const { json } = answered(await world.create(), 201, "a creation")
     same(ids(await list(world, "?limit=1")), [json.at("id").value], "first")
@@ -107,7 +107,7 @@ export const rules = [
       [],
       `sandboxes of a repository that nobody used (${id})`
     )
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("repo-any", "repo matches any of a sandbox's repositories.", async (world) => {
     const { id } = await world.keyed()
     holds(
@@ -115,7 +115,7 @@ export const rules = [
       "a sandbox by its second repository",
       id
     )
-  }, { needs: ["second-repo"], source: "docs/decisions.md 1" }),
+  }, { needs: ["second-repo"], source: "docs/decisions/1" }),
   rule("repo-malformed", "A repo that cannot be one is 400.", async (world) => {
     const ours = world.options.contract ? [] : ["-a/b", "a/b.git"]
     for (const repo of ["x", "a/b/c", ...ours, `o/${"n".repeat(200)}`]) {
@@ -127,7 +127,7 @@ export const rules = [
     for (const filter of ["status=running", `repo=${world.repo}`, "limit=7"]) {
       await list(world, `?after=${after}&${filter}`)
     }
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("cursor-tampered", "A cursor that was tampered with is 400 invalid_cursor.", async (world) => {
     const good = await cursor(world)
     const middle = Math.floor(good.length / 2)
@@ -140,7 +140,7 @@ export const rules = [
         "a tampered cursor"
       )
     }
-  }, { source: "docs/decisions.md 1" }),
+  }, { source: "docs/decisions/1" }),
   rule("cursor-length", "A cursor has 1 to 1000 characters.", async (world) => {
     for (const after of ["", "A".repeat(1000), "A".repeat(1001)]) {
       refused(
@@ -164,7 +164,7 @@ export const rules = [
       "invalid_cursor",
       "another grant's cursor"
     )
-  }, { needs: ["other-key"], source: "docs/decisions.md 1" }),
+  }, { needs: ["other-key"], source: "docs/decisions/1" }),
   rule("own", "Only sandboxes of the key's grant are listed.", async (world) => {
     // The newest of all: on the first page of whoever sees it.
     const id = (await world.created()).json.at("id").string

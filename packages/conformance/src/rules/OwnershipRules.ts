@@ -5,7 +5,7 @@ import { same } from "../client/Expect.ts"
 import { UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("ownership", "docs/decisions.md 1")
+const rule = rulesOf("ownership", "docs/decisions/1")
 
 const paths: ReadonlyArray<readonly [name: string, method: string, path: string, body?: object]> = [
   ["sandbox", "GET", ""],

@@ -30,7 +30,7 @@ export interface Rule {
   readonly area: Area
   /** The rule in one sentence. */
   readonly rule: string
-  /** Where it is written: `docs/interface.md 4.2`, `docs/decisions.md 4`. */
+  /** Where it is written: `docs/interface.md 4.2`, `docs/decisions/4`. */
   readonly source: string
   readonly needs: ReadonlyArray<Need>
   /** Why it can never be checked from outside. */

@@ -5,7 +5,7 @@ import { sandboxShape, tokens } from "./CreationRules.ts"
 import { approvalRequest } from "./EventRules.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("stream", "docs/decisions.md 5")
+const rule = rulesOf("stream", "docs/decisions/5")
 const running = { needs: ["repo"] } as const
 
 /** How long a reader waits for what is due now. */
@@ -138,7 +138,7 @@ export const rules = [
         "turn of a sandbox that never ran"
       )
     },
-    { ...running, source: "docs/decisions.md 2.2" }
+    { ...running, source: "docs/decisions/2.2" }
   ),
   rule("snapshot-approvals", "The snapshot has the pending approvals as they were requested.", async (world) => {
     const { approval, box } = await world.pending()
@@ -174,7 +174,7 @@ export const rules = [
       [],
       "those of a sandbox in which nothing waits"
     )
-  }, { ...running, source: "docs/decisions.md 18" }),
+  }, { ...running, source: "docs/decisions/18" }),
   rule("status", "After the snapshot comes a transient sandbox.status that has the status alone.", async (world) => {
     const { blocks } = await fresh(world, await world.worked())
     same([typeOf(blocks[2]), blocks[2]?.id, blocks[2]?.data?.at("data").value], ["sandbox.status", undefined, {

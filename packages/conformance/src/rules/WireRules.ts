@@ -3,7 +3,7 @@ import { fits, holds, listOf, same, timestamp, uri } from "../client/Expect.ts"
 import { API, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
-const rule = rulesOf("wire", "docs/decisions.md 1")
+const rule = rulesOf("wire", "docs/decisions/1")
 
 const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/u
 const BODY = { repos: [{ fullName: "conformance/example" }], prompt: "x" }
@@ -137,7 +137,7 @@ export const rules = [
       "payload_too_large",
       "1 MiB and a byte"
     )
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   rule("too-large-chunked", "A body above 1 MiB is 413 too when it does not say its length.", async (world) => {
     refused(
       await world.http.ask(SANDBOXES, { body: " ".repeat(2 ** 20 + 1), chunked: true }),
@@ -145,7 +145,7 @@ export const rules = [
       "payload_too_large",
       "1 MiB and a byte in chunks"
     )
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   rule("not-too-large", "A body of exactly 1 MiB is taken.", async (world) => {
     const body = JSON.stringify(world.creation({ prompt: "probe" })).padEnd(2 ** 20)
     const reply = await world.probeRaw(body)
@@ -154,7 +154,7 @@ export const rules = [
       "a body of 1 MiB to be accepted",
       summary(reply)
     )
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   rule("media-type", "A body that is not declared application/json is 415 unsupported_media_type.", async (world) => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", null]) {
       const reply = await world.http.ask(SANDBOXES, { body: BODY, headers: { "content-type": type } })
@@ -292,7 +292,7 @@ export const rules = [
         `after=${value.slice(0, 20)}`
       )
     }
-  }, { source: "docs/decisions.md 12" }),
+  }, { source: "docs/decisions/12" }),
   rule("head", "HEAD has the status and headers of GET and no body.", async (world) => {
     for (const path of [UNKNOWN, `${SANDBOXES}?limit=0`, "/healthz"]) {
       const get = await world.http.ask(path)

@@ -20,7 +20,7 @@ export interface RateLimits {
   readonly grant: number
 }
 
-/** The rate slot a request took or was refused (docs/decisions.md 10): it takes one of each limit, or none. */
+/** The rate slot a request took or was refused (docs/decisions/10): it takes one of each limit, or none. */
 export interface RateSlot {
   readonly accepted: boolean
   /** Requests left in the window after this one: of the limit that has the fewest. */

@@ -1,4 +1,4 @@
-/** API keys as text (docs/decisions.md 9): a prefix, 256 random bits in base62, and a checksum that refuses junk without a query. */
+/** API keys as text (docs/decisions/9): a prefix, 256 random bits in base62, and a checksum that refuses junk without a query. */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { Ids } from "../Ids.ts"

@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 import type { Actor } from "./AuditLog.ts"
 
-/** What a key opens (docs/decisions.md 9). */
+/** What a key opens (docs/decisions/9). */
 export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read"])
 export type Scope = typeof Scope.Type
 

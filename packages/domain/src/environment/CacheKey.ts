@@ -1,4 +1,4 @@
-/** What names a cache (docs/decisions.md 17): sandboxes with the same key would fill the same folders with the same. */
+/** What names a cache (docs/decisions/17): sandboxes with the same key would fill the same folders with the same. */
 import { digest } from "../internal/Digest.ts"
 import * as CachePath from "./CachePath.ts"
 import type { Environment } from "./Environment.ts"

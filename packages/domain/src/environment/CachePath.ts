@@ -1,4 +1,4 @@
-/** Folders that setup fills and that are kept for the next sandbox (docs/decisions.md 17): whose they may be, and where. */
+/** Folders that setup fills and that are kept for the next sandbox (docs/decisions/17): whose they may be, and where. */
 import * as Result from "effect/Result"
 import { isGitPath, isProtected, normalizePath } from "../source/FileRules.ts"
 import { AGENTS, CREDENTIALS } from "./PrivatePaths.ts"

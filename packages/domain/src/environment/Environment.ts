@@ -1,4 +1,4 @@
-/** What a repository says that its sandboxes need: `.slipway/environment.json` (docs/decisions.md 17). */
+/** What a repository says that its sandboxes need: `.slipway/environment.json` (docs/decisions/17). */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"

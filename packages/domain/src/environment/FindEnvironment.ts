@@ -1,4 +1,4 @@
-/** Which file of a tree says what its sandboxes need (docs/decisions.md 17). */
+/** Which file of a tree says what its sandboxes need (docs/decisions/17). */
 import * as Effect from "effect/Effect"
 import { readDevContainer, type Surroundings } from "./DevContainer.ts"
 import { type Environment, type EnvironmentInvalid, readEnvironment } from "./Environment.ts"

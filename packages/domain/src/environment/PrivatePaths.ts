@@ -1,6 +1,6 @@
 /**
  * Where tools and agents keep what is private below the home of a box: no setup may leave it there for an agent, and no cache may bring it
- * from another sandbox (docs/decisions.md 17). A path is a file or a folder, with all that is in it; none lies in another one.
+ * from another sandbox (docs/decisions/17). A path is a file or a folder, with all that is in it; none lies in another one.
  */
 
 /** Where tools keep credentials, and what shells and tools read as settings, in which setups keep some too. */

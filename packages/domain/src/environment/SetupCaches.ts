@@ -1,6 +1,6 @@
 /**
  * Port: folders that a setup filled, packed, kept on one machine for the next sandbox of the same repository and grant
- * (docs/decisions.md 17). What is in the bytes is no matter of it. Checked by `testing/SetupCachesContract`.
+ * (docs/decisions/17). What is in the bytes is no matter of it. Checked by `testing/SetupCachesContract`.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"

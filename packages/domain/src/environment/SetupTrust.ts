@@ -1,4 +1,4 @@
-/** Which commits a setup may have its secrets for, and whose caches may be filled (docs/decisions.md 17). */
+/** Which commits a setup may have its secrets for, and whose caches may be filled (docs/decisions/17). */
 import * as Schema from "effect/Schema"
 import { BRANCHES, isCommitId, isRefName } from "../source/Naming.ts"
 import { text } from "../Text.ts"

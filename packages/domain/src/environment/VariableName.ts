@@ -1,4 +1,4 @@
-/** Names of environment variables and secrets (docs/decisions.md 17). */
+/** Names of environment variables and secrets (docs/decisions/17). */
 import * as Schema from "effect/Schema"
 
 /** What boxes and agents get from the service, and what would change the programs that it starts in them. */

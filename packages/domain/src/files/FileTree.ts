@@ -47,7 +47,7 @@ export const FileTree = Schema.Struct({
 }).annotate({ identifier: "FileTree" })
 export type FileTree = typeof FileTree.Type
 
-/** A directory shows at most this many entries (docs/decisions.md 6). */
+/** A directory shows at most this many entries (docs/decisions/6). */
 export const MAX_ENTRIES = 5_000
 
 /** A file that differs from the commit the sandbox started from: as its entry in a listing says. */

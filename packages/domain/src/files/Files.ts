@@ -1,4 +1,4 @@
-/** Read-only access to the working trees of a sandbox: as they are, or as the last checkpoint has them (docs/decisions.md 6). */
+/** Read-only access to the working trees of a sandbox: as they are, or as the last checkpoint has them (docs/decisions/6). */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,5 +1,5 @@
 /**
- * What models draw on an organization's credits (docs/decisions.md 1 and 11). Amounts are in micros, millionths of a credit.
+ * What models draw on an organization's credits (docs/decisions/1 and 11). Amounts are in micros, millionths of a credit.
  * Claims bring credits; a request to a model reserves the most it can cost and is charged what it took, as with budgets.
  */
 import * as Context from "effect/Context"

@@ -1,4 +1,4 @@
-/** The models a creation may name, and what each can do (docs/decisions.md 2.3). Configuration. */
+/** The models a creation may name, and what each can do (docs/decisions/2.3). Configuration. */
 import * as Context from "effect/Context"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,5 +1,5 @@
 /**
- * Which agents take a text while they are at a turn (docs/decisions.md 18), and when they have it. codex: it shows the text as an item
+ * Which agents take a text while they are at a turn (docs/decisions/18), and when they have it. codex: it shows the text as an item
  * of its turn, which it does right before the request to the model that has it; an answer it is at, it gives up for that. claude: it
  * says that it `started` the text, with the request that has it, after a tool call; one that comes later it runs right behind the
  * turn, which is the same turn here. The offline agent: after the directive it is at.

@@ -1,5 +1,5 @@
 /**
- * Which partner's claim a fact counts for (docs/decisions.md 11.2). Pure: each decision is handed what is known, read under the
+ * Which partner's claim a fact counts for (docs/decisions/11.2). Pure: each decision is handed what is known, read under the
  * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
  * touch: once set, a touch never changes, whatever comes later and from whichever grant.
  */

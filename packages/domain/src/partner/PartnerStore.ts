@@ -1,4 +1,4 @@
-/** Port: what partners are told of and the credits they give (docs/decisions.md 11). Checked by `testing/PartnerStoreContract`. */
+/** Port: what partners are told of and the credits they give (docs/decisions/11). Checked by `testing/PartnerStoreContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Webhooks: the feed of a grant, brought to its partner event by event (docs/decisions.md 11.4; Standard Webhooks). Pure:
+ * Webhooks: the feed of a grant, brought to its partner event by event (docs/decisions/11.4; Standard Webhooks). Pure:
  * what an endpoint is, with what its requests are signed, and what follows an attempt.
  */
 import * as DateTime from "effect/DateTime"
@@ -75,7 +75,7 @@ export interface Secret {
   readonly until: DateTime.Utc | null
 }
 
-/** How long a replaced secret signs along, so that receivers have time to take up the new one (docs/decisions.md 11.4). */
+/** How long a replaced secret signs along, so that receivers have time to take up the new one (docs/decisions/11.4). */
 export const SIGNS_ALONG = Duration.hours(24)
 
 /** Replaced secrets that sign along at most, the newest ones: each makes every request longer. */
@@ -137,10 +137,10 @@ export type Outcome =
 /** Redirects are failures: whoever answers there is not who was registered. */
 export const isDelivered = (outcome: Outcome): boolean => outcome._tag === "Answered" && outcome.status >= 200 && outcome.status < 300
 
-/** How long a receiver has for its answer (docs/decisions.md 11.4). */
+/** How long a receiver has for its answer (docs/decisions/11.4). */
 export const ATTEMPT_TIME = Duration.seconds(15)
 
-/** From one attempt to the next (docs/decisions.md 11.4). There is one attempt more than there are waits; together they take three days. */
+/** From one attempt to the next (docs/decisions/11.4). There is one attempt more than there are waits; together they take three days. */
 export const WAITS: ReadonlyArray<Duration.Duration> = [
   Duration.seconds(5),
   Duration.minutes(5),
@@ -156,7 +156,7 @@ export const WAITS: ReadonlyArray<Duration.Duration> = [
 /** A wait is longer by up to this part of it, so that those who failed together do not come back together (ours). */
 export const JITTER = 0.2
 
-/** A longer `Retry-After` is ignored (docs/decisions.md 11.4). */
+/** A longer `Retry-After` is ignored (docs/decisions/11.4). */
 const MAX_RETRY_AFTER = Duration.hours(1)
 
 /** What follows an attempt. */

@@ -75,7 +75,7 @@ export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequ
 
 type Trouble = BranchMoved | FileNotFound | MergeConflict | NoChanges | PushFailed | RepoNotAccessible | SourceHostError
 
-/** How a publication that did not go through is told; the code is the one of docs/decisions.md 1. */
+/** How a publication that did not go through is told; the code is the one of docs/decisions/1. */
 export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
   const told = (code: string) => ({ code, message: trouble.message })
   const [action_state, error] = trouble._tag === "NoChanges" ?

@@ -1,5 +1,5 @@
 /**
- * Publishing a sandbox's changes as a draft pull request (docs/decisions.md 7). A request records the wish; the
+ * Publishing a sandbox's changes as a draft pull request (docs/decisions/7). A request records the wish; the
  * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
  */
 import * as Context from "effect/Context"
@@ -44,7 +44,7 @@ export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeCon
   }
 }
 
-/** How long a request waits for its publication before it answers that it is still under way (docs/decisions.md 7). */
+/** How long a request waits for its publication before it answers that it is still under way (docs/decisions/7). */
 export const WAIT = Duration.seconds(20)
 
 /** `comments` are those of `status`, with what they say. */

@@ -1,4 +1,4 @@
-/** Tool calls that wait for a person (docs/decisions.md 3). The first decision wins and stays. */
+/** Tool calls that wait for a person (docs/decisions/3). The first decision wins and stays. */
 import type { SandboxEventOf } from "./SandboxEvent.ts"
 import type { Approval, Decision } from "./schema/Approval.ts"
 import type { ApprovalOutcome, ApprovalRequest } from "./schema/SandboxEvent.ts"

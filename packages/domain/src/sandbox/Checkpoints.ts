@@ -1,5 +1,5 @@
 /**
- * Port: what a checkpoint holds (docs/decisions.md 16): the bytes from which another machine goes on with a sandbox. The log
+ * Port: what a checkpoint holds (docs/decisions/16): the bytes from which another machine goes on with a sandbox. The log
  * says which checkpoints there are; this keeps what is in them. Checked by `testing/CheckpointsContract`.
  */
 import * as Context from "effect/Context"
@@ -15,10 +15,10 @@ import type { Lease, StaleLease } from "./Leases.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { CheckpointRepo } from "./SandboxEvent.ts"
 
-/** Bytes of one checkpoint as they are put, at most (docs/decisions.md 16). */
+/** Bytes of one checkpoint as they are put, at most (docs/decisions/16). */
 export const MAX_CHECKPOINT_BYTES = 256 * 2 ** 20
 
-/** How many of a live sandbox are kept, the newest; of a finished one the last is (docs/decisions.md 16). */
+/** How many of a live sandbox are kept, the newest; of a finished one the last is (docs/decisions/16). */
 export const KEPT_CHECKPOINTS = 20
 
 /** It has more than {@link MAX_CHECKPOINT_BYTES}. Trying again does not help until the sandbox holds less. */

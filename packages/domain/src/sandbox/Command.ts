@@ -1,5 +1,5 @@
 /**
- * The commands of people (docs/decisions.md 3 and 18): terminate, interrupt, decide an approval, send a message, take back one that
+ * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, take back one that
  * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
  * lock of its sandbox and is durable before it is answered.
  */
@@ -106,7 +106,7 @@ export interface Command<E> {
   readonly approvalId: string | null
   /** The message that it is about: the turn of an earlier command. */
   readonly messageId?: string
-  /** The first situation of docs/decisions.md 3, that matches. */
+  /** The first situation of docs/decisions/3, that matches. */
   decide(current: Current): Result.Result<Verdict, E>
 }
 

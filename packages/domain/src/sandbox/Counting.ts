@@ -59,7 +59,7 @@ const checkpointBytes = Metric.histogram("slipway_checkpoint_bytes", {
   description: "What is stored of a checkpoint.",
   boundaries: [4, 6, 8, 10, 12, 14, 16, 18].map((power) => 2 ** (power + 10))
 })
-/** Up to the longest that one may take (docs/decisions.md 16). */
+/** Up to the longest that one may take (docs/decisions/16). */
 const checkpointDurations = Metric.histogram("slipway_checkpoint_duration_seconds", {
   description: "How long checkpoints took that were taken.",
   boundaries: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60]

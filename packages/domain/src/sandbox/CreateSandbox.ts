@@ -1,4 +1,4 @@
-/** What a creation (docs/interface.md 4.2) and a fork (docs/decisions.md 16) may ask for, and what is made of it. */
+/** What a creation (docs/interface.md 4.2) and a fork (docs/decisions/16) may ask for, and what is made of it. */
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -12,7 +12,7 @@ import type { Creation, Origin } from "./Sandbox.ts"
 import { Prompt } from "./schema/Command.ts"
 import { Metadata } from "./schema/Sandbox.ts"
 
-/** At most this many repositories in one sandbox (docs/decisions.md 12). */
+/** At most this many repositories in one sandbox (docs/decisions/12). */
 const MAX_REPOS = 16
 
 const Repos = Schema.Array(RepoRef).check(
@@ -51,7 +51,7 @@ export const CreateSandbox = Schema.Struct({
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
-/** The body of a fork (docs/decisions.md 16). What is left out is as in the sandbox that it is a fork of. */
+/** The body of a fork (docs/decisions/16). What is left out is as in the sandbox that it is a fork of. */
 export const ForkSandbox = Schema.Struct({
   prompt: firstPrompt,
   model: Schema.optionalKey(ModelId).annotateKey({
@@ -74,7 +74,7 @@ export class NoCheckpoint extends Schema.TaggedError<NoCheckpoint>()("NoCheckpoi
   }
 }
 
-/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions.md 2.3). */
+/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions/2.3). */
 export const titleOf = (prompt: string): string => {
   const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
     candidate !== ""

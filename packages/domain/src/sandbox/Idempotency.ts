@@ -1,5 +1,5 @@
 /**
- * Idempotent creation (docs/decisions.md 4). The key is written in the transaction of what it accounts for, so it
+ * Idempotent creation (docs/decisions/4). The key is written in the transaction of what it accounts for, so it
  * exists only once the work is done: there is no "in progress", and a failed attempt leaves the key free.
  */
 import * as Data from "effect/Data"
@@ -23,7 +23,7 @@ export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")
   }
 }
 
-/** How long a key answers for its request; 24 hours are promised, 30 days kept (docs/decisions.md 4). */
+/** How long a key answers for its request; 24 hours are promised, 30 days kept (docs/decisions/4). */
 export const RETENTION_DAYS = 30
 
 type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }

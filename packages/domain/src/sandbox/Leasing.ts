@@ -1,4 +1,4 @@
-/** Which sandboxes need a worker, who may lease them, and which of them first (docs/decisions.md 15). Rules of `Leases.take`. */
+/** Which sandboxes need a worker, who may lease them, and which of them first (docs/decisions/15). Rules of `Leases.take`. */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import * as Instant from "../Instant.ts"

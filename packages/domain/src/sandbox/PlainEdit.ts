@@ -1,4 +1,4 @@
-/** Which edits an approval for the rest of a turn covers (docs/decisions.md 3). All others are approved one by one. */
+/** Which edits an approval for the rest of a turn covers (docs/decisions/3). All others are approved one by one. */
 import { isProtected } from "../source/FileRules.ts"
 import type { ToolCall } from "./ToolCall.ts"
 

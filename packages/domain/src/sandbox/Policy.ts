@@ -1,4 +1,4 @@
-/** The time limits of a sandbox's life. Configuration; the defaults are those of docs/decisions.md 2.1, 2.2, 3 and 5. */
+/** The time limits of a sandbox's life. Configuration; the defaults are those of docs/decisions/2.1, 2.2, 3 and 5. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 
@@ -8,7 +8,7 @@ export interface Limits {
   readonly queue: Duration.Duration
   /** From the first worker's lease until the agent is ready. */
   readonly boot: Duration.Duration
-  /** Running without an active turn or a pending approval. It costs nothing meanwhile (docs/decisions.md 15), so it may be long. */
+  /** Running without an active turn or a pending approval. It costs nothing meanwhile (docs/decisions/15), so it may be long. */
   readonly idle: Duration.Duration
   /** How long an agent or a host may be gone before the sandbox fails. */
   readonly lost: Duration.Duration

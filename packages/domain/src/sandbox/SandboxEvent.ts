@@ -1,5 +1,5 @@
 /**
- * The public event log of a sandbox (docs/decisions.md 5). The same events are the aggregate's history: `evolve` in
+ * The public event log of a sandbox (docs/decisions/5). The same events are the aggregate's history: `evolve` in
  * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
  */
 import { utf8Length } from "../Utf8.ts"

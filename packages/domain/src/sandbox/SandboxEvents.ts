@@ -1,4 +1,4 @@
-/** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (docs/decisions.md 5). */
+/** Reading a sandbox's log: pages for gaps, and a live stream that never skips or repeats (docs/decisions/5). */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -36,7 +36,7 @@ export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorEx
 
 const readCursor = reader(Schema.NullOr(Counter), "after")
 
-/** The most events one read takes from the log (docs/decisions.md 12). */
+/** The most events one read takes from the log (docs/decisions/12). */
 export const PAGE = 100
 
 /**

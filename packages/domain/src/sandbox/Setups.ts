@@ -1,5 +1,5 @@
 /**
- * Port: how the setup of a sandbox went, and what it wrote (docs/decisions.md 17). The newest run of each sandbox. Checked by
+ * Port: how the setup of a sandbox went, and what it wrote (docs/decisions/17). The newest run of each sandbox. Checked by
  * `testing/SetupsContract`.
  */
 import * as Context from "effect/Context"
@@ -13,7 +13,7 @@ import { Counter } from "../Text.ts"
 import { Timestamp } from "../Timestamp.ts"
 import type { Lease, StaleLease } from "./Leases.ts"
 
-/** Bytes of a setup's output that are kept, the last ones (docs/decisions.md 17). */
+/** Bytes of a setup's output that are kept, the last ones (docs/decisions/17). */
 export const MAX_SETUP_OUTPUT = 2 ** 20
 
 /** Whether what setup fills was there already: `hit`, `miss`, or `none` where nothing is cached. */

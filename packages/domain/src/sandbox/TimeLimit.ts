@@ -1,4 +1,4 @@
-/** What time does to a sandbox (docs/decisions.md 2.1, 2.2 and 3): every limit that can come due, and its consequence. */
+/** What time does to a sandbox (docs/decisions/2.1, 2.2 and 3): every limit that can come due, and its consequence. */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"

@@ -1,6 +1,6 @@
 /**
  * What people are shown of a tool call: before it is allowed a `Preview` of what will happen, and with each of its updates
- * a `Detail` of what happened (docs/decisions.md 5). All of it is text of others: bounded, and visible in full.
+ * a `Detail` of what happened (docs/decisions/5). All of it is text of others: bounded, and visible in full.
  */
 import * as Result from "effect/Result"
 import { inOneLine, linesOf } from "../Lines.ts"
@@ -11,9 +11,9 @@ import type { Detail, Preview, ToolKind } from "./schema/ToolCall.ts"
 
 export type { Detail, Preview, ToolKind } from "./schema/ToolCall.ts"
 
-/** Bytes of UTF-8 of a preview (docs/decisions.md 5). */
+/** Bytes of UTF-8 of a preview (docs/decisions/5). */
 export const PREVIEW_BYTES = 64 * 1024
-/** Bytes of UTF-8 of a call's output (docs/decisions.md 5). */
+/** Bytes of UTF-8 of a call's output (docs/decisions/5). */
 export const OUTPUT_BYTES = 8 * 1024
 const MAX_PATHS = 100
 /** Characters of one path, as in the interface (docs/interface.md 8). */

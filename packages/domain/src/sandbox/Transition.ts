@@ -1,5 +1,5 @@
 /**
- * The sandbox state machine (docs/decisions.md 2.1): every legal change of status as data, and the events of each change, built
+ * The sandbox state machine (docs/decisions/2.1): every legal change of status as data, and the events of each change, built
  * in one place.
  */
 import * as Data from "effect/Data"
@@ -26,7 +26,7 @@ interface Cause {
 /** On its way or at work: somebody may still want something of it. */
 export const live: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running"]
 
-/** Every legal change of status, by its reason (docs/decisions.md 2.1). Nothing else is legal; `terminated` is final. */
+/** Every legal change of status, by its reason (docs/decisions/2.1). Nothing else is legal; `terminated` is final. */
 export const transitions = {
   leased: { from: ["queued"], to: "creating", initiator: "system" },
   ready: { from: ["creating"], to: "running", initiator: "system" },

@@ -1,4 +1,4 @@
-/** The turn state machine (docs/decisions.md 2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
+/** The turn state machine (docs/decisions/2.2): one prompt and what the agent makes of it. A sandbox has one turn at a time. */
 import type { Ids, Uuid } from "../Ids.ts"
 import type { SandboxId } from "../SandboxId.ts"
 import type { Finish } from "./AgentRuntime.ts"

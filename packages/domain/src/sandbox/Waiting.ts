@@ -1,5 +1,5 @@
 /**
- * Messages that wait while a turn is active (docs/decisions.md 18): for their own turn, or, where they steer, for the agent to take
+ * Messages that wait while a turn is active (docs/decisions/18): for their own turn, or, where they steer, for the agent to take
  * them into the one that runs. Whoever waits first gets the next turn.
  */
 import type { QueuedMessage, SandboxEventOf } from "./SandboxEvent.ts"

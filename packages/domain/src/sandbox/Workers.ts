@@ -1,4 +1,4 @@
-/** Port: which workers there are, and what room each says it has (docs/decisions.md 15). Checked by `testing/WorkersContract`. */
+/** Port: which workers there are, and what room each says it has (docs/decisions/15). Checked by `testing/WorkersContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

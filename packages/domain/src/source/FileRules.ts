@@ -11,12 +11,12 @@ export class InvalidPath extends Data.TaggedError("InvalidPath") {
 
 /** Bytes; larger files are refused by the size of the open descriptor (docs/interface.md 4.11: 100 MiB). */
 export const MAX_DOWNLOAD_BYTES = 104_857_600
-/** Bytes; the most a file may have to be shown as text (docs/decisions.md 8). */
+/** Bytes; the most a file may have to be shown as text (docs/decisions/8). */
 export const MAX_CONTENT_BYTES = 1_048_576
-/** Bytes of a patch, at most (docs/decisions.md 16). */
+/** Bytes of a patch, at most (docs/decisions/16). */
 export const MAX_DIFF_BYTES = 10 * 2 ** 20
 
-// Names no segment may have, case-folded (docs/decisions.md 6): what agents read as instructions to themselves.
+// Names no segment may have, case-folded (docs/decisions/6): what agents read as instructions to themselves.
 const AGENT_NAMES: ReadonlySet<string> = new Set([
   "opencode.json",
   "opencode.jsonc",

@@ -300,7 +300,7 @@ describe("what comes in", () => {
 
 describe("ids", () => {
   const ids = { derive: (name: string) => name }
-  it("of a conversion and of a pull request are derived from what they are of (docs/decisions.md 11.1)", () => {
+  it("of a conversion and of a pull request are derived from what they are of (docs/decisions/11.1)", () => {
     assert.strictEqual(conversionId(ids, "o"), "conversion/o")
     assert.strictEqual(pullRequestId(ids, { host: "github.com", repo: "acme/shop", number: 7 }), "pr/github.com/acme/shop/7")
   })

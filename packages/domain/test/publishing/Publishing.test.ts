@@ -182,7 +182,7 @@ describe("the end of a publication is told", () => {
     assert.deepStrictEqual<object>(failure(REPO, trouble), updated({ repo: REPO, ...data }))
   })
 
-  it("as nothing to publish by the sentence of docs/decisions.md 7", () => {
+  it("as nothing to publish by the sentence of docs/decisions/7", () => {
     const error = new NothingToPublish()
     assert.deepStrictEqual([error._tag, error.message], ["NothingToPublish", "no sandbox changes to publish"])
   })

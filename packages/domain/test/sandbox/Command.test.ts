@@ -34,7 +34,7 @@ describe("names", () => {
     assert.strictEqual(worktreeId(id), "w_abcdefgh2345")
   })
 
-  it("a command's identity is the one of docs/decisions.md 3", () => {
+  it("a command's identity is the one of docs/decisions/3", () => {
     const named = (scene: Scene, asked: Parameters<History["person"]>[0]) => reach(scene).person(asked).result?.commandId
     assert.strictEqual(named("working", terminate), `${id}/terminate`)
     assert.strictEqual(named("working", interrupt), `${id}/interrupt/${turn}`)
@@ -504,7 +504,7 @@ describe("restore", () => {
 describe("the answer", () => {
   const accepts = Schema.is(CommandResult)
   const commandId = "9ca5d5ad-254d-58f1-8385-9aae8e1bda6d"
-  it("rejects for the reasons of docs/decisions.md 3", () => {
+  it("rejects for the reasons of docs/decisions/3", () => {
     assert.deepStrictEqual(Rejection.literals, [
       "sandbox_terminal",
       "no_active_turn",

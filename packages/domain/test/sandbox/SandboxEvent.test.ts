@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 const { id } = creation
 const wire = (event: SandboxEvent, seq = 7) => JSON.parse(toWire(id, { seq, at: createdAt, event }))
 
-/** One event of every type with all of its fields, and their names on the wire (docs/decisions.md 5). */
+/** One event of every type with all of its fields, and their names on the wire (docs/decisions/5). */
 const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   [{ type: "sandbox.status", data: { status: "failed", previous: "running", reason: "agent_lost", initiator: "provider" } }, {
     status: "failed",
@@ -148,7 +148,7 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
 ]
 
 describe("the envelope", () => {
-  it("is that of docs/decisions.md 5: ids are digits, times have three digits of seconds", () => {
+  it("is that of docs/decisions/5: ids are digits, times have three digits of seconds", () => {
     assert.deepStrictEqual(wire({ type: "turn.completed", turn_id: "turn-1", data: { state: "succeeded" } }), {
       object: "sandbox.event",
       version: "v1",
@@ -193,7 +193,7 @@ describe("the data", () => {
     assert.sameMembers([...new Set(samples.map(([{ type }]) => type))], Object.keys(changesRevision))
   })
 
-  it("has the words of docs/decisions.md 2.1", () => {
+  it("has the words of docs/decisions/2.1", () => {
     assert.deepStrictEqual(Initiator.literals, ["user", "policy", "provider", "system"])
     assert.deepStrictEqual(StatusReason.literals, [
       "queue_timeout",

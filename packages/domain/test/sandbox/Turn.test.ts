@@ -100,13 +100,13 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
 ]
 
 describe("turns", () => {
-  it("have the states and outcomes of docs/decisions.md 2.2", () => {
+  it("have the states and outcomes of docs/decisions/2.2", () => {
     assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted",
       "cancelled"])
     assert.deepStrictEqual(TurnOutcome.literals, ["succeeded", "failed", "interrupted", "cancelled"])
   })
 
-  it("the steps are those of docs/decisions.md 2.2, and an ended turn never starts again", () => {
+  it("the steps are those of docs/decisions/2.2, and an ended turn never starts again", () => {
     assert.deepStrictEqual(turnTransitions.pending, ["running", "cancelled"])
     const running = ["awaiting_approval", "failed", "interrupted", "running", "succeeded"]
     assert.deepStrictEqual([...turnTransitions.running].sort(), running)

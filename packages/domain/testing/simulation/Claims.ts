@@ -1,5 +1,5 @@
 /**
- * Who may have which sandbox, and which of them first: the tables of docs/decisions.md 15 as a ledger of its own, kept from what is
+ * Who may have which sandbox, and which of them first: the tables of docs/decisions/15 as a ledger of its own, kept from what is
  * asked of the leases. It shares nothing with `leaseOrder`.
  */
 import type { Room } from "../../src/sandbox/Leasing.ts"

@@ -1,6 +1,6 @@
 /**
  * Keeps the ledger of what models cost a second time, from what is asked of `Spending`, and says where they differ
- * (docs/decisions.md 2.2 and 11.2): what is spent and reserved stays within the budgets, each call is charged once whoever dies, and
+ * (docs/decisions/2.2 and 11.2): what is spent and reserved stays within the budgets, each call is charged once whoever dies, and
  * nothing is reserved for what is over.
  */
 import * as Effect from "effect/Effect"

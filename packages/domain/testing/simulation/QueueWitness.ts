@@ -1,5 +1,5 @@
 /**
- * Follows what becomes of every message that people send (docs/decisions.md 18), from the log, from what agents are handed and from
+ * Follows what becomes of every message that people send (docs/decisions/18), from the log, from what agents are handed and from
  * what people are told, and says which rule is broken. It never asks the code that is under test.
  */
 import type { SandboxEvent, SandboxEventOf } from "../../src/sandbox/SandboxEvent.ts"

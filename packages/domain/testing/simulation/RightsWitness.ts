@@ -1,6 +1,6 @@
 /**
  * Follows which keys and grants are good, and says where somebody was answered who was not to be heard, or turned away who was
- * (docs/decisions.md 9). A revocation counts from the moment in which whoever asked for it was told that it is done.
+ * (docs/decisions/9). A revocation counts from the moment in which whoever asked for it was told that it is done.
  */
 import type { Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"

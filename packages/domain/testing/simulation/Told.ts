@@ -1,11 +1,11 @@
 /**
- * A sandbox as its log tells of it: the tables of docs/decisions.md 2, 3, 5, 7, 15 and 16 in plain words, event by event. It shares
+ * A sandbox as its log tells of it: the tables of docs/decisions/2, 3, 5, 7, 15 and 16 in plain words, event by event. It shares
  * nothing with the rules that it judges: where `evolve` were wrong, what is stored would be something else.
  */
 import type { Creation, Sandbox } from "../../src/sandbox/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../../src/sandbox/SandboxEvent.ts"
 
-/** What a sandbox needs a worker for (docs/decisions.md 15); `null`: it is at rest, or over. */
+/** What a sandbox needs a worker for (docs/decisions/15); `null`: it is at rest, or over. */
 export type Need = "boot" | "turn" | "errand" | null
 
 /** The newest turn. Moments are epoch milliseconds, here and below. */
@@ -31,7 +31,7 @@ interface PublicationTold {
   error: string | null
 }
 
-/** Each is 1 more of the `revision` (docs/decisions.md 3): status, turn, approvals, pull requests, what waits, going back. */
+/** Each is 1 more of the `revision` (docs/decisions/3): status, turn, approvals, pull requests, what waits, going back. */
 const COUNTS = new Set<SandboxEvent["type"]>([
   "sandbox.status",
   "turn.updated",

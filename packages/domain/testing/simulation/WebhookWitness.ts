@@ -1,5 +1,5 @@
 /**
- * Follows every webhook (docs/decisions.md 11.4), from what receivers are sent and from what is asked of the store: who may be sent what,
+ * Follows every webhook (docs/decisions/11.4), from what receivers are sent and from what is asked of the store: who may be sent what,
  * in which order, when again, and when never more. It shares nothing with `afterAttempt` and its like.
  */
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
  * Sees every call as it is carried out, below all faults, and says which rule it breaks. It knows what the log says, who
- * holds which lease and which agents run. What must be it reads off the tables of docs/decisions.md, which it has in words of its own
+ * holds which lease and which agents run. What must be it reads off the tables of docs/decisions/, which it has in words of its own
  * (`Told`, `Claims`, `TimeTable`, `LogLaws`): it never asks the rules that are under test. It knows `evolve`, to hold stores against it.
  */
 import * as Context from "effect/Context"

@@ -1,4 +1,4 @@
-/** The checkpoints of a sandbox (docs/decisions.md 16). */
+/** The checkpoints of a sandbox (docs/decisions/16). */
 import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Counter } from "@slipway/domain/Text"
 import { timestamp } from "@slipway/domain/Timestamp"

@@ -1,5 +1,5 @@
 /**
- * How errors look on the wire: `{ error: { code, message } }`, whatever went wrong (docs/interface.md 7; docs/decisions.md 1).
+ * How errors look on the wire: `{ error: { code, message } }`, whatever went wrong (docs/interface.md 7; docs/decisions/1).
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"

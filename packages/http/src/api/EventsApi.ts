@@ -1,4 +1,4 @@
-/** The event log of a sandbox, by page and live (docs/interface.md 4.8, 4.9; docs/decisions.md 5). */
+/** The event log of a sandbox, by page and live (docs/interface.md 4.8, 4.9; docs/decisions/5). */
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

@@ -1,4 +1,4 @@
-/** Read-only working trees (docs/interface.md 4.10, 4.11; docs/decisions.md 6 and 8). */
+/** Read-only working trees (docs/interface.md 4.10, 4.11; docs/decisions/6 and 8). */
 import { FileStatus, FileTree } from "@slipway/domain/files/FileTree"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { characters, Counter } from "@slipway/domain/Text"

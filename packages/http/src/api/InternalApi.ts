@@ -1,5 +1,5 @@
 /**
- * What the operator's own systems tell of (docs/decisions.md 11.1), and the webhooks of a grant. Not part of the public
+ * What the operator's own systems tell of (docs/decisions/11.1), and the webhooks of a grant. Not part of the public
  * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"

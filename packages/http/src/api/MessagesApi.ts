@@ -1,4 +1,4 @@
-/** The conversation of a sandbox (docs/decisions.md 8). */
+/** The conversation of a sandbox (docs/decisions/8). */
 import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/schema/Command"
 import { WhenBusy } from "@slipway/domain/sandbox/schema/Waiting"
 import { timestamp } from "@slipway/domain/Timestamp"

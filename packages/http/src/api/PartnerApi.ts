@@ -1,4 +1,4 @@
-/** The partner feed of a grant (docs/interface.md 4.12; docs/decisions.md 11.3). */
+/** The partner feed of a grant (docs/interface.md 4.12; docs/decisions/11.3). */
 import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
 import { Counter } from "@slipway/domain/Text"
 import { Schema } from "effect"

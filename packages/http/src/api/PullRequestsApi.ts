@@ -1,4 +1,4 @@
-/** Publishing what a sandbox changed (docs/interface.md 4.7; docs/decisions.md 7 and 8). */
+/** Publishing what a sandbox changed (docs/interface.md 4.7; docs/decisions/7 and 8). */
 import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"

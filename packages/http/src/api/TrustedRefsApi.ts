@@ -1,4 +1,4 @@
-/** The refs whose setups have secrets, of a key's grant (docs/decisions.md 17). Not part of the public interface and its document. */
+/** The refs whose setups have secrets, of a key's grant (docs/decisions/17). Not part of the public interface and its document. */
 import { TrustedRef } from "@slipway/domain/environment/SetupTrust"
 import { RepoName } from "@slipway/domain/source/RepoRef"
 import { Timestamp } from "@slipway/domain/Timestamp"

@@ -1,4 +1,4 @@
-/** The webhook endpoints of a key's grant (docs/decisions.md 11.4). Not part of the public interface and its document. */
+/** The webhook endpoints of a key's grant (docs/decisions/11.4). Not part of the public interface and its document. */
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { DisabledReason, Trouble, WantedTypes } from "@slipway/domain/partner/Webhook"
 import { Counter, text } from "@slipway/domain/Text"

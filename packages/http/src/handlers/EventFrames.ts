@@ -1,4 +1,4 @@
-/** Events as Server-Sent Events (docs/decisions.md 5). Durable ones go out as the log keeps them, byte by byte. */
+/** Events as Server-Sent Events (docs/decisions/5). Durable ones go out as the log keeps them, byte by byte. */
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { Entries } from "@slipway/domain/sandbox/SandboxEvents"
 import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"

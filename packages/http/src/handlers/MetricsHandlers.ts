@@ -1,4 +1,4 @@
-/** Tells Prometheus what this process counted, and what of the store is live (docs/decisions.md 8). */
+/** Tells Prometheus what this process counted, and what of the store is live (docs/decisions/8). */
 import { observed } from "@slipway/domain/Metrics"
 import { Upkeep, type Census } from "@slipway/domain/sandbox/Upkeep"
 import { Clock, Effect, Exit, Metric } from "effect"

@@ -1,4 +1,4 @@
-/** Who calls, and whether now (docs/decisions.md 9 and 10). Runs before anything is routed. */
+/** Who calls, and whether now (docs/decisions/9 and 10). Runs before anything is routed. */
 import { Access, REVOCATIONS } from "@slipway/domain/access/Access"
 import type { Admission, RateSlot } from "@slipway/domain/access/AccessStore"
 import { fromHeader } from "@slipway/domain/access/ApiKey"

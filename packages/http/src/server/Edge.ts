@@ -1,6 +1,6 @@
 /**
  * The first and the last to see a request: it authenticates everything under `/api/`, and `/metrics`, before anything is
- * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (docs/decisions.md 1),
+ * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (docs/decisions/1),
  * and counts it.
  */
 import type { RateSlot } from "@slipway/domain/access/AccessStore"

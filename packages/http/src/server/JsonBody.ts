@@ -1,4 +1,4 @@
-/** Reads a body once, whole and checked, so that what the schemas see is JSON text of a bearable shape (docs/decisions.md 1). */
+/** Reads a body once, whole and checked, so that what the schemas see is JSON text of a bearable shape (docs/decisions/1). */
 import { ByteSize, Effect, Layer } from "effect"
 import { HttpIncomingMessage, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
@@ -7,7 +7,7 @@ import { JsonBody } from "../api/Middleware.ts"
 import { isInUtf8 } from "./ContentType.ts"
 import * as Wire from "./Wire.ts"
 
-/** 1 MiB (docs/decisions.md 12). */
+/** 1 MiB (docs/decisions/12). */
 const MAX_BODY = ByteSize.mebibytes(1)
 const MAX_BODY_BYTES = ByteSize.toNumberUnsafe(MAX_BODY)
 

@@ -1,4 +1,4 @@
-/** The `node:http` server: its limits, and the error body for what Node would answer by itself (docs/decisions.md 1). */
+/** The `node:http` server: its limits, and the error body for what Node would answer by itself (docs/decisions/1). */
 import { Duration } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"

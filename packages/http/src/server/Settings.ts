@@ -67,7 +67,7 @@ const defaults: Adjustable = {
   keepAlive: Duration.seconds(65),
   heartbeat: Duration.seconds(15),
   patience: Duration.seconds(30),
-  // Half of the second within which a revocation must show (docs/decisions.md 5).
+  // Half of the second within which a revocation must show (docs/decisions/5).
   watch: Duration.millis(500)
 }
 
@@ -76,7 +76,7 @@ export type Adjusted = Partial<Adjustable>
 export type Given = Necessary & Adjusted
 
 export class Settings extends Context.Service<Settings, Necessary & Adjustable>()("@slipway/http/Settings") {
-  /** The defaults are those of docs/decisions.md 5 and 10. */
+  /** The defaults are those of docs/decisions/5 and 10. */
   static readonly layer = (given: Given) => Layer.succeed(Settings, { ...defaults, ...given })
 }
 

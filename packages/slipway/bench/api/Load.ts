@@ -58,7 +58,7 @@ const targets: Record<Protocol.Target, { readonly status: number; request(): str
   }
 }
 
-/** Refused requests that come from one address: fewer than may come before the answer is 429 (docs/decisions.md 10). */
+/** Refused requests that come from one address: fewer than may come before the answer is 429 (docs/decisions/10). */
 const REFUSALS_PER_ADDRESS = 50
 
 /** Our next address; all of 127.0.0.0/8 is this machine. */

@@ -1,7 +1,7 @@
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { Effect, Exit, Scope } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync, writeSync } from "node:fs"
+import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync, writeSync } from "node:fs"
 import path from "node:path"
 import { environment, folder, repository, runIn, serve, type Server } from "../commands/SlipwayProcess.ts"
 import { type Block, blocksOf, commandsOf, isShell, missingOf, strayCommandsOf } from "./Blocks.ts"
@@ -9,9 +9,8 @@ import { type Block, blocksOf, commandsOf, isShell, missingOf, strayCommandsOf }
 const root = path.resolve(import.meta.dirname, "../../../..")
 
 /** What the code writes has examples of commands, which are of no page's story. */
-const WRITTEN = ["cli.md", "errors.md", "events.md", "settings.md"]
-const pages = ["README.md", ...readdirSync(path.join(root, "docs")).filter((name) => name.endsWith(".md") && !WRITTEN.includes(name))
-  .sort().map((name) => `docs/${name}`)]
+const WRITTEN = ["docs/cli.md", "docs/errors.md", "docs/events.md", "docs/settings.md"]
+const pages = ["README.md", ...globSync(["docs/*.md", "docs/!(site)/*.md"], { cwd: root }).filter((page) => !WRITTEN.includes(page)).sort()]
 
 /** What is done once, before any page, and who tests it. */
 const ELSEWHERE: Readonly<Record<string, string>> = {

@@ -272,7 +272,7 @@ both("10 the list by pages of 1 and of 100, while 50 sandboxes a second are made
 
 // ---------------------------------------------------------------------------------------------------------------
 
-/** Milliseconds within which what is open must be closed (docs/decisions.md 9). */
+/** Milliseconds within which what is open must be closed (docs/decisions/9). */
 const CLOSED_MILLIS = 1_000
 
 /** A response that is read slowly. */

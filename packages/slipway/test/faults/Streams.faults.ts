@@ -138,7 +138,7 @@ both("11 streams that are cut at random bytes, at both processes, read by the ev
 
 const MIB = 2 ** 20
 const GROWTH_MIB = 64
-/** How long a reader may take nothing of what it was sent (docs/decisions.md 5), and how often that is looked at. */
+/** How long a reader may take nothing of what it was sent (docs/decisions/5), and how often that is looked at. */
 const DROPPED_MILLIS = 30_000 + 2_000
 
 interface Stalled {

@@ -1,6 +1,6 @@
 /**
  * Keeps a worker that breaks every boot from breaking those that another one would get through: it begins none for a while
- * (docs/decisions.md 15).
+ * (docs/decisions/15).
  */
 import { observed } from "@slipway/domain/Metrics"
 import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"

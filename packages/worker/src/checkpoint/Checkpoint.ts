@@ -1,5 +1,5 @@
 /**
- * Takes and restores checkpoints of a leased sandbox (docs/decisions.md 16). A checkpoint has everything that only the sandbox's
+ * Takes and restores checkpoints of a leased sandbox (docs/decisions/16). A checkpoint has everything that only the sandbox's
  * machine has, so any machine can restore the sandbox from it.
  */
 import { CannotSave, CheckpointDamaged, CloneFailed, OnBehalfOf, WorkingTrees } from "@slipway/domain/files/WorkingTrees"

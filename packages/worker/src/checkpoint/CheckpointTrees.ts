@@ -18,7 +18,7 @@ import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Checkpoint from "./Checkpoint.ts"
 import * as CheckpointFormat from "./CheckpointFormat.ts"
 
-/** How long a reader waits for trees (docs/decisions.md 15). */
+/** How long a reader waits for trees (docs/decisions/15). */
 const WAIT = Duration.seconds(10)
 /** The most sandboxes with trees for readers on this machine. */
 const KEPT = 16

@@ -1,5 +1,5 @@
 /**
- * Ends sandboxes whose grant was revoked, and applies the time limits of all others (docs/decisions.md 2.1, 2.2 and 9). Every worker
+ * Ends sandboxes whose grant was revoked, and applies the time limits of all others (docs/decisions/2.1, 2.2 and 9). Every worker
  * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
  */
 import { count } from "@slipway/domain/sandbox/Counting"

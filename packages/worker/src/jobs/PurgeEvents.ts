@@ -1,6 +1,6 @@
 /**
  * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, finished
- * calls of models, and checkpoints (docs/decisions.md 4, 5, 16 and 19).
+ * calls of models, and checkpoints (docs/decisions/4, 5, 16 and 19).
  */
 import { Spending } from "@slipway/domain/models/Spending"
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"

@@ -98,7 +98,7 @@ const planNext = Effect.fnUntraced(function*(publication: Publication, before: R
   return yield* new BranchMoved({ repo, branch: before.headRef })
 })
 
-/** What the host and the tree say now decides (docs/decisions.md 7). */
+/** What the host and the tree say now decides (docs/decisions/7). */
 const planOf = Effect.fnUntraced(function*(publication: Publication) {
   const round = currentRound(publication.sandbox, publication.repo)
   const pull = yield* pullRequestOf(publication, round)

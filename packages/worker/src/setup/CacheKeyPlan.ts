@@ -1,4 +1,4 @@
-/** The grant, repository and key of the cache that a repository's setup uses (docs/decisions.md 17), if it uses one. */
+/** The grant, repository and key of the cache that a repository's setup uses (docs/decisions/17), if it uses one. */
 import { cacheKeyOf, keyFiles, LOCK_FILES } from "@slipway/domain/environment/CacheKey"
 import type { Environment } from "@slipway/domain/environment/Environment"
 import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"

@@ -1,4 +1,4 @@
-/** Decides whether a sandbox's setup may have its secrets, and whether its folders may fill a cache (docs/decisions.md 17). */
+/** Decides whether a sandbox's setup may have its secrets, and whether its folders may fill a cache (docs/decisions/17). */
 import { SecretStore } from "@slipway/domain/environment/SecretStore"
 import { distrust, refsToAsk } from "@slipway/domain/environment/SetupTrust"
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"

@@ -1,6 +1,6 @@
 /**
  * A separate box with fresh clones of the commits that a sandbox's trees started from. A setup with secrets runs there when an agent
- * has written to the sandbox's trees or home (docs/decisions.md 17).
+ * has written to the sandbox's trees or home (docs/decisions/17).
  */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import { Ids } from "@slipway/domain/Ids"

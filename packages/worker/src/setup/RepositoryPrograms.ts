@@ -1,4 +1,4 @@
-/** The programs of a sandbox (docs/decisions.md 17). Setup commands and the agent have the same ones. */
+/** The programs of a sandbox (docs/decisions/17). Setup commands and the agent have the same ones. */
 import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import { type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Sets up a sandbox before its agent starts (docs/decisions.md 17): runs the setup commands of its repositories in the box, with
+ * Sets up a sandbox before its agent starts (docs/decisions/17): runs the setup commands of its repositories in the box, with
  * secrets that the agent never gets, and saves their output.
  */
 import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"

@@ -1,4 +1,4 @@
-/** Decides which repositories of a sandbox get secrets for their setup, and reads these (docs/decisions.md 17). */
+/** Decides which repositories of a sandbox get secrets for their setup, and reads these (docs/decisions/17). */
 import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
 import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
 import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"

@@ -4,11 +4,11 @@ import { Context, Duration } from "effect"
 export interface Timings {
   /** Every loop looks again after this, hint or not. */
   readonly tick: Duration.Duration
-  /** Between two `message.updated` of one part (docs/decisions.md 5). */
+  /** Between two `message.updated` of one part (docs/decisions/5). */
   readonly message: Duration.Duration
-  /** Between two `usage.updated` (docs/decisions.md 5). */
+  /** Between two `usage.updated` (docs/decisions/5). */
   readonly usage: Duration.Duration
-  /** How long an agent may take to end a turn it was asked to end, before it is killed (docs/decisions.md 2.2). */
+  /** How long an agent may take to end a turn it was asked to end, before it is killed (docs/decisions/2.2). */
   readonly interrupt: Duration.Duration
   /** How long an agent may be without a turn before it is stopped, to be resumed with the next one. Below `Policy.idle`. */
   readonly agentIdle: Duration.Duration

@@ -1,5 +1,5 @@
 /**
- * The capacity of one worker (docs/decisions.md 15): agents at work, agents alive, boots at once. When it is full, sandboxes wait
+ * The capacity of one worker (docs/decisions/15): agents at work, agents alive, boots at once. When it is full, sandboxes wait
  * in order. A warm agent ends as soon as another sandbox needs its reservation.
  */
 import { observed } from "@slipway/domain/Metrics"

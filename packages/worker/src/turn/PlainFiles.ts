@@ -1,4 +1,4 @@
-/** Holds the edits that an approval for the rest of a turn would cover to what is on the disk (docs/decisions.md 3). */
+/** Holds the edits that an approval for the rest of a turn would cover to what is on the disk (docs/decisions/3). */
 import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
 import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"

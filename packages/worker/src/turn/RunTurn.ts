@@ -20,7 +20,7 @@ import * as Traced from "../shared/Traced.ts"
 import { type Agent, rememberSession } from "./Agent.ts"
 import * as PlainFiles from "./PlainFiles.ts"
 
-/** Whether events say what tool calls do and write: `preview` and `detail` (docs/decisions.md 5). Configuration. */
+/** Whether events say what tool calls do and write: `preview` and `detail` (docs/decisions/5). Configuration. */
 export const ShowToolDetail = Context.Reference<boolean>("@slipway/worker/ShowToolDetail", { defaultValue: () => true })
 
 /** What one turn may have written in a second, so that none keeps the store from others. */

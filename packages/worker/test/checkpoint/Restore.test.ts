@@ -1,4 +1,4 @@
-/** Sandboxes that go back to a checkpoint because a person wants it (docs/decisions.md 16). */
+/** Sandboxes that go back to a checkpoint because a person wants it (docs/decisions/16). */
 import { assert } from "@effect/vitest"
 import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
 import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"

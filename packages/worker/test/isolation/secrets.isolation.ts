@@ -1,5 +1,5 @@
 /**
- * Agents that are after the secrets of a setup (docs/decisions.md 17), in real boxes with real git: what they write is there when the
+ * Agents that are after the secrets of a setup (docs/decisions/17), in real boxes with real git: what they write is there when the
  * setup runs again, on their own branch, or in a cache that others use.
  */
 import { assert, describe, it } from "@effect/vitest"

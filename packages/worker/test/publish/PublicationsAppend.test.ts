@@ -1,4 +1,4 @@
-/** Random histories of an agent, of people and of the host: each publication is what the table of docs/decisions.md 7 says. */
+/** Random histories of an agent, of people and of the host: each publication is what the table of docs/decisions/7 says. */
 import { assert, it } from "@effect/vitest"
 import { headRef } from "@slipway/domain/source/Naming"
 import { Effect } from "effect"

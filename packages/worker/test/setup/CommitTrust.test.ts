@@ -1,4 +1,4 @@
-/** Which setups have secrets, and whose caches are used (docs/decisions.md 17): in every way in which a setup begins. */
+/** Which setups have secrets, and whose caches are used (docs/decisions/17): in every way in which a setup begins. */
 import { assert } from "@effect/vitest"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import { SecretStore } from "@slipway/domain/environment/SecretStore"

@@ -1,4 +1,4 @@
-/** What the agent of a fork knows of its origin's conversation (docs/decisions.md 16). */
+/** What the agent of a fork knows of its origin's conversation (docs/decisions/16). */
 import { assert } from "@effect/vitest"
 import { CannotSave } from "@slipway/domain/files/WorkingTrees"
 import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"

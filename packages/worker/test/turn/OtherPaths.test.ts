@@ -1,4 +1,4 @@
-/** Agents whose conversation names the paths that it was written under (docs/decisions.md 16). */
+/** Agents whose conversation names the paths that it was written under (docs/decisions/16). */
 import { assert } from "@effect/vitest"
 import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
 import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * What a sandbox needs a worker for (docs/decisions.md 15), so that those at rest are passed over: workers look at rows with
+ * What a sandbox needs a worker for (docs/decisions/15), so that those at rest are passed over: workers look at rows with
  * `work` alone. A process of an earlier version writes no `work`; the database works it out for it.
  */
 export default Effect.gen(function*() {

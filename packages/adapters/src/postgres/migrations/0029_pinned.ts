@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * Whether the newest try at a checkpoint failed (docs/decisions.md 16): a drain moves no sandbox of which its machine alone has
+ * Whether the newest try at a checkpoint failed (docs/decisions/16): a drain moves no sandbox of which its machine alone has
  * something.
  */
 export default Effect.gen(function*() {

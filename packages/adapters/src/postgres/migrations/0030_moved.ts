@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * From which machine a sandbox was taken, and why, until the one that took it has everything (docs/decisions.md 15). All three are
+ * From which machine a sandbox was taken, and why, until the one that took it has everything (docs/decisions/15). All three are
  * `NULL` while `machine` has it.
  */
 export default Effect.gen(function*() {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Messages that wait while a turn is active (docs/decisions.md 18). */
+/** Messages that wait while a turn is active (docs/decisions/18). */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Commands that wait for a person to sign them in (docs/decisions.md 9). */
+/** Commands that wait for a person to sign them in (docs/decisions/9). */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 

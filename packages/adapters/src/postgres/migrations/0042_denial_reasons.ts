@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Why a person denied what an agent asked for: the worker that tells the agent reads it (docs/decisions.md 3). */
+/** Why a person denied what an agent asked for: the worker that tells the agent reads it (docs/decisions/3). */
 export default Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
 

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * What is due is found by when each state began, so that the limits of now decide (docs/decisions.md 2.1). `deadline_at`, by the limits
+ * What is due is found by when each state began, so that the limits of now decide (docs/decisions/2.1). `deadline_at`, by the limits
  * of the process that wrote the row, is for workers of the version before, and goes with the next one.
  */
 export default Effect.gen(function*() {

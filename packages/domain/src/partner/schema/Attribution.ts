@@ -23,7 +23,7 @@ const Instant = Schema.String.check(isAsWritten).pipe(
 const RecipientId = text(1, 200)
 const OrganizationId = AnyUuid
 
-/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions.md 11.1). */
+/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions/11.1). */
 export const ClaimTerms = Schema.Struct({
   claimId: AnyUuid,
   grantId: AnyUuid,

@@ -12,7 +12,7 @@ export const Prompt = text(1, MAX_PROMPT)
 /** Names a message of a sandbox: the `turnId` that sending it answered. Any case of letters names the same one. */
 export const MessageId = Schema.String.check(Schema.isUUID()).pipe(Schema.decode(SchemaTransformation.toLowerCase()))
 
-/** Why a command has no effect (docs/decisions.md 3). Retrying does not help. */
+/** Why a command has no effect (docs/decisions/3). Retrying does not help. */
 export const Rejection = Schema.Literals([
   "sandbox_terminal",
   "no_active_turn",

@@ -1,5 +1,5 @@
 /**
- * The events of a sandbox's log (docs/decisions.md 5), as they are stored and sent. Field case is that of the wire. Event types and
+ * The events of a sandbox's log (docs/decisions/5), as they are stored and sent. Field case is that of the wire. Event types and
  * `data` fields may be added, never removed.
  */
 import type * as DateTime from "effect/DateTime"
@@ -30,7 +30,7 @@ export type SandboxStatus = typeof SandboxStatus.Type
 export const Initiator = Schema.Literals(["user", "policy", "provider", "system"])
 export type Initiator = typeof Initiator.Type
 
-/** Why it got there (docs/decisions.md 2.1). */
+/** Why it got there (docs/decisions/2.1). */
 export const StatusReason = Schema.Literals([
   "queue_timeout",
   "boot_timeout",

@@ -4,7 +4,7 @@ import { Counter } from "../../Text.ts"
 import { Timestamp } from "../../Timestamp.ts"
 import { ToolKind } from "./ToolCall.ts"
 
-/** Where a turn is (docs/decisions.md 2.2). */
+/** Where a turn is (docs/decisions/2.2). */
 export const TurnState = Schema.Literals([
   "pending",
   "running",

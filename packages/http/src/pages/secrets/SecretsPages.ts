@@ -1,4 +1,4 @@
-/** `/secrets`: where owners set secrets of repositories and list the refs that get them (docs/decisions.md 17). Values are never shown. */
+/** `/secrets`: where owners set secrets of repositories and list the refs that get them (docs/decisions/17). Values are never shown. */
 import { Secrets } from "@slipway/domain/environment/Secrets"
 import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
 import { sameRepo } from "@slipway/domain/source/Naming"

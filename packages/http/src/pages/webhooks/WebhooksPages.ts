@@ -1,4 +1,4 @@
-/** Where owners register endpoints of webhooks, see what became of each attempt, and change them (docs/decisions.md 11.4). */
+/** Where owners register endpoints of webhooks, see what became of each attempt, and change them (docs/decisions/11.4). */
 import { scopesOf } from "@slipway/domain/access/Minting"
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"

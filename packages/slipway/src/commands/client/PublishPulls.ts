@@ -27,7 +27,7 @@ const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: str
   return status
 })
 
-/** There are no changes (docs/decisions.md 1); of several repositories that is no failure, unless none has changes. */
+/** There are no changes (docs/decisions/1); of several repositories that is no failure, unless none has changes. */
 const isUnchanged = ({ code, exitCode }: CommandFailed) => exitCode === ExitCode.refused && code === "invalid_request"
 
 /** Publishes what changed, one repository after the other. Safe to repeat: there is one pull request for each. */

@@ -146,7 +146,7 @@ export const interruptible = <A, E, R>(work: Effect.Effect<A, E, R>) =>
       process.exitCode = ExitCode.detached
     }))
 
-/** A server answers within ten seconds, whatever its database does (docs/decisions.md 4). */
+/** A server answers within ten seconds, whatever its database does (docs/decisions/4). */
 const PATIENCE = Duration.seconds(20)
 
 export interface Server {

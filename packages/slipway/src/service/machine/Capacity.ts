@@ -10,7 +10,7 @@ const memory = () => {
   return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
 }
 
-/** The bounds of a worker (docs/decisions.md 15). */
+/** The bounds of a worker (docs/decisions/15). */
 export const of = (
   { workerAgents, workerBoots, workerSlots }: Pick<Settings, "workerAgents" | "workerBoots" | "workerSlots">,
   machine = { memory: memory(), processors: availableParallelism() }
