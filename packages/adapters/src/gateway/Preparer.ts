@@ -6,7 +6,7 @@ import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
-import * as FairTurns from "../git/FairTurns.ts"
+import * as FairScheduler from "../git/FairScheduler.ts"
 import { type AddressRule, type Fetching, prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.ts"
 import * as Transfer from "./Transfer.ts"
@@ -46,8 +46,8 @@ export const make = (addresses: AddressRule): Effect.Effect<Prepare, never, Scop
     let worker: Worker | null = null
     let next = 0
     const waiting = new Map<number, (prepared: Prepared | Fetching | null) => void>()
-    const here = FairTurns.make({ atOnce: 1, perGroup: 1 })
-    const there = FairTurns.make({ atOnce: 1, perGroup: 1 })
+    const here = FairScheduler.make({ atOnce: 1, perGroup: 1 })
+    const there = FairScheduler.make({ atOnce: 1, perGroup: 1 })
 
     const started = (): Worker => {
       if (worker !== null) return worker

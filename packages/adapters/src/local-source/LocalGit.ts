@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { fields, git, type GitFailed, type GitOptions, line } from "../git/Git.ts"
 import * as LocalRefs from "../git/LocalRefs.ts"
 import { Remembered } from "../git/Remembered.ts"
-import * as Shortstat from "../git/Shortstat.ts"
+import * as Shortstat from "../git/save/Shortstat.ts"
 
 /** Whether `path` is the top folder of a checkout; else it is a bare repository. */
 export const isCheckout = (path: string): boolean => existsSync(join(path, ".git"))

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
-import * as CommitObject from "../../src/git/CommitObject.ts"
+import * as CommitObject from "../../src/git/publish/CommitObject.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 
 it.live("a commit is the one that git makes, whatever its author is called and its message says", () =>

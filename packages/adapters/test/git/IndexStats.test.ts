@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { copyFileSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import * as IndexStats from "../../src/git/IndexStats.ts"
+import * as IndexStats from "../../src/git/tree/IndexStats.ts"
 import { gitIn, temporaryFolder } from "./Repositories.ts"
 
 const NAMES = ["a", "b", "c"]

@@ -9,7 +9,7 @@ import { once } from "node:events"
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, watch, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
-import * as Mirrors from "../../src/git/Mirrors.ts"
+import * as Mirrors from "../../src/git/mirror/Mirrors.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 

@@ -5,7 +5,7 @@ import { Effect } from "effect"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as PowerLoss from "../../src/git/PowerLoss.ts"
+import * as PowerLoss from "../../src/git/local/PowerLoss.ts"
 
 const [a, b] = [SandboxId.make("c_aaaaaaaaaaaa"), SandboxId.make("c_bbbbbbbbbbbb")]
 

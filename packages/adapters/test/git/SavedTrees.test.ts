@@ -24,7 +24,7 @@ import {
   writeFileSync
 } from "node:fs"
 import { join } from "node:path"
-import * as Archive from "../../src/git/Archive.ts"
+import * as TreesArchive from "../../src/git/save/TreesArchive.ts"
 import { direct, Spawn } from "../../src/node/spawner/Spawn.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
@@ -486,7 +486,7 @@ describe("an archive that somebody made up", () => {
   const restoring = Effect.fnUntraced(function*(
     make: (repository: string, base: string) => string,
     { change = {}, options = {}, without = [] }: {
-      readonly change?: Partial<Archive.SavedTree>
+      readonly change?: Partial<TreesArchive.SavedTree>
       readonly options?: Partial<Trees.Options>
       readonly without?: ReadonlyArray<string>
     } = {}
@@ -503,7 +503,7 @@ describe("an archive that somebody made up", () => {
     })
     const path = join(folder, "pack")
     writeFileSync(path, pack)
-    const tree: Archive.SavedTree = {
+    const tree: TreesArchive.SavedTree = {
       repo: key.repo,
       baseSha,
       baseRef: "main",
@@ -515,7 +515,7 @@ describe("an archive that somebody made up", () => {
       pushed: [],
       ...change
     }
-    const { content } = yield* Archive.write([{ tree, pack: { fd: openSync(path, "r"), size: statSync(path).size } }])
+    const { content } = yield* TreesArchive.write([{ tree, pack: { fd: openSync(path, "r"), size: statSync(path).size } }])
     const { tree: place, trees } = yield* machine(options)
     const result = yield* Effect.result(trees.restore(key.sandboxId, content, [{ repo: key.repo, remote: origin.remote }]))
     if (result._tag === "Failure") assert.isFalse(yield* trees.has(key.sandboxId))

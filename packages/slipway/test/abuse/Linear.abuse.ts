@@ -6,7 +6,7 @@
 import { assert, it } from "@effect/vitest"
 import * as CodexCalls from "@slipway/adapters/internal/agents/codex/Codex"
 import * as Script from "@slipway/adapters/internal/agents/offline/Script"
-import * as Shortstat from "@slipway/adapters/internal/git/Shortstat"
+import * as Shortstat from "@slipway/adapters/internal/git/save/Shortstat"
 import { OutputRedactor } from "@slipway/adapters/internal/redaction/OutputRedactor"
 import { Redactor } from "@slipway/adapters/internal/redaction/Redaction"
 import * as ApiKey from "@slipway/domain/access/ApiKey"

@@ -8,8 +8,8 @@ import { closeSync, mkdirSync, readSync, symlinkSync, writeFileSync } from "node
 import { open } from "node:fs/promises"
 import * as DescriptorWalk from "../../node/DescriptorWalk.ts"
 import { codeOf } from "../../node/ErrorCode.ts"
-import * as SafeTree from "../SafeTree.ts"
-import { type Change, type CopyLimits, CopyTooLarge } from "../Tree.ts"
+import * as SafeTree from "../tree/SafeTree.ts"
+import { type Change, type CopyLimits, CopyTooLarge } from "../tree/Tree.ts"
 
 /** Bytes of a file that a stand-in is made for: git takes a larger one for no text. */
 const LARGE_BYTES = 16_777_216

@@ -11,12 +11,12 @@ import * as DescriptorWalk from "../../node/DescriptorWalk.ts"
 import * as FolderNames from "../../node/FolderNames.ts"
 import { git, type GitFailed, type GitOptions } from "../Git.ts"
 import { layOut } from "../GitDir.ts"
-import * as HostRepository from "../HostRepository.ts"
 import { inPieces } from "../InPieces.ts"
-import type * as PowerLoss from "../PowerLoss.ts"
-import * as SafeTree from "../SafeTree.ts"
-import type { Checkout, Entry, Tree, TreePlace } from "../Tree.ts"
+import * as HostRepository from "../tree/HostRepository.ts"
+import * as SafeTree from "../tree/SafeTree.ts"
+import type { Checkout, Entry, Tree, TreePlace } from "../tree/Tree.ts"
 import * as CopyTree from "./CopyTree.ts"
+import type * as PowerLoss from "./PowerLoss.ts"
 
 /** The agent may replace what is in `workspace`, but not this folder. */
 const treeIn = (workspace: string, folder: string, gitDir: string): Tree => ({

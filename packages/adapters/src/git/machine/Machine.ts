@@ -6,8 +6,8 @@ import { Duration, Effect, Stream } from "effect"
 import type { RunnerConnection } from "../../runner/client/RunnerClient.ts"
 import type { ProcessRefused, RunnerError } from "../../runner/client/RunnerErrors.ts"
 import type { Runners } from "../../runner/client/Runners.ts"
-import { BOX_ENVIRONMENT } from "../BoxGit.ts"
 import { GitFailed } from "../Git.ts"
+import { BOX_ENVIRONMENT } from "../tree/BoxGit.ts"
 import { SCRIPT } from "./Script.ts"
 
 const unavailable = (detail: string, retryable: boolean) => new TreesUnavailable({ detail, retryable })

@@ -5,7 +5,7 @@ import { Effect, Stream } from "effect"
 import * as FolderNames from "../../node/FolderNames.ts"
 import type { FileRefused } from "../../runner/client/RunnerErrors.ts"
 import type { EntryKind } from "../../runner/Entries.ts"
-import type { Entry, Tree } from "../Tree.ts"
+import type { Entry, Tree } from "../tree/Tree.ts"
 import { explain, type Machine } from "./Machine.ts"
 
 const unreadable = () => new TreesUnavailable({ detail: "The sandbox's machine could not read it.", retryable: false })

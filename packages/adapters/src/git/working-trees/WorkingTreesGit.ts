@@ -42,25 +42,25 @@ import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { isThere, namesIn } from "../../node/IsThere.ts"
 import * as KeyedLock from "../../node/KeyedLock.ts"
-import * as BaseFiles from "../BaseFiles.ts"
-import * as BoxGit from "../BoxGit.ts"
-import * as Changes from "../Changes.ts"
-import * as FairTurns from "../FairTurns.ts"
-import type * as FetchedCommits from "../FetchedCommits.ts"
+import * as FairScheduler from "../FairScheduler.ts"
 import { GitFailed } from "../Git.ts"
-import * as HostRepository from "../HostRepository.ts"
-import * as LearnedCommits from "../LearnedCommits.ts"
-import * as Listing from "../Listing.ts"
+import * as PowerLoss from "../local/PowerLoss.ts"
 import * as TreesHere from "../local/TreesHere.ts"
-import * as Mirrors from "../Mirrors.ts"
-import * as PowerLoss from "../PowerLoss.ts"
-import * as PublishedBranch from "../PublishedBranch.ts"
-import * as Push from "../Push.ts"
-import * as SavedTrees from "../SavedTrees.ts"
-import * as Snapshot from "../Snapshot.ts"
-import * as Submodules from "../Submodules.ts"
-import type { TreePlace } from "../Tree.ts"
-import * as TreeDiff from "../TreeDiff.ts"
+import * as Mirrors from "../mirror/Mirrors.ts"
+import type * as FetchedCommits from "../publish/FetchedCommits.ts"
+import * as PublishedBranch from "../publish/PublishedBranch.ts"
+import * as Push from "../publish/Push.ts"
+import * as Snapshot from "../publish/Snapshot.ts"
+import * as LearnedCommits from "../save/LearnedCommits.ts"
+import * as SavedTrees from "../save/SavedTrees.ts"
+import * as BaseFiles from "../tree/BaseFiles.ts"
+import * as BoxGit from "../tree/BoxGit.ts"
+import * as Changes from "../tree/Changes.ts"
+import * as HostRepository from "../tree/HostRepository.ts"
+import * as Listing from "../tree/Listing.ts"
+import * as Submodules from "../tree/Submodules.ts"
+import type { TreePlace } from "../tree/Tree.ts"
+import * as TreeDiff from "./TreeDiff.ts"
 
 export interface Options {
   /** Made when missing. It belongs to this process alone: locks are in memory. */
@@ -96,7 +96,7 @@ export interface Options {
 const MAINTENANCE_INTERVAL = "6 hours"
 
 /** Trees that git looks over at once, one of each sandbox: they take time of processors and of the disk from everybody. */
-const AT_WORK: FairTurns.Limits = {
+const AT_WORK: FairScheduler.Limits = {
   atOnce: Math.max(4, availableParallelism()),
   perGroup: Math.max(2, Math.floor(availableParallelism() / 2))
 }
@@ -181,7 +181,7 @@ export const make = Effect.fnUntraced(function*<R>(
   })
   const host = yield* SandboxHost
   const scope = yield* Effect.scope
-  const turn = FairTurns.make(AT_WORK)
+  const turn = FairScheduler.make(AT_WORK)
   /** A mirror has grown. */
   const growth = yield* Queue.sliding<void>(1)
   const locked = yield* KeyedLock.make
@@ -346,7 +346,7 @@ export const make = Effect.fnUntraced(function*<R>(
   )
 
   const boxGit = (sandboxId: SandboxId) => BoxGit.make(host, sandboxId)
-  const comparing = FairTurns.sharing<Listing.Comparison, GitFailed>(turn, scope)
+  const comparing = FairScheduler.sharing<Listing.Comparison, GitFailed>(turn, scope)
   const compared = (sandboxId: SandboxId, repository: HostRepository.HostRepository): Listing.Compared =>
     Effect.flatMap(OnBehalfOf, (grant) =>
       comparing(
@@ -356,8 +356,8 @@ export const make = Effect.fnUntraced(function*<R>(
         () => new GitFailed({ command: "diff", reason: "timeout", code: null, stderr: "others are first" })
       ))
 
-  const listing = FairTurns.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(
-    FairTurns.make(AT_WORK),
+  const listing = FairScheduler.sharing<FileTree, Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable>(
+    FairScheduler.make(AT_WORK),
     scope
   )
   const list = Effect.fn("WorkingTrees.list")(function*(key: TreeKey, directory: string) {
