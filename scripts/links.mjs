@@ -1,18 +1,52 @@
 /**
  * Looks whether each link of our pages to another one, to a file or to a section leads somewhere (`npm run check` does), and whether
  * each section that is cited exists: `docs/decisions/2.1`, `docs/interface.md 4.2`. Addresses of others are left alone:
- * this asks no network. `--in` names another repository.
+ * this asks no network. Each name of `docs/rules.md` has to be in the module it links to; `--write` follows a module that has moved. `--in`
+ * names another repository.
  */
 import { execFileSync } from "node:child_process"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { slugOf } from "./slugs.mjs"
 
 const at = process.argv.indexOf("--in")
 const root = at === -1 ? path.resolve(import.meta.dirname, "..") : path.resolve(process.argv[at + 1] ?? "")
 
-const pages = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], { cwd: root, encoding: "utf8" })
-  .split("\0").filter((file) => file !== "" && existsSync(path.join(root, file)))
+/** Files of the checkout, also new ones. */
+const filesOf = (...patterns) =>
+  execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard", ...patterns], {
+    cwd: root,
+    encoding: "utf8",
+    maxBuffer: 2 ** 28
+  }).split("\0").filter((file) => file !== "" && existsSync(path.join(root, file)))
+
+const pages = filesOf("*.md")
+
+/** In `docs/rules.md` the text of a link to a module is a name, and the module has to declare it. */
+const RULES = "docs/rules.md"
+const NAME = /\[`([^`\]]+)`\]\(([^)\s]+\.ts)\)/gu
+const declares = (text, name) =>
+  new RegExp(String.raw`\b(?:const|function\*?|class|interface|type|FUNCTION) ${name}\b|^\s*${name}: `, "mu").test(text)
+
+if (pages.includes(RULES)) {
+  const text = readFileSync(path.join(root, RULES), "utf8")
+  /** The module that has the name now: one with the same file name, or else the only one. */
+  const moduleOf = (name, was) => {
+    const modules = filesOf("*.ts").filter((file) => !/\/test\//u.test(file) && declares(readFileSync(path.join(root, file), "utf8"), name))
+    const same = modules.filter((file) => path.basename(file) === path.basename(was))
+    return same.length === 1 ? same[0] : modules.length === 1 ? modules[0] : undefined
+  }
+  const next = text.replaceAll(NAME, (link, name, to, index) => {
+    const file = path.posix.join(path.posix.dirname(RULES), to)
+    if (existsSync(path.join(root, file)) && declares(readFileSync(path.join(root, file), "utf8"), name)) return link
+    const found = process.argv.includes("--write") ? moduleOf(name, file) : undefined
+    if (found !== undefined) return `[\`${name}\`](${path.posix.relative(path.posix.dirname(RULES), found)})`
+    process.stderr.write(`${RULES}:${text.slice(0, index).split("\n").length}: ${file} does not declare ${name}; --write follows it\n`)
+    process.exitCode = 1
+    return link
+  })
+  if (next !== text) writeFileSync(path.join(root, RULES), next)
+}
 
 /** What is written as code is no link and no heading; each line stays a line. */
 const withoutBlocks = (text) => text.replaceAll(/^ *(```|~~~)[\s\S]*?^ *\1$/gmu, (block) => block.replaceAll(/[^\n]/gu, ""))
@@ -66,11 +100,7 @@ for (const page of pages) {
   for (const [, number] of read(page).matchAll(/^#+ (\d+(?:\.\d+[a-z]?)?)\.? /gmu)) cited.add(number)
 }
 
-const texts = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-  cwd: root,
-  encoding: "utf8",
-  maxBuffer: 2 ** 28
-}).split("\0").filter((file) => /\.(?:ts|mjs|js|md)$/u.test(file) && existsSync(path.join(root, file)))
+const texts = filesOf("*.ts", "*.mjs", "*.js", "*.md")
 
 const NUMBER = String.raw`\d+(?:\.\d+[a-z]?)?`
 /** With the numbers that follow: `docs/decisions/2.2 and 3`, `docs/interface.md 4.10, 4.11`. A comment may break the line between them. */

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { execFileSync, spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
@@ -73,4 +73,35 @@ it("fails for each citation of a section that does not exist, in pages and code"
     ""
   ])
   assert.include(stdout, "7 citations of sections")
+})
+
+it("fails for a rule whose module does not declare the name", () => {
+  const { status, stderr } = check({
+    "docs/rules.md": "| a | [`one`](../src/a.ts), [`two`](../src/a.ts) | [`three`](../src/b.ts) |\n",
+    "src/a.ts": "export const one = 1\n// two\n",
+    "src/b.ts": "sql`CREATE FUNCTION three() RETURNS void`\n"
+  })
+  assert.deepStrictEqual({ status, stderr }, {
+    status: 1,
+    stderr: "docs/rules.md:1: src/a.ts does not declare two; --write follows it\n"
+  })
+})
+
+it("follows a rule whose module has moved", () => {
+  const root = mkdtempSync(path.join(tmpdir(), "slipway-links-test-"))
+  try {
+    execFileSync("git", ["init", "--quiet", root])
+    for (const folder of ["docs", "src/rules", "src/other"]) mkdirSync(path.join(root, folder), { recursive: true })
+    writeFileSync(path.join(root, "docs/rules.md"), "[`one`](../src/A.ts) [`two`](../src/B.ts)\n")
+    writeFileSync(path.join(root, "src/rules/A.ts"), "export const one = 1\n")
+    writeFileSync(path.join(root, "src/other/C.ts"), "export const one = 2\nexport const two = 2\n")
+    const script = path.join(import.meta.dirname, "../links.mjs")
+    assert.strictEqual(spawnSync(process.execPath, [script, "--in", root, "--write"]).status, 0)
+    assert.strictEqual(
+      readFileSync(path.join(root, "docs/rules.md"), "utf8"),
+      "[`one`](../src/rules/A.ts) [`two`](../src/other/C.ts)\n"
+    )
+  } finally {
+    rmSync(root, { recursive: true, force: true })
+  }
 })

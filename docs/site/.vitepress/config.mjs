@@ -56,6 +56,7 @@ const groups = {
     pages: [
       ["docs/embedding.md", "Embedding"],
       ["docs/architecture.md", "How it is built"],
+      ["docs/rules.md", "Rules"],
       ["docs/runner.md", "Runner"],
       ["docs/performance.md", "Performance"],
       ["docs/design.md", "Design"],
