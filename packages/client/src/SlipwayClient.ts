@@ -257,6 +257,11 @@ export class SlipwayClient {
     }
   }
 
+  /** @deprecated The name before all clients had one list of operations: use `streamEvents`. */
+  stream(id: string, options?: StreamOptions): AsyncGenerator<StreamEvent, void, undefined> {
+    return this.streamEvents(id, options)
+  }
+
   /** The sandbox, its newest turn and what waits for a person, all of one moment. */
   async snapshot(id: string, { signal }: CallOptions = {}): Promise<Snapshot> {
     const { attempt, response } = await this.#transport.open({ path: `${sandboxPath(id)}/events/stream`, signal })
