@@ -22,7 +22,7 @@ const outside = { dockerode: "adapters", idiomorph: "http" }
 const programs = {
   "slipway/Bridge": "adapters/src/egress/Bridge.ts",
   "slipway/Inside": "adapters/src/hosts/box/Inside.ts",
-  "slipway/PreparationThread": "adapters/src/gateway/PreparationThread.ts",
+  "slipway/PreparationThread": "adapters/src/gateway/preparation/PreparationThread.ts",
   "slipway/SpawnerProcess": "adapters/src/node/spawner/SpawnerProcess.ts",
   "slipway/Watchdog": "adapters/src/hosts/docker/Watchdog.ts",
   "offline/main": "adapters/src/agents/offline/main.ts",

@@ -12,8 +12,8 @@ import path from "node:path"
 import { createInterface } from "node:readline"
 import { pipeline } from "node:stream/promises"
 import { createBrotliDecompress } from "node:zlib"
+import type { Pin } from "./AgentVersions.ts"
 import * as Installed from "./Installed.ts"
-import type { Pin } from "./Pins.ts"
 import type { Profile, Program } from "./Profile.ts"
 
 /** An agent could not be installed. The message says what to do. */

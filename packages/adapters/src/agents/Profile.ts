@@ -4,7 +4,7 @@ import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
 import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
-import type { Pin } from "./Pins.ts"
+import type { Pin } from "./AgentVersions.ts"
 
 /** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */
 export interface Capabilities {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import { KeyGuard, withoutKey } from "../../src/gateway/KeyGuard.ts"
+import { KeyGuard, withoutKey } from "../../src/gateway/server/KeyGuard.ts"
 
 const KEY = "sk-Canary/7Qm2+x\"y\\z%41"
 const hex = (code: number, digits: number) => code.toString(16).padStart(digits, "0")

@@ -1,6 +1,6 @@
 /** Anthropic's Claude Code, in print mode with streamed JSON on both sides. */
 import { Redacted } from "effect"
-import * as Pins from "../Pins.ts"
+import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 
 /** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
@@ -28,7 +28,7 @@ export const claude: Profile = {
   program: {
     package: "@anthropic-ai/claude-code",
     version: "2.1.329",
-    pins: (platform) => Pins.pinned(Pins.claude, platform),
+    pins: (platform) => AgentVersions.pinned(AgentVersions.claude, platform),
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch)
         ? [`@anthropic-ai/claude-code-${os}-${arch}/claude`, `@anthropic-ai/claude-code-${os}-${arch}-musl/claude`]

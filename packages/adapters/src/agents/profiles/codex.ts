@@ -1,7 +1,7 @@
 /** OpenAI's codex, as an app server. */
 import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Redacted } from "effect"
-import * as Pins from "../Pins.ts"
+import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
 
@@ -107,7 +107,7 @@ export const codex: Profile = {
   program: {
     package: "@openai/codex",
     version: "0.169.0",
-    pins: (platform) => Pins.pinned(Pins.codex, platform),
+    pins: (platform) => AgentVersions.pinned(AgentVersions.codex, platform),
     binaries: ({ arch, os }) => {
       const triple = triples[`${os}-${arch}`]
       return triple === undefined ? [] : [`@openai/codex-${os}-${arch}/vendor/${triple}/bin/codex`]

@@ -1,7 +1,7 @@
 /** xAI's grok, over ACP with notifications of its own. */
 import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
 import { Redacted } from "effect"
-import * as Pins from "../Pins.ts"
+import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
 
@@ -71,7 +71,7 @@ export const grok: Profile = {
   program: {
     package: "@xai-official/grok",
     version: "1.0.41",
-    pins: (platform) => Pins.pinned(Pins.grok, platform),
+    pins: (platform) => AgentVersions.pinned(AgentVersions.grok, platform),
     compressed: ({ arch, os }) => `@xai-official/grok-${os}-${arch}/bin/grok.br`,
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch) ? ["@xai-official/grok/bin/grok-native"] : [],

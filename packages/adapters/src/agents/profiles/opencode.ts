@@ -1,7 +1,7 @@
 /** opencode, over ACP. */
 import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
 import { Redacted } from "effect"
-import * as Pins from "../Pins.ts"
+import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 
 /** It offers what our own configuration of the model defines; the catalogue bounds it by what the model takes. */
@@ -50,7 +50,7 @@ export const opencode: Profile = {
   program: {
     package: "opencode-ai",
     version: "1.18.33",
-    pins: (platform) => Pins.pinned(Pins.opencode, platform),
+    pins: (platform) => AgentVersions.pinned(AgentVersions.opencode, platform),
     binaries: ({ arch, avx2, os }) => {
       if (!["linux", "darwin"].includes(os) || !["x64", "arm64"].includes(arch)) return []
       const builds = arch === "arm64" ? [""] : avx2 ? ["", "-baseline"] : ["-baseline"]

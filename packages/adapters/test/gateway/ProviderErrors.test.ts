@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
-import { troubleOf } from "../../src/gateway/Trouble.ts"
+import { providerErrorOf } from "../../src/gateway/server/ProviderErrors.ts"
 import { KEY, layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"
 
@@ -52,13 +52,13 @@ describe("a provider that does not answer", () => {
 
   it("is troubled by what an operator or time can mend, not by a wrong request", () => {
     const upstream = upstreamOf("openai-chat", "https://models.example/v1")
-    const kindOf = (status: number | null, said = "") => troubleOf(upstream, status, said)?.kind
+    const kindOf = (status: number | null, said = "") => providerErrorOf(upstream, status, said)?.kind
     assert.deepStrictEqual(
       [401, 403, 402, 429, 404, 500, 503, null].map((status) => kindOf(status)),
       ["key", "key", "account", "rate", "model", "provider", "provider", "provider"]
     )
     assert.strictEqual(kindOf(400, "Your credit balance is too low to access the API."), "account")
     assert.isUndefined(kindOf(400, "max_tokens is too large"))
-    assert.match(troubleOf({ ...upstream, keyVariable: null }, 401, "")?.message ?? "", /asked without a key/u)
+    assert.match(providerErrorOf({ ...upstream, keyVariable: null }, 401, "")?.message ?? "", /asked without a key/u)
   })
 })

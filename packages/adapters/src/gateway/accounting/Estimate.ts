@@ -5,7 +5,7 @@
  */
 import { costOf, type Tokens } from "@slipway/domain/models/Budget"
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
-import type { Prepared } from "./Preparation.ts"
+import type { Prepared } from "../preparation/Preparation.ts"
 
 /** Of requests whose answers were cut off, JSON and framing included. */
 const BYTES_PER_TOKEN = 3

@@ -3,7 +3,7 @@
  * echo whole requests. However its characters are written, as they are or escaped in JSON or in an address, and in base64. Only bytes at
  * the end of a chunk that could begin the key are held back until the next chunk.
  */
-import { inBase64 } from "../redaction/Forms.ts"
+import { inBase64 } from "../../redaction/Forms.ts"
 
 const SHOWN = Buffer.from("[redacted]")
 

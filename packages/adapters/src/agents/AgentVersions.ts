@@ -16,9 +16,9 @@ export interface Pin {
 }
 
 /** By platform, `os-arch`; `all` go with each of them. */
-type Pins = { readonly all: ReadonlyArray<Pin>; readonly [platform: string]: ReadonlyArray<Pin> }
+type Packages = { readonly all: ReadonlyArray<Pin>; readonly [platform: string]: ReadonlyArray<Pin> }
 
-export const codex: Pins = {
+export const codex: Packages = {
   all: [
     {
       spec: "@openai/codex@0.169.0",
@@ -56,7 +56,7 @@ export const codex: Pins = {
   ]
 }
 
-export const claude: Pins = {
+export const claude: Packages = {
   all: [
     {
       spec: "@anthropic-ai/claude-code@2.1.329",
@@ -104,7 +104,7 @@ export const claude: Pins = {
   ]
 }
 
-export const grok: Pins = {
+export const grok: Packages = {
   all: [
     {
       spec: "@xai-official/grok@1.0.41",
@@ -121,7 +121,7 @@ export const grok: Pins = {
   ]
 }
 
-export const opencode: Pins = {
+export const opencode: Packages = {
   all: [
     {
       spec: "opencode-ai@1.18.33",
@@ -144,7 +144,7 @@ export const opencode: Pins = {
 }
 
 /** What is fetched for the platform; empty: there is no build for it that we could tell from another. */
-export const pinned = (pins: Pins, { arch, os }: Platform): ReadonlyArray<Pin> => {
+export const pinned = (pins: Packages, { arch, os }: Platform): ReadonlyArray<Pin> => {
   const build = pins[`${os}-${arch}`]
   return build === undefined ? [] : [...pins.all, ...build]
 }

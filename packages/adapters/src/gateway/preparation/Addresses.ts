@@ -2,8 +2,8 @@
  * What a provider would fetch for an agent: images, documents and other files by their address. A box without a network could send
  * data out that way. A text may mention any address: nobody fetches it.
  */
+import { isObject } from "../protocols/JsonFields.ts"
 import { MEDIA, TAKEN_AS_TEXT } from "./InputBound.ts"
-import { isObject } from "./JsonFields.ts"
 
 /** Fields that are nothing but an address. Providers take data in them too, as a `data:` URL. */
 const ADDRESS = /ur[il]s?$/iu

@@ -1,9 +1,9 @@
 /** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import { isObject, only } from "../protocols/JsonFields.ts"
+import { protocols } from "../protocols/Protocol.ts"
 import * as Addresses from "./Addresses.ts"
 import { type Input, inputBound } from "./InputBound.ts"
-import { isObject, only } from "./JsonFields.ts"
-import { protocols } from "./Protocol.ts"
 
 export interface Prepared {
   readonly body: Uint8Array

@@ -3,7 +3,7 @@
  * such as what the provider fetches by address, keeps under a file's id, or unpacks, nobody here knows the size: only a form
  * that is known to be text, or an image that is in the request itself, is measured.
  */
-import { isObject } from "./JsonFields.ts"
+import { isObject } from "../protocols/JsonFields.ts"
 
 export interface Input {
   readonly tokens: number

@@ -6,7 +6,7 @@ import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
-import * as FairScheduler from "../git/FairScheduler.ts"
+import * as FairScheduler from "../../git/FairScheduler.ts"
 import { type AddressRule, type Fetching, prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.ts"
 import * as Transfer from "./Transfer.ts"
@@ -30,7 +30,7 @@ interface Done {
 }
 
 /** `null`: the request cannot be read. Fails where its turn did not come in time. `session`: whose turn it is. */
-type Prepare = (
+export type Prepare = (
   session: string,
   bytes: Uint8Array,
   upstream: Upstream,

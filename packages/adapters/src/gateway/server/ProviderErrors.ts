@@ -1,7 +1,7 @@
 /** Why a model's provider answers no requests, for people: what an agent says of it depends on the agent. */
 import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
 
-interface Trouble {
+interface ProviderError {
   /** One line of the log for each, until the provider answers again. */
   readonly kind: "key" | "account" | "rate" | "model" | "provider"
   /** A sentence that says what to do, free of secrets. */
@@ -12,7 +12,7 @@ interface Trouble {
 const NOTHING_LEFT = /insufficient_quota|credit balance|billing|payment/iu
 
 /** `status`: null: there was no answer. `null`: the request itself was wrong, which is the agent's business. */
-export const troubleOf = ({ keyVariable, model }: Upstream, status: number | null, said: string): Trouble | null => {
+export const providerErrorOf = ({ keyVariable, model }: Upstream, status: number | null, said: string): ProviderError | null => {
   const about = `the model ${model}`
   const because = status === null ? "" : ` (status ${status})`
   if (status === 401 || status === 403) {

@@ -1,0 +1,285 @@
+/**
+ * One request to a provider and its answer on the way to the agent, byte by byte and no faster than the agent reads.
+ * Interrupting it cuts both connections at once.
+ */
+import { Effect } from "effect"
+import { type Agent, type ClientRequest, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http"
+import { request as httpsRequest } from "node:https"
+import { isObject } from "../protocols/JsonFields.ts"
+import type { Protocol } from "../protocols/Protocol.ts"
+import type { UsageMeter } from "../protocols/UsageMeter.ts"
+import { KeyGuard, withoutKey } from "./KeyGuard.ts"
+
+export interface TimeLimits {
+  readonly connectMillis: number
+  /** From the request until the answer begins. */
+  readonly firstByteMillis: number
+  /** Without a byte in either direction. */
+  readonly idleMillis: number
+}
+
+export interface Outgoing {
+  readonly url: URL
+  readonly agent: Agent
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+  /** Never shown to the agent, wherever it turns up. */
+  readonly key: string | null
+  readonly protocol: Protocol
+  readonly limits: TimeLimits
+  /** Made for each answer that is one. */
+  readonly meter: (streaming: boolean) => UsageMeter
+  /** The meter's count may have changed. Called before the bytes that say so reach the agent. */
+  readonly counted: () => void
+  /** The provider did not answer, or with an error: its status and words. Called before the agent knows. */
+  readonly failed: (status: number | null, said: string) => void
+}
+
+/**
+ * `unsent`: the provider never got it. `refused`: it answered with an error. `answered`: to the end. `cut`: it got the
+ * request, and the answer is not all there.
+ */
+export type Outcome = "unsent" | "refused" | "answered" | "cut"
+
+/** An error of ours, in the protocol's words. */
+export const refuse = (
+  response: ServerResponse,
+  protocol: Protocol,
+  error: Parameters<Protocol["error"]>[0],
+  headers: Readonly<Record<string, string>> = {}
+) => {
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  response.writeHead(error.status, {
+    "content-type": "application/json",
+    "cache-control": "no-store",
+    // Understood by the clients of both companies.
+    "x-should-retry": "false",
+    ...headers
+  })
+  response.end(JSON.stringify(protocol.error(error)))
+}
+
+const SHOWN_HEADERS = ["retry-after", "retry-after-ms", "request-id", "x-request-id", "x-should-retry"]
+
+const shownHeaders = ({ headers }: IncomingMessage, key: string | null) => {
+  const shown: Record<string, string> = {}
+  for (const name of SHOWN_HEADERS) {
+    const value = headers[name]
+    if (typeof value === "string" && withoutKey(value, key) === value) shown[name] = value
+  }
+  return shown
+}
+
+/** Of an error's body. */
+const MAXIMUM_ERROR_BYTES = 64 * 1024
+
+const errorBody = (text: string): object | null => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) && (isObject(value["error"]) || typeof value["error"] === "string") ? value : null
+  } catch {
+    return null
+  }
+}
+
+const failures: Readonly<Record<string, string>> = {
+  connect: "The model's provider cannot be reached.",
+  slow: "The model's provider did not answer in time.",
+  stalled: "The model's provider stopped in the middle of its answer.",
+  reset: "The model's provider broke off the connection.",
+  strange: "The model's provider answered with something that is no answer of a model."
+}
+
+/** A request to a provider under way. */
+interface Exchange {
+  readonly out: Outgoing
+  readonly response: ServerResponse
+  readonly resume: (outcome: Effect.Effect<Outcome>) => void
+  /** The agent closed its connection. */
+  readonly left: () => void
+  upstream: ClientRequest | undefined
+  incoming: IncomingMessage | undefined
+  timer: NodeJS.Timeout | undefined
+  /** The provider may have the request. */
+  sent: boolean
+  over: boolean
+}
+
+const limit = (under: Exchange, millis: number, because: keyof typeof failures) => {
+  clearTimeout(under.timer)
+  under.timer = setTimeout(() => fail(under, because, because === "connect" ? 502 : 504), millis)
+}
+
+const finish = (under: Exchange, outcome: Outcome) => {
+  if (under.over) return
+  under.over = true
+  clearTimeout(under.timer)
+  under.response.off("close", under.left)
+  under.resume(Effect.succeed(outcome))
+}
+
+const cut = ({ incoming, upstream }: Exchange) => {
+  incoming?.destroy()
+  upstream?.destroy()
+}
+
+const fail = (under: Exchange, because: keyof typeof failures, status = 502) => {
+  if (under.over) return
+  cut(under)
+  under.out.failed(null, "")
+  refuse(under.response, under.out.protocol, {
+    status,
+    code: status === 504 ? "upstream_timeout" : "upstream_unavailable",
+    message: failures[because] ?? ""
+  })
+  finish(under, under.sent ? "cut" : "unsent")
+}
+
+/** An answer with an error, without the operator's key and without errors about the operator's account. */
+const passError = (under: Exchange, status: number, answer: IncomingMessage) => {
+  const { out: { failed, key, protocol }, response } = under
+  const chunks: Array<Buffer> = []
+  let length = 0
+  answer.on("data", (chunk: Buffer) => {
+    length += chunk.length
+    if (length <= MAXIMUM_ERROR_BYTES) chunks.push(chunk)
+  })
+  answer.on("error", () => fail(under, "reset"))
+  answer.on("end", () => {
+    if (under.over) return
+    const shown = shownHeaders(answer, key)
+    // Errors about the operator's account are not for agents.
+    const refused = status === 401 || status === 403
+    const said = Buffer.concat(chunks).toString("utf8")
+    failed(status, withoutKey(said, key))
+    const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(said)
+    if (own === null) {
+      refuse(response, protocol, {
+        status: status < 400 ? 502 : status,
+        code: "upstream_error",
+        message: refused
+          ? "The model's provider refuses the service's account."
+          : `The model's provider answered with status ${status}.`
+      }, refused ? {} : shown)
+    } else {
+      response.writeHead(status, { ...shown, "content-type": "application/json", "cache-control": "no-store" })
+      // Checked after it is encoded again, because the received text may be escaped.
+      response.end(withoutKey(JSON.stringify(own), key))
+    }
+    finish(under, "refused")
+  })
+}
+
+/** An answer of the model, chunk by chunk and no faster than the agent reads. */
+const passAnswer = (under: Exchange, answer: IncomingMessage, streaming: boolean) => {
+  const { out: { counted, key, limits, meter: meterOf }, response } = under
+  const meter = meterOf(streaming)
+  const guard = new KeyGuard(key)
+  // Without a length, so that the agent cannot take the answer for complete before it is counted.
+  response.writeHead(answer.statusCode ?? 200, {
+    ...shownHeaders(answer, key),
+    "content-type": streaming ? "text/event-stream; charset=utf-8" : "application/json",
+    "cache-control": "no-store"
+  })
+  response.flushHeaders()
+  limit(under, limits.idleMillis, "stalled")
+  answer.on("data", (chunk: Buffer) => {
+    under.timer?.refresh()
+    if (meter.add(chunk)) counted()
+    const bytes = guard.pass(chunk)
+    if (bytes.length === 0 || response.write(bytes)) return
+    answer.pause()
+    response.once("drain", () => {
+      under.timer?.refresh()
+      answer.resume()
+    })
+  })
+  answer.on("error", () => fail(under, "reset"))
+  answer.on("end", () => {
+    if (under.over) return
+    if (meter.end()) counted()
+    response.end(guard.end())
+    finish(under, "answered")
+  })
+  // The only sign of an answer that ends too early.
+  answer.on("close", () => {
+    if (!answer.complete) fail(under, "reset")
+  })
+}
+
+/** `again`: a second attempt is allowed, on a new connection. */
+const attempt = (under: Exchange, again: boolean) => {
+  const { agent, body, headers, limits, url } = under.out
+  const start = url.protocol === "https:" ? httpsRequest : httpRequest
+  const sending = start(url, { method: "POST", agent, headers: { ...headers, "content-length": body.length } })
+  under.upstream = sending
+  limit(under, limits.connectMillis, "connect")
+  sending.on("socket", (socket) => {
+    const connected = () => {
+      under.sent = true
+      limit(under, limits.firstByteMillis, "slow")
+    }
+    if (socket.connecting) socket.once(url.protocol === "https:" ? "secureConnect" : "connect", connected)
+    else connected()
+  })
+  sending.on("response", (answer) => {
+    under.incoming = answer
+    const status = answer.statusCode ?? 502
+    const [type = ""] = (answer.headers["content-type"] ?? "").split(";")
+    const streaming = type.trim().toLowerCase() === "text/event-stream"
+    const encoded = (answer.headers["content-encoding"] ?? "identity") !== "identity"
+    limit(under, limits.idleMillis, "stalled")
+    if (status < 200 || status > 299) return passError(under, status, answer)
+    if (encoded || !streaming && !/^application\/(?:[\w.-]+\+)?json$/iu.test(type.trim())) return fail(under, "strange")
+    passAnswer(under, answer, streaming)
+  })
+  // A model's answer never changes the protocol.
+  sending.on("upgrade", (answer, socket) => {
+    under.incoming = answer
+    socket.destroy()
+    fail(under, "strange")
+  })
+  // A connection that ends without an answer or an error.
+  sending.on("close", () => {
+    if (sending === under.upstream && under.incoming === undefined) fail(under, under.sent ? "reset" : "connect")
+  })
+  sending.on("error", () => {
+    if (under.over || sending !== under.upstream) return
+    // The provider closed an idle connection just as it was taken for this request.
+    if (again && sending.reusedSocket && under.incoming === undefined) return attempt(under, false)
+    fail(under, under.sent ? "reset" : "connect")
+  })
+  sending.end(body)
+}
+
+export const exchange = (out: Outgoing, response: ServerResponse): Effect.Effect<Outcome> =>
+  Effect.callback<Outcome>((resume) => {
+    const left = () => {
+      cut(under)
+      finish(under, under.sent ? "cut" : "unsent")
+    }
+    const under: Exchange = {
+      out,
+      response,
+      resume,
+      left,
+      upstream: undefined,
+      incoming: undefined,
+      timer: undefined,
+      sent: false,
+      over: false
+    }
+    response.once("close", left)
+    if (response.destroyed) left()
+    else attempt(under, true)
+    return Effect.sync(() => {
+      under.over = true
+      clearTimeout(under.timer)
+      response.off("close", left)
+      cut(under)
+      response.destroy()
+    })
+  })
