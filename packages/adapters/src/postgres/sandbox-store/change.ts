@@ -1,0 +1,57 @@
+/** Changes that a worker, a request of a grant or the service's own rules decide. */
+import { StaleLease } from "@slipway/domain/sandbox/Leases"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Writer } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { Pull } from "@slipway/domain/source/PullRequest"
+import { Context, type DateTime, Effect, Result } from "effect"
+import { guard } from "../sql/SqlFailure.ts"
+import type { KnownRow } from "./KnownRows.ts"
+import { selectSandbox } from "./statements/selectSandbox.ts"
+import type { Store } from "./Store.ts"
+import { write, writeLocked } from "./write.ts"
+
+type Decide<E> = (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>
+
+const fenceOf = (by: Writer): number | null => by !== "policy" && "fence" in by ? by.fence : null
+/** Whether the writer may change the row. */
+const isBy = ({ fence, sandbox }: KnownRow, by: Writer): boolean =>
+  by === "policy" || ("fence" in by ? by.fence === fence : by.grantId === sandbox.grantId)
+
+/**
+ * Decides on the row as this process wrote it last, without reading it: the statement writes only if the row still is that version. `null`:
+ * the row has to be read. Never inside a transaction of the caller.
+ */
+const changeKnown = <E>(store: Store, id: SandboxId, by: Writer, decide: Decide<E>, now: DateTime.Utc) =>
+  Effect.contextWith((context: Context.Context<never>) => {
+    const row = Context.getOrUndefined(context, store.sql.transactionService) === undefined ? store.known.find(id) : undefined
+    if (row === undefined || !isBy(row, by)) return Effect.succeed(null)
+    const events = Result.getOrElse(decide(row.sandbox), () => [])
+    // A refusal, or a decision that changes nothing, must be made on the stored row.
+    if (events.length === 0) return Effect.succeed(null)
+    return Effect.map(
+      // Not interruptible: a committed change must be hinted.
+      guard(Effect.uninterruptible(write(store, row, events, now, fenceOf(by)))),
+      (sandbox) => sandbox === null ? null : { before: row.sandbox, events, sandbox }
+    )
+  })
+
+/** One statement if this process knows the row; otherwise a transaction that locks the row, decides and writes. */
+export const change = Effect.fn("SandboxStore.change")(
+  function*<E>(store: Store, id: SandboxId, by: Writer, decide: Decide<E>, now: DateTime.Utc, opened: Pull | undefined) {
+    const { sql, tellOpened } = store
+    const changed = opened === undefined ? yield* changeKnown(store, id, by, decide, now) : null
+    if (changed !== null) return changed
+    return yield* guard(sql.withTransaction(Effect.gen(function*() {
+      const found = selectSandbox(store, { id, ...(by !== "policy" && "grantId" in by ? { grantId: by.grantId } : {}) }, true)
+      const row = yield* fenceOf(by) === null ? found : Effect.catchTag(found, "SandboxNotFound", () => Effect.fail(new StaleLease()))
+      if (!isBy(row, by)) return yield* new StaleLease()
+      const before = row.sandbox
+      const events = yield* Effect.fromResult(decide(before))
+      const sandbox = yield* writeLocked(store, row, events, now, fenceOf(by))
+      if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
+      return { before, events, sandbox }
+    })))
+  }
+)

@@ -1,0 +1,77 @@
+/** Parts of the statement that writes a sandbox (`updateSandbox`). Each is empty when there is nothing to write. */
+import type { Recording } from "@slipway/domain/sandbox/Recording"
+import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { DateTime } from "effect"
+import type { SqlClient } from "effect/sql"
+import { textArray } from "../../sql/TextArray.ts"
+import { iso } from "../Store.ts"
+
+/** Makes a recorded checkpoint visible: the content that the recording lease stored last. */
+export const keepCheckpoints = (
+  sql: SqlClient.SqlClient,
+  events: ReadonlyArray<SandboxEvent>,
+  at: DateTime.Utc,
+  fence: number
+) => {
+  const recorded = events.flatMap(({ data, type }) =>
+    type === "sandbox.checkpoint" ? [{ checkpoint: data.checkpoint ?? 0, turn: data.turn_id ?? null, repos: data.repos ?? [] }] : []
+  )
+  return recorded.length === 0 ? sql`` : sql`, kept AS (
+          INSERT INTO checkpoints (sandbox_id, checkpoint, content, turn_id, created_at, bytes, repos)
+          SELECT c.id, r.checkpoint, last.id, r.turn, ${iso(at)}, last.bytes, r.repos
+          FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(recorded)}::jsonb) AS r(checkpoint integer, turn text, repos jsonb)
+          CROSS JOIN LATERAL (
+            SELECT p.id, p.bytes FROM checkpoint_contents p
+            WHERE p.sandbox_id = c.id AND p.checkpoint = r.checkpoint AND p.fence = ${fence} ORDER BY p.id DESC LIMIT 1
+          ) last WHERE last.bytes IS NOT NULL
+        )`
+}
+
+/** The state of each approval that the events are about. */
+export const recordApprovals = (sql: SqlClient.SqlClient, approvals: Recording["approvals"]) =>
+  approvals.length === 0 ? sql`` : sql`, stood AS (
+          INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by, reason)
+          SELECT c.id, a."approvalId", a.outcome, a.by, a.reason
+          FROM changed c
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(approvals)}::jsonb) AS a("approvalId" text, outcome text, by text, reason text)
+          ON CONFLICT (sandbox_id, approval_id) DO UPDATE
+            SET outcome = excluded.outcome, resolved_by = excluded.resolved_by, reason = excluded.reason
+        )`
+
+/**
+ * Prompts, and messages of the agent that became whole. The text of a message that none of the events has is the newest one in the
+ * log, by the index over its parts. An agent's message that went on after it was listed replaces its text.
+ */
+export const listMessages = (sql: SqlClient.SqlClient, messages: Recording["messages"], at: DateTime.Utc) =>
+  messages.length === 0 ? sql`` : sql`, said AS (
+          -- One that is whole twice is listed where it said something first, with all of its text.
+          SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,
+            (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
+          FROM changed c
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, "turnId" text, role text, text text)
+          LEFT JOIN LATERAL (
+            SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
+            WHERE m.text IS NULL AND e.sandbox_id = c.id AND e.part_id = m.id || ${TEXT_PART}
+            ORDER BY e.seq DESC LIMIT 1
+          ) l ON true
+          -- A message that was all reasoning says nothing.
+          WHERE coalesce(m.text, l.text) IS NOT NULL
+          GROUP BY c.id, m.id, m."turnId", m.role
+        ), told_on AS (
+          -- One that went on after it was listed.
+          UPDATE messages t SET text = s.text FROM said s
+          WHERE s.role = 'assistant' AND t.sandbox_id = s.sandbox_id AND t.id = s.id AND t.role = 'assistant'
+          RETURNING t.id
+        ), listed AS (
+          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
+          SELECT s.sandbox_id, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
+          WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
+        )`
+
+/** Sandboxes whose checkpoints `Checkpoints.prune` must look at. */
+export const markForPruning = (sql: SqlClient.SqlClient, ids: ReadonlyArray<SandboxId>) =>
+  ids.length === 0 ? sql`` : sql`, marked AS (
+          INSERT INTO checkpoint_marks (sandbox_id) SELECT m.id FROM changed CROSS JOIN unnest(${textArray(ids)}::text[]) AS m(id)
+          ON CONFLICT (sandbox_id) DO UPDATE SET due_at = excluded.due_at
+        )`

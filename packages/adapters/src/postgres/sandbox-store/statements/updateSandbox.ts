@@ -1,0 +1,64 @@
+import { letGo } from "@slipway/domain/sandbox/Checkpoints"
+import { isArrival, workOf } from "@slipway/domain/sandbox/Leasing"
+import type { Recording } from "@slipway/domain/sandbox/Recording"
+import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SqlClient } from "effect/sql"
+import type { KnownRow } from "../KnownRows.ts"
+import { deadlineOf, encodeState } from "../SandboxColumns.ts"
+import { iso, type Store } from "../Store.ts"
+import { keepCheckpoints, listMessages, markForPruning, recordApprovals } from "./updateParts.ts"
+
+/** The queue has up to 600,000 characters, and most events do not change it: it is written only then. */
+const queueOf = (sql: SqlClient.SqlClient, before: Sandbox, { turnless, waiting, waitingTexts }: Sandbox) =>
+  waiting === before.waiting
+    ? sql``
+    : sql`
+          waiting = ${JSON.stringify(waiting)}::jsonb, waiting_texts = ${JSON.stringify(waitingTexts)}::jsonb, turnless = ${turnless},`
+
+/**
+ * Writes a sandbox, its new log entries and what follows from them in one round trip. It writes only if the row still has the known
+ * version (`xmin`); otherwise it returns no row and nothing is written. Every part is derived from the updated row, so nothing is
+ * written before that row is locked. `fence`: of the writing worker's lease.
+ */
+export const updateSandbox = (
+  { limits, sql }: Store,
+  row: KnownRow,
+  events: ReadonlyArray<SandboxEvent>,
+  { approvals, at, entries, messages, sandbox }: Recording,
+  fence: number | null
+) => {
+  const before = row.sandbox
+  const state = encodeState(sandbox)
+  const work = workOf(sandbox)
+  const workSince = work === null ? sql`NULL` : sql`coalesce(work_since, now())`
+  const kept = fence === null ? sql`` : keepCheckpoints(sql, events, at, fence)
+  // Its new machine has all of it by now.
+  const arrived = fence !== null && isArrival(events) ? sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,") : sql``
+  const besides = sql`${recordApprovals(sql, approvals)}${listMessages(sql, messages, at)}${kept}${
+    markForPruning(sql, letGo({ before, sandbox }))
+  }`
+  return sql<{ readonly version: string }>`
+        WITH changed AS (
+          UPDATE sandboxes SET
+            status = ${sandbox.status}, reason = ${sandbox.reason}, initiator = ${sandbox.initiator},
+            status_at = ${iso(sandbox.statusAt)}, started_at = ${iso(sandbox.startedAt)},
+            completed_at = ${iso(sandbox.completedAt)}, error = ${sandbox.error}, turn = ${state.turn}::jsonb,
+            idle_since = ${iso(sandbox.idleSince)}, approvals = ${state.approvals}::jsonb,
+            publications = ${state.publications}::jsonb, usage = ${state.usage}::jsonb, tokens = ${state.tokens}::jsonb,
+            revision = ${sandbox.revision},
+            last_seq = ${sandbox.lastSeq}, recorded_at = ${iso(at)}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
+            owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
+            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
+            ${queueOf(sql, before, sandbox)}
+            deadline_at = ${deadlineOf(sandbox, limits)}, ${arrived}
+            work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
+          WHERE id = ${sandbox.id} AND last_seq = ${before.lastSeq} AND xmin = ${row.version}::xid
+          RETURNING id, xmin::text AS version
+        ), logged AS (
+          INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
+          SELECT c.id, e.seq, ${iso(at)}, e.type, e.part, e.wire
+          FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
+        )${besides}
+        SELECT version FROM changed`
+}
