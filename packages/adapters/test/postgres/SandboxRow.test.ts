@@ -4,7 +4,7 @@ import { initial } from "@slipway/domain/sandbox/Sandbox"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Schema } from "effect"
-import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "../../src/postgres/sandbox-store/SandboxRow.ts"
+import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "../../src/postgres/sandbox-store/rows/SandboxRow.ts"
 
 const instant = (minute: string) => DateTime.makeUnsafe(`2026-11-21T02:${minute}:00.123Z`)
 

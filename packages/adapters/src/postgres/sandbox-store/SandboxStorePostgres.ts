@@ -14,8 +14,8 @@ import { guard } from "../sql/SqlFailure.ts"
 import { change } from "./change.ts"
 import { command } from "./command.ts"
 import { makeCreate, replay } from "./create.ts"
-import { KnownRows } from "./KnownRows.ts"
 import * as Read from "./read.ts"
+import { RowCache } from "./rows/RowCache.ts"
 import { approvalRows } from "./statements/approvals.ts"
 import { boundTo } from "./statements/idempotencyKeys.ts"
 import { messageRows, ofCheckpoints, selectEntries } from "./statements/logs.ts"
@@ -33,7 +33,7 @@ export const layer = Layer.effect(
       ids: yield* Ids,
       limits: yield* Policy,
       maxActive: yield* MaxActiveSandboxes,
-      known: new KnownRows(),
+      known: new RowCache(),
       tellOpened: yield* makeOpened,
       boundTo: boundTo(sql),
       approvalRows: approvalRows(sql)

@@ -7,7 +7,7 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import type { Pull } from "@slipway/domain/source/PullRequest"
 import { Context, type DateTime, Effect, Result } from "effect"
 import { guard } from "../sql/SqlFailure.ts"
-import type { KnownRow } from "./KnownRows.ts"
+import type { CachedRow } from "./rows/RowCache.ts"
 import { selectSandbox } from "./statements/selectSandbox.ts"
 import type { Store } from "./Store.ts"
 import { write, writeLocked } from "./write.ts"
@@ -16,7 +16,7 @@ type Decide<E> = (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>
 
 const fenceOf = (by: Writer): number | null => by !== "policy" && "fence" in by ? by.fence : null
 /** Whether the writer may change the row. */
-const isBy = ({ fence, sandbox }: KnownRow, by: Writer): boolean =>
+const isBy = ({ fence, sandbox }: CachedRow, by: Writer): boolean =>
   by === "policy" || ("fence" in by ? by.fence === fence : by.grantId === sandbox.grantId)
 
 /**

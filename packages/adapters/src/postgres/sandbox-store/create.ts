@@ -10,13 +10,15 @@ import type { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Exit, Option } from "effect"
 import * as Batches from "../sql/Batches.ts"
+import { iso } from "../sql/Iso.ts"
 import { guard } from "../sql/SqlFailure.ts"
-import { deadlineOf, encodeColumns } from "./SandboxColumns.ts"
+import type { Prepared } from "./rows/Prepared.ts"
+import { deadlineOf, encodeColumns } from "./rows/SandboxColumns.ts"
 import { countActive, lockGrants } from "./statements/countActive.ts"
 import { type boundTo, creationRoute } from "./statements/idempotencyKeys.ts"
 import { insertSandboxes, lockCheckpoint } from "./statements/insertSandboxes.ts"
 import { selectSandbox } from "./statements/selectSandbox.ts"
-import { iso, type Store } from "./Store.ts"
+import type { Store } from "./Store.ts"
 
 /** Creations that one statement makes. */
 const BATCH = 64
@@ -26,18 +28,6 @@ const BATCH_CHARACTERS = 1024 * 1024
 /** A store with its prepared lookup of keys. */
 export interface CreatingStore extends Store {
   readonly boundTo: ReturnType<typeof boundTo>
-}
-
-/** What `insertSandboxes` takes of a request. Encoded per request, before it joins a batch. */
-export interface Prepared {
-  readonly id: SandboxId
-  readonly grantId: string
-  readonly route: string
-  readonly key: string | null
-  /** JSON. */
-  readonly row: string
-  readonly sandbox: Sandbox
-  readonly topics: ReadonlyArray<string>
 }
 
 const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, keyed, organizationId, trace = null }: CreationRequest) {

@@ -5,7 +5,7 @@ import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
 import { guard } from "../sql/SqlFailure.ts"
-import { sandboxOf, summaryOf } from "./SandboxRow.ts"
+import { sandboxOf, summaryOf } from "./rows/SandboxRow.ts"
 import type { approvalRows } from "./statements/approvals.ts"
 import { selectPage, selectSummaries } from "./statements/lists.ts"
 import { selectPurged } from "./statements/logs.ts"
@@ -25,7 +25,7 @@ export interface ReadingStore extends Store {
 export const makeFind = (store: Pick<Store, "reads">) => {
   const find = Batches.make({
     client: store.reads,
-    run: (asked: ReadonlyArray<SandboxKey>) => selectSandboxes(store, asked),
+    run: (asked: ReadonlyArray<SandboxKey>) => selectSandboxes(store.reads, asked),
     ...READS_AT_ONCE
   })
   return (key: SandboxKey) =>

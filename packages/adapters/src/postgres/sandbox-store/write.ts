@@ -3,7 +3,7 @@ import { recordingOf } from "@slipway/domain/sandbox/Recording"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { Appended, topicsOf } from "@slipway/domain/sandbox/SandboxStore"
 import { type DateTime, Effect } from "effect"
-import type { KnownRow } from "./KnownRows.ts"
+import type { CachedRow } from "./rows/RowCache.ts"
 import { updateSandbox } from "./statements/updateSandbox.ts"
 import type { Store } from "./Store.ts"
 
@@ -13,7 +13,7 @@ import type { Store } from "./Store.ts"
  */
 export const write = Effect.fnUntraced(function*(
   store: Store,
-  row: KnownRow,
+  row: CachedRow,
   events: ReadonlyArray<SandboxEvent>,
   now: DateTime.Utc,
   fence: number | null = null
@@ -34,7 +34,7 @@ export const write = Effect.fnUntraced(function*(
 /** As `write`, of a row that this transaction has locked: it cannot have changed. */
 export const writeLocked = (
   store: Store,
-  row: KnownRow,
+  row: CachedRow,
   events: ReadonlyArray<SandboxEvent>,
   now: DateTime.Utc,
   fence?: number | null

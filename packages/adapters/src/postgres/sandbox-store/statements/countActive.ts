@@ -2,7 +2,7 @@
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import type { SqlClient } from "effect/sql"
 import { textArray } from "../../sql/TextArray.ts"
-import type { Prepared } from "../create.ts"
+import type { Prepared } from "../rows/Prepared.ts"
 
 /**
  * Locks the grants in the order of their ids: creations of one grant wait for each other. The weakest lock that excludes itself, so a

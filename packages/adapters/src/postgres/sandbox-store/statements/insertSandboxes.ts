@@ -1,7 +1,7 @@
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { Prepared } from "../create.ts"
+import type { Prepared } from "../rows/Prepared.ts"
 
 /**
  * Creates many sandboxes with one statement and one fsync: keys, rows, first events, traces and partner facts. Returns the ids of those

@@ -2,8 +2,8 @@
 import { PAGE_BYTES } from "@slipway/domain/Page"
 import type { ListQuery } from "@slipway/domain/sandbox/SandboxStore"
 import type { SqlClient } from "effect/sql"
-import { LIST_COLUMNS, SUMMARY_COLUMNS, SUMMARY_NAMES } from "../SandboxRow.ts"
-import { iso } from "../Store.ts"
+import { iso } from "../../sql/Iso.ts"
+import { LIST_COLUMNS, SUMMARY_COLUMNS, SUMMARY_NAMES } from "../rows/SandboxRow.ts"
 import { bytesBefore } from "./pageBytes.ts"
 
 /** Which sandboxes, and in which order. */

@@ -3,7 +3,7 @@ import type { Receipt } from "@slipway/domain/sandbox/Command"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { type DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { iso } from "../Store.ts"
+import { iso } from "../../sql/Iso.ts"
 
 /** The receipt of a command, by its primary key; `null`: the command was never decided. */
 export const findReceipt = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, commandId: string) {

@@ -1,16 +1,16 @@
 import { SandboxNotFound } from "@slipway/domain/sandbox/SandboxStore"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
-import type { KnownRow } from "../KnownRows.ts"
-import { COLUMNS, sandboxOf, WIDTH } from "../SandboxRow.ts"
-import type { Store } from "../Store.ts"
+import type { Clients } from "../../sql/Clients.ts"
+import type { CachedRow } from "../rows/RowCache.ts"
+import { COLUMNS, sandboxOf, WIDTH } from "../rows/SandboxRow.ts"
 
 /**
  * One sandbox by its primary key, with the fence of its newest lease and the version of its row. `lock`: the row stays locked until
  * the transaction ends, which orders all writes of one sandbox.
  */
 export const selectSandbox = (
-  { reads, sql }: Store,
+  { reads, sql }: Clients,
   key: { readonly id: SandboxId; readonly grantId?: string },
   lock: boolean
 ) => {
@@ -20,7 +20,7 @@ export const selectSandbox = (
           SELECT ${sql.literal(COLUMNS)}, s.fence, s.xmin::text FROM sandboxes s
           WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
           ${lock ? sql`FOR UPDATE` : sql``}`.values,
-    ([row]): Effect.Effect<KnownRow, SandboxNotFound> =>
+    ([row]): Effect.Effect<CachedRow, SandboxNotFound> =>
       row === undefined
         ? Effect.fail(new SandboxNotFound())
         : Effect.succeed({ sandbox: sandboxOf(row), fence: Number(row[WIDTH]), version: String(row[WIDTH + 1]) })

@@ -1,9 +1,9 @@
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
 import * as Batches from "../../sql/Batches.ts"
 import { textArray } from "../../sql/TextArray.ts"
-import { COLUMNS, WIDTH } from "../SandboxRow.ts"
-import type { Store } from "../Store.ts"
+import { COLUMNS, WIDTH } from "../rows/SandboxRow.ts"
 
 export interface SandboxKey {
   readonly id: SandboxId
@@ -14,7 +14,7 @@ export interface SandboxKey {
  * The row of each asked sandbox, in the order of the question; `null`: the grant has no such sandbox. The lateral join with a limit
  * looks every row up by the primary key, whatever the planner knows about the table.
  */
-export const selectSandboxes = ({ reads }: Pick<Store, "reads">, asked: ReadonlyArray<SandboxKey>) =>
+export const selectSandboxes = (reads: SqlClient.SqlClient, asked: ReadonlyArray<SandboxKey>) =>
   Effect.map(
     reads`
           SELECT ${reads.literal(COLUMNS)}, k.n

@@ -4,8 +4,8 @@ import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEve
 import type { SandboxId } from "@slipway/domain/SandboxId"
 import type { DateTime } from "effect"
 import type { SqlClient } from "effect/sql"
+import { iso } from "../../sql/Iso.ts"
 import { textArray } from "../../sql/TextArray.ts"
-import { iso } from "../Store.ts"
 
 /** Makes a recorded checkpoint visible: the content that the recording lease stored last. */
 export const keepCheckpoints = (

@@ -1,12 +1,13 @@
 import { letGo } from "@slipway/domain/sandbox/Checkpoints"
 import { isArrival, workOf } from "@slipway/domain/sandbox/Leasing"
+import type { Limits } from "@slipway/domain/sandbox/Policy"
 import type { Recording } from "@slipway/domain/sandbox/Recording"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import type { SqlClient } from "effect/sql"
-import type { KnownRow } from "../KnownRows.ts"
-import { deadlineOf, encodeState } from "../SandboxColumns.ts"
-import { iso, type Store } from "../Store.ts"
+import { iso } from "../../sql/Iso.ts"
+import type { CachedRow } from "../rows/RowCache.ts"
+import { deadlineOf, encodeState } from "../rows/SandboxColumns.ts"
 import { keepCheckpoints, listMessages, markForPruning, recordApprovals } from "./updateParts.ts"
 
 /** The queue has up to 600,000 characters, and most events do not change it: it is written only then. */
@@ -22,8 +23,8 @@ const queueOf = (sql: SqlClient.SqlClient, before: Sandbox, { turnless, waiting,
  * written before that row is locked. `fence`: of the writing worker's lease.
  */
 export const updateSandbox = (
-  { limits, sql }: Store,
-  row: KnownRow,
+  { limits, sql }: { readonly limits: Limits; readonly sql: SqlClient.SqlClient },
+  row: CachedRow,
   events: ReadonlyArray<SandboxEvent>,
   { approvals, at, entries, messages, sandbox }: Recording,
   fence: number | null
@@ -35,9 +36,11 @@ export const updateSandbox = (
   const kept = fence === null ? sql`` : keepCheckpoints(sql, events, at, fence)
   // Its new machine has all of it by now.
   const arrived = fence !== null && isArrival(events) ? sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,") : sql``
-  const besides = sql`${recordApprovals(sql, approvals)}${listMessages(sql, messages, at)}${kept}${
+  const [stood, listed, marked] = [
+    recordApprovals(sql, approvals),
+    listMessages(sql, messages, at),
     markForPruning(sql, letGo({ before, sandbox }))
-  }`
+  ]
   return sql<{ readonly version: string }>`
         WITH changed AS (
           UPDATE sandboxes SET
@@ -59,6 +62,6 @@ export const updateSandbox = (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT c.id, e.seq, ${iso(at)}, e.type, e.part, e.wire
           FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        )${besides}
+        )${stood}${listed}${kept}${marked}
         SELECT version FROM changed`
 }

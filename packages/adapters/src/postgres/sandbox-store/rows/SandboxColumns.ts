@@ -3,7 +3,7 @@ import type { Limits } from "@slipway/domain/sandbox/Policy"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { Schema, Struct } from "effect"
-import { iso } from "./Store.ts"
+import { iso } from "../../sql/Iso.ts"
 
 /** The columns that hold JSON, as the domain encodes them. */
 export const encodeColumns = Schema.encodeSync(

@@ -6,7 +6,7 @@ import { workOf } from "@slipway/domain/sandbox/Leasing"
 import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
 import type { SandboxId } from "@slipway/domain/SandboxId"
 
-export interface KnownRow {
+export interface CachedRow {
   readonly sandbox: Sandbox
   /** Of its newest lease. */
   readonly fence: number
@@ -17,16 +17,16 @@ export interface KnownRow {
 /** Twice the most that one worker has at work. */
 const MOST = 64
 
-export class KnownRows {
+export class RowCache {
   /** Who was written last comes last. */
-  readonly #rows = new Map<SandboxId, KnownRow>()
+  readonly #rows = new Map<SandboxId, CachedRow>()
 
-  find(id: SandboxId): KnownRow | undefined {
+  find(id: SandboxId): CachedRow | undefined {
     return this.#rows.get(id)
   }
 
   /** Once it is committed. Of a sandbox without work nothing more is expected, and what waits for one is up to 600,000 characters. */
-  remember(row: KnownRow): void {
+  remember(row: CachedRow): void {
     const { sandbox } = row
     this.#rows.delete(sandbox.id)
     if (workOf(sandbox) === null || sandbox.waiting.length > 0) return

@@ -8,7 +8,7 @@ import { at, eventsOf, leased, machine, running, StoreFixture } from "@slipway/d
 import { Context, Effect, Layer, Result, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as CheckpointsPostgres from "../../src/postgres/checkpoints/CheckpointsPostgres.ts"
-import { KnownRows } from "../../src/postgres/sandbox-store/KnownRows.ts"
+import { RowCache } from "../../src/postgres/sandbox-store/rows/RowCache.ts"
 import * as SandboxStorePostgres from "../../src/postgres/sandbox-store/SandboxStorePostgres.ts"
 import { stores } from "./Stores.ts"
 
@@ -159,7 +159,7 @@ it("those written last are remembered, of sandboxes at work where no message wai
     origin: null,
     createdAt: at
   })
-  const rows = new KnownRows()
+  const rows = new RowCache()
   const row = (n: number, more: Partial<Sandbox> = {}) => ({
     sandbox: { ...sandbox, ...more, id: `c_${n}` as SandboxId },
     fence: 1,

@@ -1,0 +1,14 @@
+import type { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
+import type { SandboxId } from "@slipway/domain/SandboxId"
+
+/** A request for a sandbox as `insertSandboxes` takes it. Encoded before it joins a batch. */
+export interface Prepared {
+  readonly id: SandboxId
+  readonly grantId: string
+  readonly route: string
+  readonly key: string | null
+  /** JSON. */
+  readonly row: string
+  readonly sandbox: Sandbox
+  readonly topics: ReadonlyArray<string>
+}
