@@ -18,7 +18,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { decide } from "@slipway/domain/sandbox/SystemCommand"
 import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { DateTime, Effect, Layer, Redacted } from "effect"
+import { DateTime, Deferred, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
 
 const Stores = Layer.mergeAll(
@@ -67,16 +67,20 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
 
     let stopping = 0
     let most = 0
+    const full = yield* Deferred.make<void>()
+    // The first ones wait until as many as may are at it, and a while for one more that may not.
     world.stopping = Effect.acquireUseRelease(
       Effect.sync(() => most = Math.max(most, ++stopping)),
-      () => Effect.sleep("50 millis"),
+      () =>
+        Effect.suspend(() => stopping < 16 ? Deferred.await(full) : Deferred.succeed(full, undefined)).pipe(
+          Effect.andThen(Effect.repeat(Effect.yieldNow, { times: 100 }))
+        ),
       () => Effect.sync(() => stopping--)
     )
     yield* Effect.forEach(made, (id) => sandboxes.terminate({ ...principal, grantId: many }, id), { concurrency: 50 })
     for (;;) {
       const { live } = yield* upkeep.census
       if (live.terminating + live.queued === 0) break
-      yield* Effect.sleep("100 millis")
     }
 
     assert.isAtMost(most, 16, "released at a time")

@@ -20,7 +20,10 @@ describe("an agent's standard error", () => {
         })
         const stderr = secrets.map(({ text }) => `error: ${text}\n`).join("")
         const session = yield* CodexSession.open({ ...fake.process, stderrTail: Effect.succeed(stderr) }, options)
-        yield* Effect.forkScoped(Effect.andThen(Effect.sleep("50 millis"), fake.end(1)))
+        const begun = Effect.suspend(() =>
+          fake.received.some(({ method }) => method === "turn/start") ? Effect.void : Effect.fail("not begun")
+        )
+        yield* Effect.forkScoped(Effect.andThen(Effect.eventually(begun), fake.end(1)))
         yield* converse(session, approving(session))
       }).pipe(Effect.scoped, Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(JSON.stringify(message)))])))
       const logged = lines.filter((line) => line.includes("agent ended")).join()

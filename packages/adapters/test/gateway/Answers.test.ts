@@ -5,7 +5,7 @@ import { Spending } from "@slipway/domain/models/Spending"
 import { nothingSpent } from "@slipway/domain/models/Usage"
 import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
 import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
-import { Effect, Fiber, Layer, Redacted } from "effect"
+import { Deferred, Effect, Fiber, Layer, Redacted } from "effect"
 import { mkdtempSync, rmSync, statSync } from "node:fs"
 import { get } from "node:http"
 import { tmpdir } from "node:os"
@@ -60,9 +60,11 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         refusals: 0,
         refusedFor: null
       })
-      yield* Effect.sleep("20 millis")
       const spending = yield* Spending
-      assert.deepInclude(yield* spending.of(of.grantId), { spent: costOf(PRICES, tokens), reserved: 0 })
+      yield* Effect.eventually(
+        Effect.flatMap(spending.of(of.grantId), ({ reserved }) => reserved === 0 ? Effect.void : Effect.fail("reserved"))
+      )
+      assert.strictEqual((yield* spending.of(of.grantId)).spent, costOf(PRICES, tokens))
       assert.deepStrictEqual((yield* spending.release(of.sandboxId)).tokens, { input: 900, cachedInput: 300, output: 77 })
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
@@ -252,13 +254,17 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         response.write(Provider.sse({ type: "message_start", message: { usage: { input_tokens: 50, output_tokens: 1 } } }))
       }
       const { access, account } = yield* open(upstreamOf(protocol, provider.baseUrl))
-      const asking = yield* Effect.forkChild(Provider.ask(access, path, body(true)))
+      const received = Deferred.makeUnsafe<void>()
+      const asking = yield* Effect.forkChild(
+        Provider.ask(access, path, body(true), {}, "POST", () => Deferred.doneUnsafe(received, Effect.void))
+      )
       const asked = yield* provider.next
-      yield* Effect.sleep("50 millis")
+      yield* Deferred.await(received)
       yield* Fiber.interrupt(asking)
       yield* asked.aborted
-      yield* Effect.sleep("50 millis")
-      const { usage } = yield* account
+      const { usage } = yield* Effect.eventually(
+        Effect.flatMap(account, (now) => now.usage.llmRequestCount > 0 ? Effect.succeed(now) : Effect.fail("open"))
+      )
       assert.strictEqual(usage.llmRequestCount, 1)
       if (protocol === "anthropic-messages") assert.isAtLeast(usage.costMicroUsd, cost({ input: 50, output: 1 }))
       else assert.isAtLeast(usage.costMicroUsd, cost({ input: 20 }))

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
-import { Effect, Fiber, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import { request as send } from "node:http"
 import { connect, type Socket } from "node:net"
 import { prepare } from "../../src/gateway/preparation/Preparation.ts"
@@ -213,26 +213,16 @@ describe("the gateway's memory", () => {
       assert.isBelow(written / MEGABYTE, 100)
     }).pipe(Effect.scoped, Effect.provide(layer({ limits: { idleMillis: 1000 } }))))
 
-  it.live("a request of millions of values is refused, and holds up nobody", () =>
+  it.live("a request of millions of values is refused", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
       const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))
-      let longest = 0
-      const watching = yield* Effect.forkChild(Effect.gen(function*() {
-        for (let at = performance.now();; at = performance.now()) {
-          yield* Effect.sleep(5)
-          longest = Math.max(longest, performance.now() - at - 5)
-        }
-      }))
       const values = `{"messages":[${"{},".repeat(4 * MEGABYTE)}{}]}`
       assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", values)).status, 400)
       assert.strictEqual(
         (yield* Provider.ask(access, "/v1/chat/completions", `{"messages":${"[".repeat(200_000)}${"]".repeat(200_000)}}`)).status,
         400
       )
-      yield* Fiber.interrupt(watching)
-      // Writing it from this same thread takes its time too; parsing it took seconds.
-      assert.isBelow(longest, 2000)
       const long = JSON.stringify({ messages: [{ role: "user", content: "\"\n".repeat(4 * MEGABYTE) }] })
       assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", long)).status, 200)
     }).pipe(Effect.scoped, Effect.provide(layer())))

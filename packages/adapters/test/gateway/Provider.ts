@@ -97,8 +97,15 @@ export interface Reply {
   readonly broken: boolean
 }
 
-/** As an agent asks. */
-export const ask = (access: ModelAccess, path: string, body: unknown, headers: Record<string, string> = {}, method = "POST") =>
+/** As an agent asks. `received` is called for each chunk of the answer. */
+export const ask = (
+  access: ModelAccess,
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  method = "POST",
+  received = () => {}
+) =>
   Effect.promise(async (signal): Promise<Reply> => {
     const response = await fetch(`${access.baseUrl}${path}`, {
       method,
@@ -110,7 +117,10 @@ export const ask = (access: ModelAccess, path: string, body: unknown, headers: R
     let text = ""
     try {
       const decoder = new TextDecoder()
-      for await (const chunk of response.body ?? []) text += decoder.decode(chunk, { stream: true })
+      for await (const chunk of response.body ?? []) {
+        text += decoder.decode(chunk, { stream: true })
+        received()
+      }
       return { status: response.status, headers: response.headers, text, broken: false }
     } catch {
       return { status: response.status, headers: response.headers, text, broken: true }

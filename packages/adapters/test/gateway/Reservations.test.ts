@@ -1,5 +1,5 @@
 /** No request costs more than was reserved for it, whatever it says. */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { costOf, noTokens } from "@slipway/domain/models/Budget"
 import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
 import { Spending } from "@slipway/domain/models/Spending"
@@ -123,8 +123,13 @@ describe.each(protocols)("%s", (protocol) => {
           Provider.ask(access, PATH[protocol], { ...text("Think for long."), stream: streaming, max_tokens: 900 })
         )
         const asked = yield* provider.next
-        yield* Effect.sleep("200 millis")
         const { reserved } = yield* spending.of(of.grantId)
+        // The gateway sees 200 ms pass at once.
+        const now = performance.now.bind(performance)
+        yield* Effect.acquireRelease(
+          Effect.sync(() => vi.spyOn(performance, "now").mockImplementation(() => now() + 200)),
+          (spy) => Effect.sync(() => spy.mockRestore())
+        )
         yield* Fiber.interrupt(asking)
         yield* asked.aborted
         yield* Effect.eventually(
@@ -153,8 +158,11 @@ describe("a budget of five cents", () => {
       const spending = yield* Spending
       yield* spending.setBudget(of.grantId, 50_000)
       for (const body of Object.values(attempts)) {
+        const before = provider.asked.length
         const asking = yield* Effect.forkChild(Provider.ask(access, PATH["openai-chat"], body))
-        yield* Effect.sleep(5)
+        yield* Effect.eventually(
+          Effect.suspend(() => provider.asked.length > before || asking.pollUnsafe() !== undefined ? Effect.void : Effect.fail("not sent"))
+        )
         yield* Fiber.interrupt(asking)
         yield* Provider.ask(access, PATH["openai-chat"], body)
       }

