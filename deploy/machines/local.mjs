@@ -1,5 +1,5 @@
 /**
- * Machines for sandboxes on this machine, for SLIPWAY_ISOLATION=runner: a worked example of what docs/runner.md asks of a program.
+ * Machines for sandboxes on this machine, for SLIPWAY_ISOLATION=runner: an example of the program that docs/operating/machines.md asks for.
  *
  *     local.mjs ensure|remove|list     an order as JSON on standard input, an answer as JSON on standard output
  *

@@ -42,10 +42,18 @@ const groups = {
     folder: "operating",
     pages: [
       ["docs/deploy.md", "Deploy"],
-      ["docs/operating.md", "Operate", "index.md"],
+      ["docs/operating/README.md", "Operate", "index.md"],
+      ["docs/operating/models.md", "Models and money"],
+      ["docs/operating/isolation.md", "Isolation"],
+      ["docs/operating/machines.md", "Machines elsewhere"],
+      ["docs/operating/people.md", "People and partners"],
+      ["docs/operating/proxy.md", "Behind a proxy"],
+      ["docs/operating/database.md", "The database"],
+      ["docs/operating/checkpoints.md", "Checkpoints and disks"],
+      ["docs/operating/secrets.md", "Secrets"],
+      ["docs/operating/processes.md", "Many processes"],
+      ["docs/operating/observe.md", "Observe"],
       ["docs/capacity.md", "Size"],
-      ["docs/security.md", "Secure", "secure.md"],
-      ["docs/observe.md", "Observe"],
       ["docs/backup.md", "Back up"],
       ["docs/upgrade.md", "Upgrade"],
       ["SECURITY.md", "Security", "security.md"]
@@ -60,8 +68,8 @@ const groups = {
       ["docs/runner.md", "Runner"],
       ["docs/performance.md", "Performance"],
       ["docs/design.md", "Design"],
+      ["docs/contributing.md", "Contributing"],
       ["docs/testing.md", "Testing"],
-      ["docs/faults.md", "Reliability"],
       ["docs/pictures/README.md", "Pictures", "pictures.md"]
     ]
   }

@@ -44,8 +44,10 @@ const sections = (names: ReadonlyArray<string>, command: Command.Command.Any): E
 
 const INTRODUCTION = `# The command
 
-What \`--help\` says of every command. \`npm run docs:reference\` writes this page. [Commands](commands.md) is the guide to those that work
-on sandboxes; it has their exit codes, and which server and key they use. In a checkout the command is \`npx slipway\`.`
+For operators and users of the command. After reading a section you know the flags of a command, as its \`--help\` prints them.
+
+[Commands](commands.md) is the guide to the commands for sandboxes; it has their exit codes, and which server and key they use. In a
+checkout the command is \`npx slipway\`. \`npm run docs:reference\` writes this page.`
 
 /** A section for each command, in the order of `slipway --help`. */
 export const helpPage: Effect.Effect<string> = Effect.map(

@@ -53,7 +53,7 @@ const shared = (location: DatabaseLocation, silence: Duration.Duration | null, s
   ...Connecting.configOf(location, silence, settings)
 } as const)
 
-/** Connections of a process, by what they are for: docs/operating.md has their sum. */
+/** Connections of a process, by what they are for: docs/operating/database.md has their sum. */
 const CONNECTIONS = { writing: 10, reading: 4, renewals: 1 }
 
 /**

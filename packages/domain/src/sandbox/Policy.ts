@@ -10,7 +10,10 @@ export interface Limits {
   readonly boot: Duration.Duration
   /** Running without an active turn or a pending approval. It costs nothing meanwhile (docs/decisions/15), so it may be long. */
   readonly idle: Duration.Duration
-  /** How long an agent or a host may be gone before the sandbox fails. */
+  /**
+   * How long a lost machine keeps its sandboxes to itself before other machines may take them (docs/decisions/15), and how long an agent or
+   * a box may fail to start again.
+   */
   readonly lost: Duration.Duration
   /** From creation until it is terminated, whatever it does. */
   readonly lifetime: Duration.Duration

@@ -58,7 +58,10 @@ export interface BoxCommand {
   /** Absolute path inside the box, or a name on its PATH. Never a shell string. */
   readonly command: string
   readonly args: ReadonlyArray<string>
-  /** All of the environment beside PATH, HOME, TMPDIR and LANG, which the box sets. Nothing is inherited. */
+  /**
+   * The command's own variables. They win over `programs.env`; PATH, HOME, TMPDIR, LANG, TERM and the proxy variables of the box's egress,
+   * which the box sets itself, win over them. Nothing of the service's environment is inherited.
+   */
   readonly env: Readonly<Record<string, string>>
   /** Written below the home before the process starts, readable by the box alone. Keys are relative paths. */
   readonly homeFiles?: Readonly<Record<string, string>>

@@ -82,7 +82,7 @@ export const remove = async (place: Place): Promise<void> => {
   rmSync(place.folder, { recursive: true, force: true })
 }
 
-/** The arguments of `bwrap` that keep in a box of ours, as `docs/security.md` has them; what only limits (see above) is not among them. */
+/** The arguments of `bwrap` that keep in a box of ours, as `SECURITY.md` has them; what only limits (see above) is not among them. */
 export interface Box {
   /** Seen by the agent, read-only. */
   readonly programs: ReadonlyArray<string>

@@ -11,7 +11,7 @@ export const settings = {
     default: "auto",
     about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
       "runner: machines that SLIPWAY_RUNNER_MACHINES makes, here or elsewhere, one for each sandbox. " +
-      "kubernetes: pods of a cluster, or Sandboxes of agent-sandbox, one for each sandbox (docs/operating.md). " +
+      "kubernetes: pods of a cluster, or Sandboxes of agent-sandbox, one for each sandbox (docs/operating/machines.md). " +
       "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     role: "worker"
@@ -19,7 +19,8 @@ export const settings = {
   runnerMachines: Setting.optional({
     name: "SLIPWAY_RUNNER_MACHINES",
     type: Type.file,
-    about: "The program that makes the machines of sandboxes with SLIPWAY_ISOLATION=runner, and is called as docs/runner.md says. " +
+    about:
+      "The program that makes the machines of sandboxes with SLIPWAY_ISOLATION=runner, and is called as docs/operating/machines.md says. " +
       "It runs as the service's user, with nothing of its environment but PATH, HOME, LANG and TMPDIR.",
     role: "worker"
   }),

@@ -21,7 +21,7 @@ export const settings = {
     }),
     about:
       "Postgres 15 or newer, as postgres://user@host/database. sslmode, sslrootcert, sslcert and sslkey mean what they mean to psql: " +
-      "docs/operating.md. Without it, an embedded Postgres in the data folder.",
+      "docs/operating/database.md. Without it, an embedded Postgres in the data folder.",
     role: "all",
     secret: true
   }),

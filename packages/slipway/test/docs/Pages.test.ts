@@ -10,7 +10,8 @@ const root = path.resolve(import.meta.dirname, "../../../..")
 
 /** What the code writes has examples of commands, which are of no page's story. */
 const WRITTEN = ["docs/cli.md", "docs/errors.md", "docs/events.md", "docs/settings.md"]
-const pages = ["README.md", ...globSync(["docs/*.md", "docs/!(site)/*.md"], { cwd: root }).filter((page) => !WRITTEN.includes(page)).sort()]
+const pages = ["README.md", "SECURITY.md",
+  ...globSync(["docs/*.md", "docs/!(site)/*.md"], { cwd: root }).filter((page) => !WRITTEN.includes(page)).sort()]
 
 /** What is done once, before any page, and who tests it. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -107,7 +108,7 @@ describe("pages for users", () => {
   it("say of each alert what to do", () => {
     const rules = readFileSync(path.join(root, "deploy/prometheus/slipway.rules.yml"), "utf8")
     const alerts = Array.from(rules.matchAll(/- alert: (\w+)/gu), ([, name = ""]) => name)
-    const told = readFileSync(path.join(root, "docs/observe.md"), "utf8")
+    const told = readFileSync(path.join(root, "docs/operating/observe.md"), "utf8")
     assert.isAbove(alerts.length, 9)
     assert.deepStrictEqual(alerts.filter((name) => !told.includes(`| \`${name}\` |`)), [])
   })

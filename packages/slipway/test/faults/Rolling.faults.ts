@@ -10,7 +10,7 @@ import * as Service from "./Service.ts"
 
 const STREAMS = 100
 const PER_SECOND = 100
-/** What one that answers requests needs to leave: docs/operating.md. */
+/** What one that answers requests needs to leave: docs/operating/processes.md. */
 const LEAVE_MILLIS = 10_000
 const RESUME_MILLIS = 30_000
 

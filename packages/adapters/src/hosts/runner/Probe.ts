@@ -107,7 +107,7 @@ const canary = Effect.map(
 
 const WITHIN = "3 minutes"
 
-const HELP = "See docs/runner.md for what a machine has to be, and try the program by itself."
+const HELP = "See docs/operating/machines.md for what a machine has to be, and try the program by itself."
 
 /**
  * Looks at a new machine of `host`. Fails when it does not keep in what it should. `hidden`: folders of the worker's own that hold

@@ -1,4 +1,4 @@
-/** `Machines` by a program of the operator's: `docs/runner.md` says how it is called. */
+/** `Machines` by a program of the operator's: `docs/operating/machines.md` says how it is called. */
 import { HostError } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
 import { Duration, Effect, Layer, Schema, Stream } from "effect"
@@ -107,7 +107,7 @@ export const make = ({ installation, program, within = {} }: Options) => {
   const odd = (name: "ensure" | "list") => () =>
     new HostError({
       operation: operations[name],
-      detail: `${program} ${name} answered what docs/runner.md does not say.`,
+      detail: `${program} ${name} answered what docs/operating/machines.md does not say.`,
       retryable: false
     })
 

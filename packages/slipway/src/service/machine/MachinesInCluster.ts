@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import { settings as known } from "../../settings/Kubernetes.ts"
 import type { Settings } from "../../settings/Settings.ts"
 
-export const HELP = "See what slipway doctor says of Kubernetes, and docs/operating.md."
+export const HELP = "See what slipway doctor says of Kubernetes, and docs/operating/machines.md."
 
 /** All but what names this worker's. */
 export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Settings, "kubernetes" | "limits">) {

@@ -54,7 +54,7 @@ const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeo
     if (owner && superuser) {
       yield* Effect.logWarning(
         `${storage.databaseUrl.name} logs in as a superuser: ` +
-          "give Slipway a role that owns its own database and nothing else (docs/operating.md)"
+          "give Slipway a role that owns its own database and nothing else (docs/operating/database.md)"
       )
     }
     return migrated({ url: databaseUrl })
