@@ -25,6 +25,8 @@ if (values.help) {
 
 const domain = path.join(import.meta.dirname, "../packages/domain")
 const source = path.join(domain, "src")
+/** Tests of rules that need arbitrary histories are in the package of those. */
+const testing = path.join(import.meta.dirname, "../packages/testing")
 const BATCH = 24
 /** Far more than any test of a rule takes; a mutant that waits for ever is one that was noticed. */
 const PATIENCE_MILLIS = 20_000
@@ -52,21 +54,24 @@ const OTHERS = new Set([
 const SUITES = /Contract$|Laws$|simulation/u
 
 const filesIn = async (folder) =>
-  (await readdir(path.join(domain, folder), { recursive: true })).filter((file) => file.endsWith(".ts")).sort()
-    .map((file) => path.join(domain, folder, file))
+  (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts")).sort().map((file) => path.join(folder, file))
+const folders = [source, path.join(domain, "memory"), path.join(domain, "test"), path.join(testing, "src"), path.join(testing, "test")]
 
-/** Every module of the package with what it imports, by path. */
+/** The file of a module of the two packages by the name that others import it by. */
+const exported = (specifier) => {
+  const [, owner, name] = /^@slipway\/(domain|testing)\/(.*)$/u.exec(specifier) ?? []
+  if (owner === undefined) return specifier
+  if (owner === "testing") return path.join(testing, "src", `${name}.ts`)
+  return name.startsWith("memory/") ? path.join(domain, `${name}.ts`) : path.join(source, `${name}.ts`)
+}
+
+/** Every module of the two packages with what it imports, by path. */
 const modules = new Map()
-for (const file of (await Promise.all(["src", "memory", "testing", "test"].map(filesIn))).flat()) {
+for (const file of (await Promise.all(folders.map(filesIn))).flat()) {
   const text = await readFile(file, "utf8")
   const program = parse(text)
   const imports = program.body.filter(({ source: from }) => from).map(({ importKind, source: { value }, specifiers = [] }) => ({
-    from: value.startsWith(".")
-      ? path.join(path.dirname(file), value)
-      : value.replace(
-        /^@slipway\/domain\/(testing\/|memory\/)?(.*)$/u,
-        (_, beside, name) => path.join(domain, beside ?? "src", `${name}.ts`)
-      ),
+    from: value.startsWith(".") ? path.join(path.dirname(file), value) : exported(value),
     type: importKind === "type",
     names: specifiers.filter((specifier) => specifier.importKind !== "type").map(({ imported }) => imported?.name)
   }))
@@ -80,6 +85,10 @@ const words = [...modules].flatMap(([file, { program }]) => file.startsWith(sour
 const reaches = (from, to, seen = new Set()) =>
   from === to ||
   modules.has(from) && !seen.has(from) && seen.add(from) && modules.get(from).imports.some((found) => reaches(found.from, to, seen))
+/** The first folder of a rule, or of a test: `sandbox`. */
+const aggregateOf = (file) =>
+  path.relative([source, path.join(domain, "test"), path.join(testing, "test")].find((root) => file.startsWith(`${root}/`)), file)
+    .split("/")[0]
 const judges = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
   .filter((file) => !modules.get(file).imports.some(({ from }) => SUITES.test(from.replace(/\.ts$/u, ""))))
 
@@ -102,9 +111,9 @@ for (const [file, module] of modules) {
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
   const near = judges.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
-  const far = judges.filter((test) =>
-    !near.includes(test) && path.relative(`${domain}/test`, path.dirname(test)) === path.dirname(name) && reaches(test, file)
-  )
+  const far = chosen
+    ? judges.filter((test) => !near.includes(test) && aggregateOf(test) === aggregateOf(file) && reaches(test, file))
+    : []
   for (const mutant of found.mutants) {
     mutant.n = mutants.length + 1
     mutants.push({ ...mutant, ...diff(module.text, mutant), name, line: lineOf(module.text, mutant.start), near, far, state: "survived" })

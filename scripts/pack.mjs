@@ -22,9 +22,12 @@ const { bugs, homepage, repository } = JSON.parse(await readFile(path.join(root,
 const packages = {
   domain: {
     docs: ["docs/interface.md", "docs/decisions"],
+    manifest: { sideEffects: false }
+  },
+  testing: {
     manifest: {
       sideEffects: false,
-      // For `testing/runners/Vitest` alone.
+      // For `runners/Vitest` alone.
       peerDependencies: { vitest: "^5.1.1" },
       peerDependenciesMeta: { vitest: { optional: true } }
     }

@@ -67,7 +67,7 @@ try {
   const settings = { testEnvironment: "node", testMatch: ["**/*.jest.mjs"] }
   await writeFile(path.join(jest, "package.json"), JSON.stringify({ private: true, type: "module", jest: settings }))
   await cp(path.join(root, "scripts/snippets/hints.jest.mjs"), path.join(jest, "hints.jest.mjs"))
-  await install(jest, [...tarballs.filter((file) => file.includes("domain")), `effect@${versions.effect}`, JEST])
+  await install(jest, [...tarballs.filter((file) => /domain|testing/u.test(file)), `effect@${versions.effect}`, JEST])
   await run(process.execPath, ["--experimental-vm-modules", "node_modules/jest/bin/jest.js"], jest)
 
   process.stdout.write("\n# slipway\n")

@@ -1,6 +1,6 @@
 /** The same lives of a sandbox for another property tester: fast-check draws numbers and shrinks them, `planOf` makes a life of them. */
-import { planOf, play } from "@slipway/domain/testing/Histories"
-import { historyLaws } from "@slipway/domain/testing/Laws"
+import { planOf, play } from "@slipway/testing/histories/Histories"
+import { historyLaws } from "@slipway/testing/laws/Laws"
 import fc from "fast-check"
 import { describe, test } from "vitest"
 

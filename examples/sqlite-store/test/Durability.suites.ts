@@ -1,5 +1,5 @@
 /** The stores on one file that processes follow each other on; one dies when its connection is cut in the midst of a transaction. */
-import * as DurabilityContract from "@slipway/domain/testing/DurabilityContract"
+import * as DurabilityContract from "@slipway/testing/contracts/sandbox/DurabilityContract"
 import { Effect, Layer } from "effect"
 import path from "node:path"
 import { DatabaseSync } from "node:sqlite"

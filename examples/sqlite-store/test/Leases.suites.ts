@@ -1,4 +1,4 @@
-import { suite } from "@slipway/domain/testing/LeasesContract"
+import { suite } from "@slipway/testing/contracts/sandbox/LeasesContract"
 import * as Durability from "./Durability.suites.ts"
 import { layer } from "./Fixture.ts"
 

@@ -1,6 +1,6 @@
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
-import * as AuditLogContract from "@slipway/domain/testing/AuditLogContract"
-import { limited, MAX_ACTIVE, suite } from "@slipway/domain/testing/SandboxStoreContract"
+import * as AuditLogContract from "@slipway/testing/contracts/access/AuditLogContract"
+import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { Layer } from "effect"
 import * as Durability from "./Durability.suites.ts"
 import { layer } from "./Fixture.ts"

@@ -1,4 +1,4 @@
-import { suite } from "@slipway/domain/testing/UpkeepContract"
+import { suite } from "@slipway/testing/contracts/sandbox/UpkeepContract"
 import * as Durability from "./Durability.suites.ts"
 import { layer } from "./Fixture.ts"
 

@@ -1,5 +1,5 @@
 /** What is mounted below a folder of a test, where a service that was killed left it. */
-import { eventually } from "@slipway/domain/testing/SandboxHostContract"
+import { eventually } from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs"

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { CheckpointDamaged } from "../src/files/WorkingTrees.ts"
-import { sha256 } from "../src/internal/Digest.ts"
+import { sha256 } from "../src/ids/Digest.ts"
 import { RepoName } from "../src/source/RepoRef.ts"
 
 const Commit = Schema.Struct({ files: Schema.Record(Schema.String, Schema.String), executables: Schema.Array(Schema.String) })

@@ -1,5 +1,5 @@
 /** A patch in the form of git between two contents of a tree, for `WorkingTreesMemory`. It finds no renames. */
-import { sha1 } from "../src/internal/Digest.ts"
+import { sha1 } from "../src/ids/Digest.ts"
 import { linesOf } from "../src/Lines.ts"
 import { isProtected } from "../src/source/FileRules.ts"
 import { type Content, isBinary } from "./MemoryTree.ts"

@@ -1,7 +1,7 @@
 /** Repositories of one process: what the memory layers share instead of git. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
-import { digest } from "../src/internal/Digest.ts"
+import { digest } from "../src/ids/Digest.ts"
 import type { RepoName } from "../src/source/RepoRef.ts"
 
 /** Text by path, relative to the repository. */

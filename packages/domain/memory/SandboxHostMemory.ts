@@ -7,7 +7,7 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { sha256 } from "../src/internal/Digest.ts"
+import { sha256 } from "../src/ids/Digest.ts"
 import {
   type Box,
   type BoxCommand,

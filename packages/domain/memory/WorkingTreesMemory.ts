@@ -23,7 +23,7 @@ import {
   UnknownCommit,
   WorkingTrees
 } from "../src/files/WorkingTrees.ts"
-import { sha1 } from "../src/internal/Digest.ts"
+import { sha1 } from "../src/ids/Digest.ts"
 import type { SandboxId } from "../src/SandboxId.ts"
 import type { ChangeCounts } from "../src/source/ChangeCounts.ts"
 import { isProtected } from "../src/source/FileRules.ts"

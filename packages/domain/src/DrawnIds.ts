@@ -2,7 +2,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { Ids, NAMESPACE } from "./Ids.ts"
-import { digest, uuid5 } from "./internal/Digest.ts"
+import { digest, uuid5 } from "./ids/Digest.ts"
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 

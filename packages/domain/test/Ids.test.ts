@@ -4,7 +4,7 @@ import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
-import { digest, sha1, sha256, uuid5 } from "../src/internal/Digest.ts"
+import { digest, sha1, sha256, uuid5 } from "../src/ids/Digest.ts"
 
 const utf8 = new TextEncoder()
 

@@ -1,6 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { EnvironmentFile, jsonSchema, readEnvironment } from "@slipway/domain/environment/Environment"
-import { environmentFile } from "@slipway/domain/testing/Arbitraries"
+import { environmentFile } from "@slipway/testing/histories/Arbitraries"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Arbitrary, Effect, Result, Schema } from "effect"
 import { ask, json, layer as http } from "../testing/Harness.ts"

@@ -1,7 +1,7 @@
 /** The real worker in a simulation, with rounds that come by within its minutes, and deliveries of webhooks. */
 import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
 import type { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { Options } from "@slipway/domain/testing/Simulation"
+import type { Options } from "@slipway/testing/simulation/Simulation"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { Timing, type Timings } from "@slipway/worker/shared/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"

@@ -1,6 +1,6 @@
 /** What happened in many simulations, for people. */
-import type { Result } from "@slipway/domain/testing/Simulation"
-import { FaultKind } from "@slipway/domain/testing/simulation/Faults"
+import { FaultKind } from "@slipway/testing/simulation/Faults"
+import type { Result } from "@slipway/testing/simulation/Simulation"
 
 export class Totals {
   readonly counts = new Map<string, number>()

@@ -1,5 +1,5 @@
 /** `npm run simulate`: runs seeds of the simulation with the real worker, in as many processes as there are processors. */
-import type { Result } from "@slipway/domain/testing/Simulation"
+import type { Result } from "@slipway/testing/simulation/Simulation"
 import { fork } from "node:child_process"
 import { availableParallelism } from "node:os"
 import { parseArgs } from "node:util"
@@ -57,7 +57,7 @@ if (values.plant !== undefined && plant === null) {
   process.exit(2)
 }
 if (plant !== null) sow(plant)
-const { failureOf, simulate } = await import("@slipway/domain/testing/Simulation")
+const { failureOf, simulate } = await import("@slipway/testing/simulation/Simulation")
 const { simulated } = await import("./SimulatedWorker.ts")
 const { Totals } = await import("./Totals.ts")
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
 import { finishes } from "@slipway/domain/sandbox/Turn"
-import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
+import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
 import { Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as AcpSession from "../../src/agents/acp/AcpSession.ts"

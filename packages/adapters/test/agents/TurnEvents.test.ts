@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
 import { CUT_MARK, PART_BYTES } from "@slipway/domain/sandbox/OutputLimit"
-import { assertWellFormed } from "@slipway/domain/testing/AgentRuntimeContract"
 import { utf8Length } from "@slipway/domain/Utf8"
+import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
 import { Schema } from "effect"
 import { type Asked, make, type ToolReport } from "../../src/agents/TurnEvents.ts"
 

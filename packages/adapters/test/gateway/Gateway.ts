@@ -7,7 +7,7 @@ import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/ModelCat
 import { ModelGateway } from "@slipway/domain/models/ModelGateway"
 import type { Spending } from "@slipway/domain/models/Spending"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import { PRICES } from "@slipway/domain/testing/ModelGatewayContract"
+import { PRICES } from "@slipway/testing/contracts/models/ModelGatewayContract"
 import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 
 export const KEY = "sk-canary-5f0c1e9b7a3d4286"

@@ -1,5 +1,5 @@
 /** Real repositories and files for the contract suites of trees and source hosts. */
-import type { DiskFixture, SourceRepository } from "@slipway/domain/testing/TreeFixtures"
+import type { DiskFixture, SourceRepository } from "@slipway/testing/contracts/files/TreeFixtures"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { appendFile, chmod, link, mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /** The same trees in machines that are some: with a user, walls and folders of their own, made by the worked example. */
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
+import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import { describe } from "vitest"
 import * as Machine from "../hosts/Machine.ts"

@@ -1,5 +1,5 @@
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
+import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import * as MachineTrees from "./MachineTrees.ts"
 import { agent, source, temporaryFolder } from "./Repositories.ts"

@@ -1,5 +1,5 @@
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as SourceHostContract from "@slipway/domain/testing/SourceHostContract"
+import * as SourceHostContract from "@slipway/testing/contracts/source/SourceHostContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect } from "effect"
 import { layer, repository } from "./TestGitHub.ts"
 

@@ -1,6 +1,6 @@
 import { it } from "@effect/vitest"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { absent, layer } from "./docker.fixture.ts"
 import { running, workspaceFor } from "./Machine.ts"
 

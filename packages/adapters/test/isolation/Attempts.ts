@@ -1,5 +1,5 @@
 /** What a hostile program tries. Each attempt is real and says whether it came off; none takes more than a machine can spare. */
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"

@@ -1,5 +1,5 @@
 /** What a hostile program tries in a machine with a runner: what it tries in a box, and what it is after where a runner is beside it. */
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"

@@ -1,8 +1,8 @@
 /** Hosts whose machines are pods, by the rules of every host: pods are containers here, in network namespaces of their own. */
 import { assert, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Context, Effect, Layer } from "effect"
 import path from "node:path"
 import { fileURLToPath } from "node:url"

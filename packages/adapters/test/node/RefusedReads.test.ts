@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
 import { SandboxId } from "@slipway/domain/SandboxId"
-import { fill, KEPT_BYTES, noise, place, readAll } from "@slipway/domain/testing/SetupCachesContract"
+import { fill, KEPT_BYTES, noise, place, readAll } from "@slipway/testing/contracts/environment/SetupCachesContract"
 import { Cause, Context, Effect, Exit, Layer, type Scope, Stream } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Child, direct, killGroup, Spawn } from "@slipway/adapters/internal/node/spawner/Spawn"
 import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
-import { eventually } from "@slipway/domain/testing/SandboxHostContract"
+import { eventually } from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs"

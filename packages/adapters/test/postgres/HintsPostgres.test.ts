@@ -11,9 +11,9 @@ import { Hints, WORK } from "@slipway/domain/Hints"
 import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
 import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
 import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { suite } from "@slipway/domain/testing/HintsContract"
-import { creation } from "@slipway/domain/testing/Histories"
-import { register } from "@slipway/domain/testing/runners/Vitest"
+import { suite } from "@slipway/testing/contracts/store/HintsContract"
+import { creation } from "@slipway/testing/histories/Histories"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
 
 register(suite("postgres", HintsPostgres.layer.pipe(Layer.provide(TestPostgres.layer(Migrations.layer)))))

@@ -8,10 +8,10 @@ import * as SandboxStorePostgres from "@slipway/adapters/postgres/sandbox-store/
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { Access } from "@slipway/domain/access/Access"
 import { Ids } from "@slipway/domain/Ids"
-import { checkFeed, checkStore } from "@slipway/domain/testing/Laws"
-import { PartnerFixture } from "@slipway/domain/testing/PartnerStoreContract"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import { StoreFixture } from "@slipway/domain/testing/SandboxStates"
+import { PartnerFixture } from "@slipway/testing/contracts/partner/PartnerStoreContract"
+import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import { checkFeed, checkStore } from "@slipway/testing/laws/Laws"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 
 const grant = Effect.gen(function*() {

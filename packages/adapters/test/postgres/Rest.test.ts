@@ -14,7 +14,7 @@ import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import type { Turn } from "@slipway/domain/sandbox/Turn"
 import { ActionState } from "@slipway/domain/source/PullRequest"
-import { creation } from "@slipway/domain/testing/Histories"
+import { creation } from "@slipway/testing/histories/Histories"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 

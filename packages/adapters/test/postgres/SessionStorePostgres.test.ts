@@ -3,8 +3,8 @@ import * as AccessStorePostgres from "@slipway/adapters/postgres/access-store/Ac
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as SessionStorePostgres from "@slipway/adapters/postgres/session-store/SessionStorePostgres"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import { suite } from "@slipway/domain/testing/SessionStoreContract"
+import { suite } from "@slipway/testing/contracts/access/SessionStoreContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Layer } from "effect"
 
 register(suite(

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Fiber, Stream } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"

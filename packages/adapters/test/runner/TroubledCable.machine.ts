@@ -1,6 +1,6 @@
 /** A worker and a runner in two network namespaces, and a link between them that loses, delays and reorders packets, or is down. */
 import { assert, describe, it } from "@effect/vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Stream } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"

@@ -1,6 +1,6 @@
 import { RestoredTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as WorkingTreesContract from "@slipway/domain/testing/WorkingTreesContract"
+import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import { agent, source, temporaryFolder } from "../git/Repositories.ts"
 import * as Trees from "../git/Trees.ts"

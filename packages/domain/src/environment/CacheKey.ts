@@ -1,5 +1,5 @@
 /** What names a cache (docs/decisions/17): sandboxes with the same key would fill the same folders with the same. */
-import { digest } from "../internal/Digest.ts"
+import { digest } from "../ids/Digest.ts"
 import * as CachePath from "./CachePath.ts"
 import type { Environment } from "./Environment.ts"
 

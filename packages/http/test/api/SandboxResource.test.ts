@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { History, reach, Scene } from "@slipway/domain/testing/Histories"
 import { SandboxPage } from "@slipway/http/api/SandboxesApi"
 import { encoded, SandboxResource, toResource } from "@slipway/http/api/SandboxResource"
+import { History, reach, Scene } from "@slipway/testing/histories/Histories"
 import { Schema } from "effect"
 
 const url = "https://slipway.example"

@@ -15,7 +15,7 @@ import { Policy } from "@slipway/domain/sandbox/Policy"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
 import { type Due, Upkeep } from "@slipway/domain/sandbox/Upkeep"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import { creation } from "@slipway/domain/testing/Histories"
+import { creation } from "@slipway/testing/histories/Histories"
 import { DateTime, Duration, Effect, Layer } from "effect"
 import { enforceLimits } from "../../src/jobs/EnforceLimits.ts"
 

@@ -1,5 +1,5 @@
-import * as AgentRuntimeContract from "@slipway/domain/testing/AgentRuntimeContract"
-import { register } from "@slipway/domain/testing/runners/Vitest"
+import * as AgentRuntimeContract from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { Effect } from "effect"
 import { chooseHost, moved, sandbox } from "./RealAgent.ts"
 

@@ -1,6 +1,6 @@
 /** Machines with runners for tests, as the worked example makes them on this machine. */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import type * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import type * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { mkdir, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"

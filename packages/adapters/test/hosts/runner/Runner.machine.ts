@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { createServer } from "node:http"

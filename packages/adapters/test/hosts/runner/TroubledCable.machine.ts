@@ -1,6 +1,6 @@
 /** That the cable is as bad as it says: what the two ends see of it, and what it counts. */
 import { assert, describe, it } from "@effect/vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { createSocket } from "node:dgram"

@@ -1,6 +1,6 @@
 import { it } from "@effect/vitest"
-import { register } from "@slipway/domain/testing/runners/Vitest"
-import * as SandboxHostContract from "@slipway/domain/testing/SandboxHostContract"
+import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
+import { register } from "@slipway/testing/runners/Vitest"
 import { noNamespaces } from "../../runner/Cable.ts"
 import { absent, fixture, overCable } from "./Machines.fixture.ts"
 

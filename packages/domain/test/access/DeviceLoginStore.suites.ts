@@ -1,6 +1,0 @@
-import * as DeviceLoginStoreMemory from "@slipway/domain/memory/DeviceLoginStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { suite } from "@slipway/domain/testing/DeviceLoginStoreContract"
-import * as Layer from "effect/Layer"
-
-export const suites = () => [suite("memory", DeviceLoginStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer)))]

@@ -1,6 +1,0 @@
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
-import { suite } from "@slipway/domain/testing/MemberStoreContract"
-import * as Layer from "effect/Layer"
-
-export const suites = () => [suite("memory", MemberStoreMemory.layer.pipe(Layer.provideMerge(IdsMemory.layer)))]

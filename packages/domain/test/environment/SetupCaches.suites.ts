@@ -1,4 +1,0 @@
-import * as SetupCachesMemory from "@slipway/domain/memory/SetupCachesMemory"
-import { KEPT_BYTES, LARGEST_BYTES, suite } from "@slipway/domain/testing/SetupCachesContract"
-
-export const suites = () => [suite("memory", SetupCachesMemory.layer({ maximumBytes: KEPT_BYTES, largest: LARGEST_BYTES }))]

@@ -1,0 +1,33 @@
+import { type Plants, plantsIn } from "./Plant.ts"
+
+const publish = "for (const topic of topics) listeners.get(topic)?.forEach((listener) => listener(note))"
+const watch = "const latch = Latch.makeUnsafe(false)"
+const wait = "Effect.andThen(latch.await, latch.close)"
+
+export const plants: Plants = {
+  port: "Hints",
+  subject: "packages/testing/test/Hints.suites.ts",
+  plants: plantsIn("packages/domain/src/Hints.ts", [
+    ["tells nobody", publish, ""],
+    ["tells the first topic alone", publish, "listeners.get(topics[0])?.forEach((listener) => listener(note))"],
+    ["tells one watcher of a topic alone", publish,
+      "for (const topic of topics) for (const listener of listeners.get(topic) ?? []) { listener(note); break }"],
+    ["tells the watchers of every topic", publish, "for (const known of listeners.values()) known.forEach((listener) => listener(note))"],
+    ["keeps a note from listeners", "listener(note))\n", "listener(undefined))\n"],
+    [
+      "watches from the first wait on",
+      "return Effect.as(listen(topic, () => latch.openUnsafe()), Effect.andThen(latch.await, latch.close))",
+      "let on = false; const heard = Effect.andThen(latch.await, latch.close); " +
+      "const begin = (context) => Effect.provide(listen(topic, () => latch.openUnsafe()), context); " +
+      "return Effect.contextWith((context) => " +
+      "Effect.succeed(Effect.suspend(() => Effect.andThen(on ? Effect.void : (on = true, begin(context)), heard))))"
+    ],
+    ["has a hint before it watches count", watch, "const latch = Latch.makeUnsafe(true)"],
+    ["wakes for every wait after one hint", wait, "latch.await"],
+    ["forgets a hint that came between two waits", wait, "Effect.andThen(latch.close, latch.await)"],
+    ["goes on with listeners whose scope is closed", "known?.delete(own)", ""],
+    ["forgets all listeners of a topic with one of them", "if (known?.size === 0) listeners.delete(topic)", "listeners.delete(topic)"],
+    ["takes two listeners that are one function for one", "const own: Listener = (note) => listener(note)",
+      "const own: Listener = listener"]
+  ])
+}

@@ -1,0 +1,40 @@
+import { type Plants, plantsIn } from "./Plant.ts"
+
+export const plants: Plants = {
+  port: "MemberStore",
+  subject: "packages/testing/test/access/MemberStore.suites.ts",
+  plants: plantsIn("packages/domain/memory/MemberStoreMemory.ts", [
+    ["has an owner whom nobody approved", "approvedAt: createdAt }", "approvedAt: null }"],
+    ["lists organizations newest first", "oldestFirst(organizations.values())", "oldestFirst(organizations.values()).toReversed()"],
+    ["makes two organizations of one name", "({ name }) => name === given.name", "({ id }) => id === given.id"],
+    ["makes the owner a member of every organization", "places.set(organization.id, new Map())",
+      "places.set(organization.id, new Map([[owner.userId, { role: \"owner\", active: true }]]))"],
+    ["does not tell of a new organization", "yield* tell(\"organization.added\", given.createdAt, { organizationId: organization.id })",
+      ""],
+    ["moves the time of a suspension", "known.suspendedAt ?? at", "at"],
+    ["tells of a suspension that changed nothing", "if (suspended !== (known.suspendedAt !== null))", ""],
+    ["lists users newest first", "users: Effect.sync(() => oldestFirst(users.values()))",
+      "users: Effect.sync(() => oldestFirst(users.values()).toReversed())"],
+    ["finds nobody by an address in another case", "isNamedBy(user, handle)) ??",
+      "handle._tag === \"Email\" ? user.email === handle.email : isNamedBy(user, handle)) ??"],
+    ["adds a second user of one login", "(user.githubLogin === null ? null : find({ _tag: \"GithubLogin\", login: user.githubLogin }))",
+      "null"],
+    ["adds users who are approved", "{ ...user, approvedAt: null }", "{ ...user, approvedAt: user.createdAt }"],
+    ["recognizes accounts by their login alone", "ownId === undefined ? null : bound(find({ _tag: \"Id\", id: ownId }))", "null"],
+    ["leaves a login with the user who had it before", "without === null ? [user] : [without, user]", "[user]"],
+    ["forgets whose account a user is", "if (githubId !== null) githubIds.set(changed.id, githubId)", ""],
+    ["tells of a sign-in in the name of whoever acts",
+      "Effect.provideService(audit.append(events), Acting, { _tag: \"User\", userId: user.id })", "audit.append(events)"],
+    ["moves the time of an approval", "known.approvedAt ?? at", "at"],
+    ["tells of an approval that changed nothing", "if (approved !== (known.approvedAt !== null)) yield*", "yield*"],
+    ["lists active members alone", "memberOf(organizationId, id) ?? []",
+      "[memberOf(organizationId, id)].filter((member) => member?.active)"],
+    ["lists members in the order in which they became members",
+      "oldestFirst(users.values()).flatMap(({ id }) => memberOf(organizationId, id) ?? [])",
+      "Array.from(places.get(organizationId)?.keys() ?? [], (id) => memberOf(organizationId, id))"],
+    ["lets a member keep the role from before", "{ role, active: true })\n",
+      "{ role: places.get(organizationId)?.get(userId)?.role ?? role, active: true })\n"],
+    ["forgets who was removed", "?.set(userId, { role: member.role, active: false })", "?.delete(userId)"],
+    ["tells of a removal twice", "if (member.active) yield*", "yield*"]
+  ])
+}

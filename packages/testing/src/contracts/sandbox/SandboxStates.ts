@@ -1,0 +1,143 @@
+/** What the suites of `SandboxStore`, `Leases` and `Upkeep` have in common: sandboxes in the states that the rules are about. */
+import type { AuditLog } from "@slipway/domain/access/AuditLog"
+import type { Hints } from "@slipway/domain/Hints"
+import { Ids } from "@slipway/domain/Ids"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { type Command, terminate } from "@slipway/domain/sandbox/Command"
+import type { KeyedRequest } from "@slipway/domain/sandbox/Idempotency"
+import { Leases, type Leased } from "@slipway/domain/sandbox/Leases"
+import type { Room } from "@slipway/domain/sandbox/Leasing"
+import { type Limits, Policy } from "@slipway/domain/sandbox/Policy"
+import type { Creation, Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/Turn"
+import type { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import { assert } from "../../suite/Assert.ts"
+
+/** What only the technology under test can do. */
+export class StoreFixture extends Context.Service<StoreFixture, {
+  /** Id of a new grant that may own sandboxes. */
+  readonly grant: Effect.Effect<string>
+  /** Lets seconds pass for the lease of one sandbox alone, as after the death of its worker. */
+  ageLease(id: SandboxId, seconds: number): Effect.Effect<void>
+  /** Has sandboxes begin to need a worker that many seconds ago, all at the same moment. */
+  ageWork(ids: ReadonlyArray<SandboxId>, seconds: number): Effect.Effect<void>
+  /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
+  ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
+  /** Another process on the same storage, whose `Policy` has these limits. */
+  under<A, E, R>(limits: Limits, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, SandboxStore | Upkeep>>
+  /** Revokes a grant. Left out: it is not known here which grants are revoked. */
+  readonly revoke?: (grantId: string) => Effect.Effect<void>
+}>()("@slipway/testing/StoreFixture") {}
+
+/** What one of these suites runs on: the three are over the same rows. */
+export type Stores = SandboxStore | Leases | Upkeep | AuditLog | Hints | Ids | StoreFixture
+
+export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+/** Of a worker that takes whatever there is. */
+export const ample: Room = { slots: 10_000, boots: 10_000, errands: 10_000 }
+export const machine = { worker: "worker-1", machine: "machine-1" }
+
+export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+  const ids = yield* Ids
+  const fixture = yield* StoreFixture
+  const creation: Creation = {
+    id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
+    grantId: more.grantId ?? (yield* fixture.grant),
+    createdBy: "user_01J00000000000000000000000",
+    title: "Tïtle 'quoted' \\ \u{1F680}",
+    repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
+    prompt: "line one\nline two {\"a\": [1]}",
+    model: offlineDemo.id,
+    agentRuntime: offlineDemo.agentRuntime,
+    reasoningEffort: null,
+    toolApprovalMode: "prompt",
+    metadata: { customer: "42", constructor: "x" },
+    origin: null,
+    createdAt: at,
+    ...more
+  }
+  return creation
+})
+
+export const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
+  const store = yield* SandboxStore
+  const { sandbox } = yield* store.create({ creation: yield* creationOf(more), keyed: null, organizationId: null })
+  return sandbox
+})
+/** Applies system commands one by one, as a worker would. */
+export const drive = Effect.fnUntraced(function*(sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, by: Writer = "policy") {
+  const store = yield* SandboxStore
+  const limits = yield* Policy
+  let current = sandbox
+  for (const command of commands) {
+    current = (yield* store.change(sandbox.id, by, (state) => decide(state, command, { now: at, limits }), at)).sandbox
+  }
+  return current
+})
+export const keyOf = ({ grantId, id }: Sandbox) => ({ grantId, id })
+/** What a person is told who commands it. */
+export const command = <E>(
+  key: { readonly grantId: string; readonly id: SandboxId },
+  asked: Command<E>,
+  now: DateTime.Utc,
+  keyed?: KeyedRequest
+) => Effect.flatMap(SandboxStore, (store) => Effect.map(store.command(key, asked, now, keyed), ({ result }) => result))
+export const running = Effect.gen(function*() {
+  const ids = yield* Ids
+  const sandbox = yield* make()
+  const turn = turnId(ids, sandbox.id, 1)
+  const started = yield* drive(sandbox, [
+    { _tag: "StartBoot" },
+    { _tag: "FinishBoot", turnId: turn },
+    { _tag: "StartTurn", turnId: turn }
+  ])
+  return { ids, sandbox: started, turn }
+})
+export const asking = Effect.gen(function*() {
+  const { ids, sandbox, turn } = yield* running
+  const asked = yield* drive(sandbox, [
+    { _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "write", kind: "edit", paths: ["a.txt"] } }
+  ])
+  return { ids, sandbox: asked, turn }
+})
+export const eventsOf = (id: SandboxId) =>
+  Effect.flatMap(SandboxStore, (store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire))))
+
+export const take = (id: SandboxId, by = machine) =>
+  Effect.gen(function*() {
+    const leases = yield* Leases
+    const taken = yield* leases.take(by, ample)
+    return taken.find(({ sandbox }) => sandbox.id === id)
+  })
+export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
+  const found = yield* take(id, by)
+  assert.isDefined(found)
+  return found as Leased
+})
+
+const checkpoint = (n: number): SystemCommand => ({ _tag: "RecordCheckpoint", data: { checkpoint: n, bytes: 1, ms: 1, repos: [] } })
+/** A running sandbox whose turn ended and that has a checkpoint: it needs nobody. */
+export const atRest = Effect.fnUntraced(function*(sandbox: Sandbox) {
+  const turn = turnId(yield* Ids, sandbox.id, 1)
+  return yield* drive(sandbox, [
+    { _tag: "StartBoot" },
+    { _tag: "FinishBoot", turnId: turn },
+    { _tag: "StartTurn", turnId: turn },
+    { _tag: "EndTurn", turnId: turn, state: "succeeded" },
+    checkpoint(1)
+  ])
+})
+/** A sandbox that was terminated while it booted: a worker has to release it. */
+export const ending = Effect.fnUntraced(function*() {
+  const sandbox = yield* make()
+  yield* drive(sandbox, [{ _tag: "StartBoot" }])
+  yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+  return sandbox
+})

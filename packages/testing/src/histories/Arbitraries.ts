@@ -1,0 +1,159 @@
+/**
+ * Arbitrary values of everything the domain shows or takes, shrinking, for `it.prop` and `Arbitrary.checkEffect`. Beside
+ * `Histories`, which has arbitrary lives of a sandbox. Values are decoded ones: encode them to get what is on the wire.
+ */
+import { type Principal, Scope } from "@slipway/domain/access/Principal"
+import type { EnvironmentFile } from "@slipway/domain/environment/Environment"
+import { FileEntry, FileStatus, FileTree, PartialWarning } from "@slipway/domain/files/FileTree"
+import { NAMESPACE, type Uuid } from "@slipway/domain/Ids"
+import { uuid5 } from "@slipway/domain/ids/Digest"
+import { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
+import { Model, ModelId } from "@slipway/domain/models/ModelCatalogue"
+import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+import { Usage } from "@slipway/domain/models/schema/Usage"
+import { ToolApprovalMode } from "@slipway/domain/models/ToolApprovalMode"
+import { PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
+import { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
+import { Approval, ApprovalId, Decision } from "@slipway/domain/sandbox/schema/Approval"
+import { CommandResult, Prompt } from "@slipway/domain/sandbox/schema/Command"
+import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
+import { Creation, Metadata, Publication, Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
+import { ApprovalRequest, SandboxEvent, SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { ToolKind } from "@slipway/domain/sandbox/schema/ToolCall"
+import { Turn, TurnOutcome, TurnState } from "@slipway/domain/sandbox/schema/Turn"
+import { SandboxId } from "@slipway/domain/SandboxId"
+import { Checks, PullRequest, PullRequestComment, PullRequestStatus } from "@slipway/domain/source/PullRequest"
+import { Ref, RepoName, RepoRef } from "@slipway/domain/source/RepoRef"
+import { Counter, StorableText, text } from "@slipway/domain/Text"
+import { Timestamp } from "@slipway/domain/Timestamp"
+import * as Arbitrary from "effect/Arbitrary"
+import * as DateTime from "effect/DateTime"
+import * as Schema from "effect/Schema"
+
+/** What the domain shows or takes, by name: the list that every property over "each schema" goes through. */
+export const schemas = {
+  AgentEvent,
+  AgentRuntimeName,
+  Approval,
+  ApprovalId,
+  ApprovalRequest,
+  Checks,
+  CommandResult,
+  Counter,
+  CreateSandbox,
+  Creation,
+  Decision,
+  FileEntry,
+  FileStatus,
+  FileTree,
+  IdempotencyKey,
+  Metadata,
+  Model,
+  ModelId,
+  PartialWarning,
+  PartnerEvent,
+  PartnerFact,
+  Prompt,
+  Publication,
+  PullRequest,
+  PullRequestComment,
+  PullRequestStatus,
+  ReasoningEffort,
+  Ref,
+  RepoName,
+  RepoRef,
+  Sandbox,
+  SandboxEvent,
+  SandboxId,
+  SandboxStatus,
+  Scope,
+  StorableText,
+  Timestamp,
+  ToolApprovalMode,
+  ToolKind,
+  Turn,
+  TurnOutcome,
+  TurnState,
+  Usage
+} as const
+
+type Schemas = typeof schemas
+
+/** Arbitrary values of one of {@link schemas}, e.g. `arbitrary("Sandbox")`. */
+export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> =>
+  Arbitrary.schema<Schemas[K]>(schemas[name])
+
+/** UUIDv5, as turns and commands have. */
+export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("StorableText"), (name) => uuid5(NAMESPACE, name))
+
+/** UUIDv7, as grants, keys and partner events have. */
+export const uuid7: Arbitrary.Arbitrary<Uuid> = Arbitrary.schema(Schema.String.check(Schema.isUUID(7)))
+
+/** `user_` and a ULID. */
+const userId: Arbitrary.Arbitrary<string> = Arbitrary.schema(
+  Schema.String.check(Schema.isPattern(/^user_[0-7][0-9A-HJKMNP-TV-Z]{25}$/u))
+)
+
+/** Instants a service may live to see, to the millisecond. */
+export const instant: Arbitrary.Arbitrary<DateTime.Utc> = Arbitrary.map(
+  Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 4_102_444_799_999 }))),
+  (millis) => DateTime.makeUnsafe(millis)
+)
+
+/** Paths as clients send them: sensible, protected, and ones that try to leave the repository. */
+export const path: Arbitrary.Arbitrary<string> = Arbitrary.map(
+  Arbitrary.array(
+    Arbitrary.schema(Schema.Union([
+      Schema.Literals(["src", "a.txt", "..", ".", "", ".git", ".GIT", ".env", ".env.example", ".claude", "é", "\0", "\u200b.git", "C:",
+        "a\\b"]),
+      text(0, 20)
+    ])),
+    { maxLength: 6 }
+  ),
+  (segments) => segments.join("/")
+)
+
+/** Any caller, with any scopes. */
+export const principal: Arbitrary.Arbitrary<Principal> = Arbitrary.map(
+  Arbitrary.all({
+    credential: Arbitrary.map(uuid7, (keyId) => ({ _tag: "Key" as const, keyId })),
+    grantId: uuid7,
+    organizationId: uuid7,
+    userId,
+    scopes: Arbitrary.array(arbitrary("Scope"), { maxLength: 4 }),
+    test: Arbitrary.schema(Schema.Boolean)
+  }),
+  ({ scopes, ...rest }) => ({ ...rest, scopes: new Set(scopes) })
+)
+
+const some = <A>(item: Arbitrary.Arbitrary<A>, maxLength = 4): Arbitrary.Arbitrary<ReadonlyArray<A>> => Arbitrary.array(item, { maxLength })
+const oneOf = (...names: ReadonlyArray<string>): Arbitrary.Arbitrary<string> => Arbitrary.schema(Schema.Literals(names))
+
+const optional = <T extends object>(all: Arbitrary.Arbitrary<T>, keep: Arbitrary.Arbitrary<ReadonlyArray<string>>) =>
+  Arbitrary.map(
+    Arbitrary.all([all, keep]),
+    ([value, names]): Partial<T> => Object.fromEntries(Object.entries(value).filter(([name]) => names.includes(name))) as Partial<T>
+  )
+
+/** Files that say what sandboxes of a repository need, any of their keys left out. */
+export const environmentFile: Arbitrary.Arbitrary<EnvironmentFile> = optional(
+  Arbitrary.all({
+    $schema: oneOf("", "https://slipway.invalid/schemas/environment.json"),
+    setup: some(Arbitrary.filter(Arbitrary.schema(text(1, 60)), (command) => command.trim() !== "")),
+    cache: Arbitrary.map(
+      some(oneOf("node_modules", "./target/", "a/../b", "~/.npm", "~/.cache/pip", "~/.cargo/registry", "é")),
+      (all) => Array.from(new Set(all))
+    ),
+    cacheKey: some(oneOf("package-lock.json", "./go.sum", "a/b.lock", ".npmrc", "é")),
+    env: Arbitrary.map(
+      some(Arbitrary.all([oneOf("NODE_ENV", "_", "__proto__", "toString", "a1"), Arbitrary.schema(text(0, 20))])),
+      (entries) => Object.fromEntries(entries)
+    ),
+    secrets: Arbitrary.map(some(oneOf("NPM_TOKEN", "A", "A_1")), (all) => Array.from(new Set(all))),
+    egress: some(oneOf("registry.npmjs.org:443", "PyPI.org:443", "a:1", "x.y:65535")),
+    timeoutMinutes: Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))),
+    onFailure: Arbitrary.schema(Schema.Literals(["fail", "continue"]))
+  }),
+  some(oneOf("$schema", "setup", "cache", "cacheKey", "env", "secrets", "egress", "timeoutMinutes", "onFailure"), 9)
+)

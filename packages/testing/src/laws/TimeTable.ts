@@ -1,0 +1,157 @@
+/**
+ * When what has to happen to a sandbox, by its log alone: the tables of docs/decisions/2.1, 2.2 and 3 as plain arithmetic. It shares
+ * nothing with the rules that it judges.
+ */
+import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+
+/** Of all setups of a boot together; milliseconds. */
+const SETUPS = 3_600_000
+
+/** What comes due, and when; epoch milliseconds. */
+export interface Due {
+  /** The reason of the status that follows, `turn_timeout`, or `approval <id>`. */
+  readonly what: string
+  readonly at: number
+}
+
+type Limit = "approval" | "boot" | "idle" | "lifetime" | "queue" | "release" | "turn"
+
+/** Reads a log event by event. */
+export class TimeTable {
+  readonly #limit: (name: Limit) => number
+  #createdAt: number | null = null
+  #status = "queued"
+  #statusAt = 0
+  #idleAt = 0
+  /** The active turn; `startedAt`: its agent took it. */
+  #turn: { startedAt: number | null } | null = null
+  #failedLast = false
+  /** When each was asked for, oldest first. */
+  readonly #approvals = new Map<string, number>()
+  readonly #publishing = new Set<string>()
+  /** What setups of this boot took, and the one that goes on. */
+  #setupMillis = 0
+  #setup: { readonly since: number; readonly limit: number } | null = null
+
+  constructor(limits: Readonly<Record<Limit, Duration.Duration>>) {
+    this.#limit = (name) => Duration.toMillis(limits[name])
+  }
+
+  record(event: SandboxEvent, time: DateTime.Utc): void {
+    const at = time.epochMilliseconds
+    this.#createdAt ??= at
+    switch (event.type) {
+      case "sandbox.status":
+        this.#status = event.data.status
+        this.#statusAt = at
+        this.#idleAt = at
+        this.#setupMillis = 0
+        this.#setup = null
+        return
+      case "setup.started":
+        this.#endSetup(at)
+        this.#setup = { since: at, limit: event.data.limit_ms }
+        return
+      case "sandbox.boot":
+        if (event.data.stage === "setup") this.#endSetup(at)
+        return
+      case "turn.updated":
+        if (event.data.state === "pending") this.#turn = { startedAt: null }
+        return
+      case "turn.started":
+        if (this.#turn !== null) this.#turn.startedAt = at
+        return
+      case "turn.completed":
+        this.#turn = null
+        this.#failedLast = event.data.state === "failed"
+        this.#idleAt = at
+        return
+      case "approval.requested":
+        this.#approvals.set(event.data.approval_id, at)
+        return
+      case "approval.resolved":
+        this.#approvals.delete(event.data.approval_id)
+        return
+      case "pull_request.updated": {
+        const repo = event.data.repo.toLowerCase()
+        const { action_state: state } = event.data
+        if (state === "publishing" || state === "updating") this.#publishing.add(repo)
+        else if (this.#publishing.delete(repo)) this.#idleAt = at
+        return
+      }
+      default:
+        return
+    }
+  }
+
+  #endSetup(at: number): void {
+    if (this.#setup !== null) this.#setupMillis += Math.min(Math.max(at - this.#setup.since, 0), this.#setup.limit)
+    this.#setup = null
+  }
+
+  /** When an approval that was asked for is denied by time; `undefined`: none of this id waits. */
+  expiryOf(approval: string): number | undefined {
+    const since = this.#approvals.get(approval)
+    return since === undefined ? undefined : since + this.#limit("approval")
+  }
+
+  /** All that comes due as long as nothing else happens. What ends a sandbox comes first: nothing else counts then. */
+  get dues(): ReadonlyArray<Due> {
+    const status = this.#status
+    const createdAt = this.#createdAt ?? 0
+    const dues: Array<Due> = []
+    const due = (what: string, since: number, limit: Limit) => void dues.push({ what, at: since + this.#limit(limit) })
+    if (status === "queued" || status === "creating" || status === "running") due("max_lifetime", createdAt, "lifetime")
+    if (status === "queued") due("queue_timeout", createdAt, "queue")
+    if (status === "creating") {
+      due("boot_timeout", this.#statusAt + Math.min(this.#setupMillis + (this.#setup?.limit ?? 0), SETUPS), "boot")
+    }
+    if (status === "terminating") due("release_failed", this.#statusAt, "release")
+    if (status !== "running") return dues
+    for (const [id, since] of this.#approvals) due(`approval ${id}`, since, "approval")
+    if (this.#turn !== null) {
+      if (this.#turn.startedAt !== null) due("turn_timeout", this.#turn.startedAt, "turn")
+    } else if (this.#publishing.size === 0) due(this.#failedLast ? "last_turn_failed" : "idle_timeout", this.#idleAt, "idle")
+    return dues
+  }
+
+  /** When the first comes due; epoch milliseconds, `null`: nothing does. */
+  get next(): number | null {
+    return this.dues.reduce<number | null>((first, { at }) => first === null ? at : Math.min(first, at), null)
+  }
+
+  /** What is due by then, in the order in which it happens. */
+  dueBy(now: number): ReadonlyArray<string> {
+    const due = this.dues.filter(({ at }) => at <= now).map(({ what }) => what)
+    const [first] = due
+    return first === undefined || isGentle(first) ? due : [first]
+  }
+}
+
+/** The sandbox goes on after it. */
+const isGentle = (what: string) => what === "turn_timeout" || what.startsWith("approval ")
+
+const byTime: ReadonlyArray<string | null> = [
+  "max_lifetime",
+  "queue_timeout",
+  "boot_timeout",
+  "release_failed",
+  "idle_timeout",
+  "last_turn_failed"
+]
+
+/** What of a time table this event is; `null`: it came about otherwise, or follows from another one. */
+export const broughtByTime = (event: SandboxEvent): string | null => {
+  switch (event.type) {
+    case "sandbox.status":
+      return event.data.status !== "terminated" && byTime.includes(event.data.reason) ? event.data.reason : null
+    case "approval.resolved":
+      return event.data.by === "timeout" ? `approval ${event.data.approval_id}` : null
+    case "turn.completed":
+      return event.data.reason === "turn_timeout" ? "turn_timeout" : null
+    default:
+      return null
+  }
+}

@@ -1,0 +1,34 @@
+import { Access } from "@slipway/domain/access/Access"
+import { Ids } from "@slipway/domain/Ids"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { PartnerFixture, suite } from "@slipway/testing/contracts/partner/PartnerStoreContract"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+const Fixture = Layer.effect(
+  PartnerFixture,
+  Effect.gen(function*() {
+    const access = yield* Access
+    const ids = yield* Ids
+    return PartnerFixture.of({
+      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      linger: Effect.yieldNow,
+      rolledBack: () => Effect.yieldNow,
+      overlapping: (first, second) => Effect.asVoid(Effect.andThen(first, second))
+    })
+  })
+)
+
+export const suites = () => [suite(
+  "memory",
+  Layer.merge(SandboxStoreMemory.layer, Fixture).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
+  )
+)]

@@ -1,0 +1,24 @@
+import { Access } from "@slipway/domain/access/Access"
+import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
+import * as WebhookStoreMemory from "@slipway/domain/memory/WebhookStoreMemory"
+import { TAKEN_TIME } from "@slipway/domain/partner/WebhookStore"
+import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
+import * as Duration from "effect/Duration"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+
+export const suites = () => [suite(
+  "memory",
+  Layer.merge(
+    WebhookStoreMemory.layer,
+    Layer.succeed(WebhookFixture, WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)) }))
+  ).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStoreMemory.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer))
+  )
+)]

@@ -1,0 +1,35 @@
+import { assert, it } from "@effect/vitest"
+import { Ids } from "@slipway/domain/Ids"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { terminate } from "@slipway/domain/sandbox/Command"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
+import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
+import * as UpkeepContract from "@slipway/testing/contracts/sandbox/UpkeepContract"
+import { creation } from "@slipway/testing/histories/Histories"
+import { register } from "@slipway/testing/runners/Vitest"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Scheduler from "effect/Scheduler"
+import { layer } from "./Stores.ts"
+
+register(suite("memory", layer))
+register(LeasesContract.suite("memory", layer))
+register(UpkeepContract.suite("memory", layer))
+register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
+
+it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>
+  Effect.gen(function*() {
+    const store = yield* SandboxStore
+    const ids = yield* Ids
+    yield* store.create({ creation, keyed: null, organizationId: null })
+    const now = yield* DateTime.now
+    const twice = Array.from({ length: 2 }, () => store.command({ grantId: creation.grantId, id: creation.id }, terminate(ids), now))
+    const answers = yield* Effect.all(twice, { concurrency: 2 })
+    assert.deepStrictEqual(answers.map(({ result: { outcome } }) => outcome).toSorted(), ["applied", "duplicate"])
+  }).pipe(
+    // Each fiber makes room for the others as often as it can.
+    Effect.provideService(Scheduler.MaxOpsBeforeYield, 3),
+    Effect.provide(layer)
+  ))

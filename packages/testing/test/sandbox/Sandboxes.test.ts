@@ -1,0 +1,168 @@
+import { assert, it } from "@effect/vitest"
+import type { Principal } from "@slipway/domain/access/Principal"
+import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { BudgetExceeded } from "@slipway/domain/models/Budget"
+import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { Spending, type SpendingRefused } from "@slipway/domain/models/Spending"
+import type { CreateSandbox } from "@slipway/domain/sandbox/CreateSandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
+import { RepoNotAccessible, SourceHost } from "@slipway/domain/source/SourceHost"
+import { checkpointed, settle } from "@slipway/testing/contracts/sandbox/ForksContract"
+import { make, StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
+
+const by: Principal = {
+  credential: { _tag: "Key", keyId: "k" },
+  grantId: "g",
+  organizationId: "o",
+  userId: "u",
+  scopes: new Set(),
+  test: false
+}
+const wanted: CreateSandbox = {
+  repos: [{ fullName: "acme/shop" }],
+  prompt: "Go on.",
+  model: offlineDemo.id,
+  toolApprovalMode: "auto",
+  metadata: {}
+}
+const key = Option.some(IdempotencyKey.make("order-1"))
+
+const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
+
+/** A service that refuses new work as long as it is told to. */
+const world = () => {
+  const refusals: { spending: SpendingRefused | null; repos: RepoNotAccessible | null } = { spending: null, repos: null }
+  const layer = Sandboxes.layer.pipe(
+    Layer.provide(Layer.mock(Spending, { creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })),
+    Layer.provide(Layer.mock(SourceHost, { name: "mock", refusal: () => Effect.sync(() => refusals.repos) })),
+    Layer.provideMerge(SandboxStoreMemory.layer),
+    Layer.provideMerge(Fixture),
+    Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsMemory.layer))
+  )
+  return { layer, refusals }
+}
+
+it.effect("a creation that may not be is refused and leaves its key free; one that was accepted is answered all the same", () => {
+  const { layer, refusals } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const reasons = [
+      { spending: new BudgetExceeded({ of: "grant", held: false }), repos: null },
+      { spending: null, repos: new RepoNotAccessible({ repo: "acme/shop" }) }
+    ]
+    for (const reason of reasons) {
+      Object.assign(refusals, reason)
+      for (const named of [Option.none(), key]) {
+        assert.strictEqual(yield* Effect.flip(sandboxes.create(by, wanted, named)), reason.spending ?? reason.repos)
+      }
+    }
+    const all = { after: null, limit: 10, status: null, repo: null }
+    assert.deepStrictEqual(yield* sandboxes.list(by, all), [])
+    Object.assign(refusals, { spending: null, repos: null })
+    const { replayed, sandbox } = yield* sandboxes.create(by, wanted, key)
+    assert.isFalse(replayed)
+    for (const reason of reasons) {
+      Object.assign(refusals, reason)
+      assert.deepStrictEqual(yield* sandboxes.create(by, wanted, key), { sandbox, replayed: true })
+      const changed = yield* Effect.flip(sandboxes.create(by, { ...wanted, prompt: "Something else." }, key))
+      assert.strictEqual(changed._tag, "IdempotencyConflict")
+    }
+    assert.deepStrictEqual(yield* sandboxes.list(by, all), [sandbox])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("counts each sandbox once, however often its creation is repeated", () => {
+  const { layer, refusals } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const created = Effect.map(Metric.snapshot, (all) => all.find(({ id }) => id === "slipway_sandboxes_created_total")?.state)
+    assert.deepStrictEqual(yield* created, { count: 0, incremental: true })
+    for (const named of [key, key, Option.none()]) yield* sandboxes.create(by, wanted, named)
+    refusals.spending = new BudgetExceeded({ of: "grant", held: false })
+    yield* sandboxes.create(by, wanted, key)
+    assert.deepStrictEqual(yield* created, { count: 2, incremental: true })
+  }).pipe(Effect.provide(layer), Effect.provideService(Metric.MetricRegistry, new Map()))
+})
+
+it.effect("forks the newest checkpoint unless another one is named, also of one that is over", () => {
+  const { layer } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const store = yield* SandboxStore
+    const sandbox = yield* checkpointed(2, by.grantId)
+    const origins = Effect.fnUntraced(function*() {
+      const made = yield* Effect.forEach(
+        [{}, { checkpoint: 1 }],
+        (more) => sandboxes.fork(by, sandbox.id, { prompt: "Go on.", ...more }, Option.none())
+      )
+      return made.map(({ sandbox: { origin } }) => origin)
+    })
+    const both = [{ sandboxId: sandbox.id, checkpoint: 2 }, { sandboxId: sandbox.id, checkpoint: 1 }]
+    assert.deepStrictEqual(yield* origins(), both)
+    yield* settle(sandbox)
+    assert.deepStrictEqual(yield* origins(), both)
+    for (const checkpoint of [0, 3, Number.MAX_SAFE_INTEGER]) {
+      const refused = yield* Effect.flip(sandboxes.fork(by, sandbox.id, { prompt: "Go on.", checkpoint }, Option.none()))
+      assert.strictEqual(refused._tag, "CheckpointNotFound")
+    }
+    const foreign = yield* Effect.flip(sandboxes.fork({ ...by, grantId: "other" }, sandbox.id, { prompt: "Go on." }, Option.none()))
+    assert.strictEqual(foreign._tag, "SandboxNotFound")
+    const young = yield* make({ grantId: by.grantId })
+    assert.strictEqual((yield* Effect.flip(sandboxes.fork(by, young.id, { prompt: "Go on." }, Option.none())))._tag, "NoCheckpoint")
+    assert.strictEqual((yield* store.find({ grantId: by.grantId, id: sandbox.id })).status, "failed")
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("a fork is refused as a creation is, and answered all the same when it was accepted before", () => {
+  const { layer, refusals } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const sandbox = yield* checkpointed(1, by.grantId)
+    const fork = (request: object = {}) => sandboxes.fork(by, sandbox.id, { prompt: "Go on.", ...request }, key)
+    const reasons = [
+      { spending: new BudgetExceeded({ of: "grant", held: false }), repos: null },
+      { spending: null, repos: new RepoNotAccessible({ repo: "acme/shop" }) }
+    ]
+    for (const reason of reasons) {
+      Object.assign(refusals, reason)
+      assert.strictEqual(yield* Effect.flip(fork()), reason.spending ?? reason.repos)
+    }
+    Object.assign(refusals, { spending: null, repos: null })
+    assert.strictEqual((yield* Effect.flip(fork({ model: "unknown" })))._tag, "InvalidModel")
+    const { replayed, sandbox: made } = yield* fork()
+    assert.isFalse(replayed)
+    for (const reason of [...reasons, { spending: null, repos: null }]) {
+      Object.assign(refusals, reason)
+      assert.deepStrictEqual(yield* fork(), { sandbox: made, replayed: true })
+      assert.strictEqual((yield* Effect.flip(fork({ checkpoint: 1 })))._tag, "IdempotencyConflict")
+    }
+    // The key is the fork's: a creation under it is another request.
+    assert.isFalse((yield* sandboxes.create(by, wanted, key)).replayed)
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("goes back to a checkpoint that is kept, and to no other", () => {
+  const { layer } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const sandbox = yield* checkpointed(1, by.grantId)
+    for (const given of [-1, 0.5, "1", null, 2 ** 53]) {
+      assert.strictEqual((yield* Effect.flip(sandboxes.restore(by, sandbox.id, given)))._tag, "InvalidRequest")
+    }
+    for (const n of [0, 2]) assert.strictEqual((yield* Effect.flip(sandboxes.restore(by, sandbox.id, n)))._tag, "CheckpointNotFound")
+    const foreign = yield* Effect.flip(sandboxes.restore({ ...by, grantId: "other" }, sandbox.id, 1))
+    assert.strictEqual(foreign._tag, "SandboxNotFound")
+    const results = yield* Effect.all(Array.from({ length: 4 }, () => sandboxes.restore(by, sandbox.id, 1)), { concurrency: "unbounded" })
+    assert.deepStrictEqual(results.map(({ outcome }) => outcome).toSorted(), ["applied", "duplicate", "duplicate", "duplicate"])
+    assert.strictEqual((yield* sandboxes.get(by, sandbox.id)).restoring, 1)
+  }).pipe(Effect.provide(layer))
+})

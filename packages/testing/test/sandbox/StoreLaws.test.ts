@@ -1,0 +1,18 @@
+import { Ids } from "@slipway/domain/Ids"
+import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
+import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
+import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import { checkStore } from "@slipway/testing/laws/Laws"
+import { register } from "@slipway/testing/runners/Vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
+
+register(checkStore(
+  "memory",
+  Layer.mergeAll(SandboxStoreMemory.layer, Fixture).pipe(
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layerSeeded("laws")))
+  )
+))

@@ -1,0 +1,4 @@
+import { defineConfig, mergeConfig } from "vitest/config"
+import shared from "../../vitest.config.ts"
+
+export default mergeConfig(shared, defineConfig({}))
