@@ -8,8 +8,14 @@ const PATIENCE_MILLIS = 300_000
  * Prints one line for each skipped test. A test may be skipped only because this machine lacks something, and says so: by `(needs …)` in
  * its name or the name of its suite, or by the note of `skip(note)`. Any other skipped test fails the run.
  */
-class SkippedTests implements Reporter {
+export class SkippedTests implements Reporter {
   private vitest: Vitest | undefined
+  private readonly projects: RegExp
+
+  /** `projects`: the names of those whose tests it looks at. */
+  constructor(projects = /(?:)/u) {
+    this.projects = projects
+  }
 
   onInit(vitest: Vitest) {
     this.vitest = vitest
@@ -19,6 +25,7 @@ class SkippedTests implements Reporter {
     // `-t` skips all other tests.
     if (this.vitest?.config.testNamePattern !== undefined) return
     for (const module of modules) {
+      if (!this.projects.test(module.project.name)) continue
       for (const test of module.children.allTests("skipped")) {
         const result = test.result()
         const note = "note" in result && result.note !== undefined ? ` (${result.note})` : ""

@@ -8,16 +8,8 @@ export default mergeConfig(
       globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
       // Most of their time is waiting for processes.
       maxWorkers: 2,
-      // They have commands of their own: test:browser, test:conformance, test:deploy, test:docs, test:image, test:service.
-      exclude: [
-        ...configDefaults.exclude,
-        "test/browser/**",
-        "test/conformance/**",
-        "test/deploy/**",
-        "test/docs/**",
-        "test/image/**",
-        "test/service/**"
-      ]
+      // They have commands of their own: `vitest.suites.ts`.
+      exclude: [...configDefaults.exclude, "test/{browser,conformance,deploy,docs,image,reliability}/**"]
     }
   })
 )

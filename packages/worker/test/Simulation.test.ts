@@ -33,7 +33,7 @@ import { plants as sown } from "../simulation/Plants.ts"
 import { simulated, workerWith } from "../simulation/SimulatedWorker.ts"
 import { Totals } from "../simulation/Totals.ts"
 
-/** Whether this is the run of some minutes, in which even what is rarest has to happen: `npm run test:simulation`. */
+/** Whether this is the run of some minutes, in which even what is rarest has to happen: `SIMULATION=long`. */
 const isLong = process.env["SIMULATION"] === "long"
 const SEEDS = isLong ? 120 : 30
 /** Any change of domain or worker makes other runs of the seeds, so what is rarest needs room. */

@@ -1,5 +1,6 @@
 /**
- * Many writers, some rolled back, and readers that follow by their cursor. `npm run test:feed` does it with 30,000 events.
+ * Many writers, some rolled back, and readers that follow by their cursor. `FEED_WRITES=33600` makes
+ * 30,000 events.
  * One of the readers is `examples/partner-consumer`, to whom its network and its database are unkind.
  */
 import { PgClient } from "@effect/sql-pg"

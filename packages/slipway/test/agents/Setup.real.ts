@@ -11,7 +11,7 @@ import { execFileSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder, folderIn, run, serve } from "../commands/SlipwayProcess.ts"
-import * as Api from "../machines/Api.ts"
+import * as Api from "../reliability/failover/Api.ts"
 
 const KEY = "key-of-the-fake-models"
 const TEST_OUTPUT = "two chairs cost 180"

@@ -1,0 +1,183 @@
+/**
+ * Functions that take texts of strangers, agents, repositories and providers, on hostile shapes of 64 and of 128 KiB: twice the text
+ * may not take more than three times the processor time. Time that others had the processor does not count. What has no
+ * time to speak of is not compared.
+ */
+import { assert, it } from "@effect/vitest"
+import * as CodexCalls from "@slipway/adapters/internal/agents/codex/Codex"
+import * as Script from "@slipway/adapters/internal/agents/offline/Script"
+import * as Shortstat from "@slipway/adapters/internal/git/save/Shortstat"
+import { OutputRedactor } from "@slipway/adapters/internal/redaction/OutputRedactor"
+import { Redactor } from "@slipway/adapters/internal/redaction/Redaction"
+import * as ApiKey from "@slipway/domain/access/ApiKey"
+import { userCodeOf } from "@slipway/domain/access/DeviceLogin"
+import { handleOf } from "@slipway/domain/access/User"
+import * as CachePath from "@slipway/domain/environment/CachePath"
+import { destination } from "@slipway/domain/environment/Destination"
+import { readDevContainer } from "@slipway/domain/environment/DevContainer"
+import { readEnvironment } from "@slipway/domain/environment/Environment"
+import { fromTraceparent } from "@slipway/domain/RootSpan"
+import { titleOf } from "@slipway/domain/sandbox/CreateSandbox"
+import { recordable } from "@slipway/domain/sandbox/OutputLimit"
+import * as ToolCall from "@slipway/domain/sandbox/ToolCall"
+import * as FileRules from "@slipway/domain/source/FileRules"
+import { isRefName } from "@slipway/domain/source/Naming"
+import { sandboxOf } from "@slipway/domain/source/PullRequest"
+import { visible } from "@slipway/domain/Visible"
+import * as CooperativeRender from "@slipway/http/internal/pages/html/CooperativeRender"
+import { HtmlBudget } from "@slipway/http/internal/pages/html/HtmlBudget"
+import * as Form from "@slipway/http/internal/pages/layout/Form"
+import { localPath } from "@slipway/http/internal/pages/layout/Page"
+import * as ApprovalDiff from "@slipway/http/internal/pages/sandboxes/changes/ApprovalDiff"
+import { compare } from "@slipway/http/internal/pages/sandboxes/changes/ChangedWords"
+import * as Patch from "@slipway/http/internal/pages/sandboxes/changes/Patch"
+import { Conversation } from "@slipway/http/internal/pages/sandboxes/conversation/Conversation"
+import * as Code from "@slipway/http/internal/pages/text/Code"
+import * as Languages from "@slipway/http/internal/pages/text/Languages"
+import * as Markdown from "@slipway/http/internal/pages/text/Markdown"
+import * as ClientAddress from "@slipway/http/internal/server/ClientAddress"
+import { attachment } from "@slipway/http/internal/server/ContentDisposition"
+import { tokenOf } from "@slipway/http/internal/server/SessionCookie"
+import { DateTime, Effect } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import * as Answer from "../../../src/commands/terminal/Answer.ts"
+import * as EventText from "../../../src/commands/terminal/EventText.ts"
+
+const CHARACTERS = 128 * 1024
+const MOST_TIMES = 3
+/** Quadratic work on these texts takes a second and more; below this the clock and the compiler decide. */
+const LEAST_MILLIS = 20
+/** The fastest of so many counts. */
+const TRIES = 3
+
+/** Repeated, and followed by something that does not fit. */
+const shapes: Readonly<Record<string, string>> = {
+  letters: "a",
+  blanks: " ",
+  "line feeds": "\n",
+  "blanks and line feeds": " \n",
+  dots: ". ",
+  slashes: "/",
+  digits: "1",
+  quotes: "\"",
+  backslashes: "\\",
+  commas: ", ",
+  brackets: "[[",
+  braces: "{\"a\":",
+  colons: ":",
+  equals: "a=b;",
+  directives: "[[say ",
+  tags: "<a ",
+  backticks: "`*_",
+  "hidden characters": "\u202e",
+  "combining marks": "\u0315\u0316",
+  emoji: "\u{1f468}\u200d",
+  percent: "%41",
+  "patch lines": "@@ -1 +1 @@\n-a\n+b\n"
+}
+
+const request = (headers: Record<string, string>) =>
+  ({ headers, cookies: {}, text: Effect.succeed("") }) as unknown as HttpServerRequest.HttpServerRequest
+
+const at = DateTime.makeUnsafe(0)
+const conversation = (output: string) => {
+  const told = new Conversation()
+  told.add(
+    {
+      seq: 1,
+      at,
+      event: { type: "tool.updated", data: { call_id: "1", tool: output, status: "completed", detail: { output, command: output } } }
+    } as unknown as Parameters<Conversation["add"]>[0]
+  )
+  return told.items
+}
+const drawn = <A>(steps: CooperativeRender.Chunked<A>) => CooperativeRender.atOnce(steps)
+const budget = () => new HtmlBudget(2 ** 20)
+const redactor = new Redactor()
+redactor.learn("correct horse battery staple")
+const output = new OutputRedactor(["correct horse battery staple"])
+const codex = (command: string) => ({ id: "1", type: "commandExecution", command }) as unknown as Parameters<typeof CodexCalls.titleOf>[0]
+
+const functions: Readonly<Record<string, (text: string) => unknown>> = {
+  "a form's content-type": (text) =>
+    Effect.runSync(Effect.result(Form.read(request({ "content-type": `application/x-www-form-urlencoded${text}` })))),
+  "a form": (text) =>
+    Effect.runSync(Effect.result(Form.read(
+      { ...request({ "content-type": "application/x-www-form-urlencoded" }), text: Effect.succeed(text) } as unknown as Parameters<
+        typeof Form.read
+      >[0]
+    ))),
+  "a key": (text) => ApiKey.fromHeader(`Bearer ${text}`),
+  "a scheme": (text) => ApiKey.fromHeader(text),
+  "a cookie": (text) => tokenOf(request({ cookie: text }), ""),
+  "addresses of proxies": (text) => ClientAddress.clientOf("127.0.0.1", text, () => true),
+  "a traceparent": (text) => fromTraceparent(text),
+  "a local path": localPath,
+  "a file's name in a header": attachment,
+  "a code": userCodeOf,
+  "a handle": handleOf,
+  "a title of a prompt": (text) => titleOf(`a${text}`),
+  "a script": Script.parse,
+  "a directive": (text) => Script.parse(`[[shell true${text}; true]]`),
+  "options of a directive": (text) => Script.parse(`[[write path="${text}" content=x]]`),
+  "a tool's title": (text) => ToolCall.shownTitle(`a${text}`),
+  "a tool's paths": (text) => ToolCall.shownPaths([text]),
+  "a tool's preview": (command) => ToolCall.preview({ kind: "command", command } as ToolCall.ToolCall),
+  "a tool's detail": (text) => ToolCall.detail({ command: text, output: text, paths: [text] } as unknown as ToolCall.ToolCall),
+  "an edit": (text) => ToolCall.unifiedDiff("a", text, text.slice(1)),
+  "a write": (text) => ToolCall.unifiedDiff("a", null, text),
+  "a part": recordable,
+  "what is hidden": visible,
+  "a protected path": FileRules.isProtected,
+  "a path for git": FileRules.isGitPath,
+  "a path": FileRules.normalizePath,
+  "a ref": isRefName,
+  "a branch": sandboxOf,
+  "a path of a cache": CachePath.parse,
+  "a destination": destination,
+  "an environment": (text) => readEnvironment("environment.json", text),
+  "a devcontainer": (text) => readDevContainer("devcontainer.json", `{"a": [1${text}`, { workspaceFolder: "/w", env: new Map() }),
+  "a command of codex": (text) => CodexCalls.titleOf(codex(`/bin/bash -lc '${text}`)),
+  "a summary of git": Shortstat.parse,
+  "a secret's shapes": (text) => redactor.redact(text),
+  "a secret's shapes behind a beginning": (text) => redactor.redact(`sk-${text}`),
+  "a setup's output": (text) => output.redact(text),
+  "a conversation": conversation,
+  "a text on a page": (text) => drawn(Markdown.render(text, budget())),
+  "code on a page": (text) => drawn(Code.block(text, Languages.named("ts"))),
+  "an approval's diff": (text) => ApprovalDiff.parse(`--- a\n+++ b\n${text}`),
+  "a patch on a page": (text) =>
+    drawn(Patch.read(Buffer.from(`diff --git a/a b/a\n--- a/a\n+++ b/a\n${text}`), { lines: 1000, whole: null })),
+  "a changed line": (text) => compare(text, `${text}b`),
+  "a language": Languages.ofFile,
+  "an event in a terminal": (text) => EventText.line(`a${text}`),
+  "an answer in a terminal": (text) => Answer.read(`no${text}`)
+}
+
+/** Milliseconds of the processor, in the fastest of some tries. */
+const cost = (run: () => unknown): number => {
+  let least = Infinity
+  for (let i = 0; i < TRIES && least >= LEAST_MILLIS; i++) {
+    const before = process.cpuUsage()
+    run()
+    const { system, user } = process.cpuUsage(before)
+    least = Math.min(least, (system + user) / 1000)
+  }
+  return least
+}
+
+for (const [name, run] of Object.entries(functions)) {
+  it(`${name} is read in a time that grows with its length alone`, () => {
+    const tooSlow: Array<string> = []
+    for (const [shape, unit] of Object.entries(shapes)) {
+      const text = (characters: number) => `${unit.repeat(Math.floor(characters / unit.length))}x`
+      const whole = text(CHARACTERS)
+      const half = text(CHARACTERS / 2)
+      const long = cost(() => run(whole))
+      if (long < LEAST_MILLIS) continue
+      const short = cost(() => run(half))
+      if (long >= MOST_TIMES * short) tooSlow.push(`${shape}: ${short.toFixed(0)} ms, twice as long ${long.toFixed(0)} ms`)
+    }
+    assert.deepStrictEqual(tooSlow, [])
+  })
+}

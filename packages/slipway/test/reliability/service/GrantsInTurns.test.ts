@@ -1,0 +1,72 @@
+import { PgClient } from "@effect/sql-pg"
+import { assert, it } from "@effect/vitest"
+import * as Migrations from "@slipway/adapters/postgres/Migrations"
+import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
+
+const QUEUED = 500
+const SHORT = "[[slow 2 50]]"
+
+interface Step {
+  readonly id: string
+  readonly type: string
+  readonly status: string | null
+}
+
+/** What the logs of all sandboxes tell, in the order in which it was written. */
+const steps = SqlClient.SqlClient.use((sql) =>
+  Effect.orDie(sql<Step>`
+    SELECT sandbox_id AS id, type, wire::jsonb -> 'data' ->> 'status' AS status FROM sandbox_events
+    WHERE type IN ('sandbox.status', 'turn.started') ORDER BY written`)
+)
+
+const isBoot = ({ status }: Step) => status === "creating"
+
+/** Boots of others that began after the sandbox was created, until its turn started or `told` ends. */
+const boots = (told: ReadonlyArray<Step>, id: string) => {
+  const created = told.findIndex((step) => step.id === id && step.status === "queued")
+  const started = told.findIndex((step) => step.id === id && step.type === "turn.started")
+  const between = told.slice(created, started === -1 ? undefined : started)
+  return { hasStarted: started !== -1, before: between.filter((step) => step.id !== id && isBoot(step)).length }
+}
+
+it.live("a grant whose 500 sandboxes are queued delays the first turn of another one by one boot at most", () =>
+  Effect.gen(function*() {
+    const data = yield* folder
+    const url = yield* TestPostgres.database(Migrations.layer)
+    yield* Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* Effect.orDie(sql`ALTER TABLE sandbox_events ADD COLUMN written bigserial`)
+      const settings = { DATABASE_URL: url, SLIPWAY_WORKER_SLOTS: "2", SLIPWAY_WORKER_BOOTS: "1" }
+      const server = yield* serve(data, settings)
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)], settings)
+      const keyOf = (grant: string) =>
+        Effect.map(run(data, ["keys", "create", "--grant", grant, "--json"], settings), ({ stdout }) => String(JSON.parse(stdout).key))
+      const create = (key: string, prompt: string) =>
+        Effect.promise(async () => {
+          const reply = await fetch(`${server.url}/api/public/v1/sandboxes`, {
+            method: "POST",
+            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+            body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt })
+          })
+          assert.strictEqual(reply.status, 201)
+          return String((await reply.json()).id)
+        })
+      const begun = (id: string) =>
+        until(
+          Effect.map(Effect.provideService(steps, SqlClient.SqlClient, sql), (told) => boots(told, id)),
+          ({ before, hasStarted }) => hasStarted || before > 5
+        )
+      const [many, one] = [yield* keyOf("many"), yield* keyOf("one")]
+      const alone = yield* begun(yield* create(one, SHORT))
+
+      yield* Effect.replicateEffect(create(many, SHORT), QUEUED, { concurrency: 8, discard: true })
+      const behind = yield* begun(yield* create(one, SHORT))
+      const waiting = yield* Effect.orDie(sql`SELECT FROM sandboxes WHERE status = 'queued'`)
+      assert.isAbove(waiting.length, QUEUED / 2)
+      assert.isAtMost(behind.before, alone.before + 1)
+      assert.isTrue(behind.hasStarted)
+    }).pipe(Effect.provide(PgClient.layer({ url: Redacted.make(url), startupParameters: { TimeZone: "UTC" } })))
+  }).pipe(Effect.scoped))
