@@ -2,7 +2,8 @@
  * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was, `--in FOLDER`
  * another checkout. `npm run check` runs it, and it fails when folders, or packages, import each other in a circle.
  *
- * It fails too when a service of Effect has an id of another package than its own: two of one id would be the same service.
+ * It fails too when a service of Effect has an id of another package than its own: two of one id would be the same service; and when
+ * a folder of the domain imports a later folder of `DOMAIN` or `KINDS`: a port imports no use case.
  *
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
@@ -23,6 +24,42 @@ const folderOf = (file) => {
   return place === "src" ? `${name}/${rest.length > 1 ? rest[0] : "(root)"}` : `${name}/${place}`
 }
 
+/** Folders of the domain: each imports only those before it. */
+const DOMAIN = [
+  "text",
+  "ids",
+  "time",
+  "store",
+  "observability",
+  "source",
+  "access",
+  "environment",
+  "models",
+  "sandbox",
+  "files",
+  "partner",
+  "publishing",
+  "promise"
+]
+/** Folders in those: each imports only those before it, of its own folder and of others. */
+const KINDS = ["schema", "rules", "ports", "usecases"]
+
+/** Why a file of the domain may not import another one; `undefined`: it may. */
+const backwards = (file, target) => {
+  const [folder, kind] = placeIn(file)
+  const [other, otherKind] = placeIn(target)
+  if (!DOMAIN.includes(folder) || !DOMAIN.includes(other)) return undefined
+  if (DOMAIN.indexOf(other) > DOMAIN.indexOf(folder)) return `${folder} comes before ${other}`
+  if (kind === undefined || otherKind === undefined || other !== folder && kind !== "ports") return undefined
+  return KINDS.indexOf(otherKind) > KINDS.indexOf(kind) ? `${kind} come before ${otherKind}` : undefined
+}
+
+/** `["sandbox", "ports"]` of `packages/domain/src/sandbox/ports/X.ts`. */
+const placeIn = (file) => {
+  const [folder, kind] = /^packages\/domain\/src\/(.*)$/u.exec(file)?.[1].split("/") ?? []
+  return [folder?.endsWith(".ts") ? undefined : folder, KINDS.includes(kind) ? kind : undefined]
+}
+
 const SERVICE = />\(\)\(\s*"([^"]*\/[^"]*)"/gu
 
 /** How many imports lead from one folder to another. */
@@ -38,6 +75,8 @@ const edgesAt = (root) => {
       if (!id.startsWith(owner)) throw new Error(`${file} has a service with the id ${id}, which does not begin with ${owner}`)
     }
     for (const target of importsOf(file, text)) {
+      const reason = backwards(file, target)
+      if (reason !== undefined) throw new Error(`${file} imports ${target}: ${reason}`)
       const to = folderOf(target)
       if (to === undefined || to === from) continue
       const of = edges.get(from) ?? edges.set(from, new Map()).get(from)

@@ -34,21 +34,21 @@ const PATIENCE_MILLIS = 20_000
 /** Modules that import one of these have effects, and contract suites judge them. */
 const EFFECTFUL = new Set(["Effect", "Layer", "Stream", "Queue", "PubSub", "Ref", "Scope"])
 /** These have both: their pure functions are judged, their services are not. */
-const MIXED = new Set(["access/ApiKey.ts"])
+const MIXED = new Set(["access/rules/ApiKey.ts"])
 /** Shapes of the interface and words around the rules, which other tests hold. Any new module is judged. */
 const OTHERS = new Set([
-  "Text.ts",
-  "access/Principal.ts",
-  "files/FileTree.ts",
-  "sandbox/ActiveSandboxes.ts",
-  "models/Budget.ts",
-  "models/ModelCatalogue.ts",
-  "models/ModelGateway.ts",
-  "sandbox/SandboxEvent.ts",
-  "SandboxId.ts",
-  "models/Spending.ts",
-  "source/PullRequest.ts",
-  "source/RepoRef.ts"
+  "text/Text.ts",
+  "access/schema/Principal.ts",
+  "files/schema/FileTree.ts",
+  "sandbox/ports/ActiveSandboxes.ts",
+  "models/rules/Budget.ts",
+  "models/schema/ModelCatalogue.ts",
+  "models/ports/ModelGateway.ts",
+  "sandbox/rules/SandboxEvent.ts",
+  "ids/SandboxId.ts",
+  "models/ports/Spending.ts",
+  "source/schema/PullRequest.ts",
+  "source/schema/RepoRef.ts"
 ])
 /** Suites for implementations of ports say nothing of a rule. */
 const SUITES = /Contract$|Laws$|simulation/u

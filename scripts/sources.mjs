@@ -7,7 +7,7 @@ const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/gu
 /** Folders of a package that are published. */
 const PUBLISHED = new Set(["src", "memory", "testing"])
 
-/** The published TypeScript files of all packages, from the root: `packages/domain/src/sandbox/Turn.ts`. */
+/** The published TypeScript files of all packages, from the root: `packages/domain/src/sandbox/rules/Turn.ts`. */
 export const sourcesOf = (root) =>
   readdirSync(path.join(root, "packages")).flatMap((name) =>
     readdirSync(path.join(root, "packages", name)).filter((folder) => PUBLISHED.has(folder)).flatMap((folder) =>

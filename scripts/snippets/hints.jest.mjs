@@ -1,5 +1,5 @@
 /** A contract suite of the domain as tests of Jest. */
-import { layer } from "@slipway/domain/memory/HintsMemory"
+import { layer } from "@slipway/domain/memory/store/HintsMemory"
 import { suite } from "@slipway/testing/contracts/store/HintsContract"
 import { register } from "@slipway/testing/runners/Jest"
 

@@ -64,7 +64,18 @@ it.each([
 })
 
 it.each([
-  ["a module that is not exported", "@slipway/domain/access/Secret", "domain does not export"],
+  ["a folder of the domain that comes later", "domain/src/access/rules/User", "../../sandbox/rules/Turn.ts", "access comes before sandbox"],
+  ["a use case, in a port", "domain/src/access/ports/KeyStore", "../usecases/MintKey.ts", "ports come before usecases"],
+  ["a use case of another folder, in a port", "domain/src/sandbox/ports/Store", "../../access/usecases/MintKey.ts",
+    "ports come before usecases"]
+])("fails for an import of %s", (_, module, specifier, message) => {
+  const { status, stderr } = check({ [module]: [specifier] })
+  assert.strictEqual(status, 1)
+  assert.include(stderr, message)
+})
+
+it.each([
+  ["a module that is not exported", "@slipway/domain/access/rules/Secret", "domain does not export"],
   ["one that is taken out of an exported folder", "@slipway/domain/testing/Steps", "domain does not export"],
   ["what is there for tests of other packages", "@slipway/domain/internal/access/Secret", "is not published"]
 ])("fails for an import of %s", (_, specifier, message) => {

@@ -1,13 +1,13 @@
 /** Our worker: boots nothing, and lets a function answer every prompt. Shows how a worker speaks to the rules. */
-import { Hints, WORK } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
-import { Leases, type Leased, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { turnId } from "@slipway/domain/sandbox/Turn"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Leases, type Leased, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/ports/Leases"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
+import { Hints, WORK } from "@slipway/domain/store/Hints"
 import { Context, DateTime, Effect, Layer, Schedule } from "effect"
 
 /** Where answers come from: a model, a search, a person. */

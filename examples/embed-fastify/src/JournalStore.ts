@@ -2,16 +2,16 @@
  * A `SandboxStore` in memory that survives a restart: what was decided is appended to a file before it takes effect, and
  * read back at the start. For one process. Leases end with the process, and keys are kept for their time from its start on.
  */
-import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import type { Verdict } from "@slipway/domain/sandbox/Command"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Verdict } from "@slipway/domain/sandbox/rules/Command"
 import { Rejection } from "@slipway/domain/sandbox/schema/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { Creation } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import type { Pull } from "@slipway/domain/source/PullRequest"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Pull } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
 import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
 

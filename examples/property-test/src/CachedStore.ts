@@ -2,9 +2,9 @@
  * A store of our own: any other one, with the sandboxes that were read last kept in memory. It looks harmless, and is wrong
  * as soon as one write forgets to say so; hence the tests beside it.
  */
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Effect, Layer } from "effect"
 
 const cached = Effect.map(SandboxStore, (store) => {

@@ -1,5 +1,14 @@
 /** `AuditLog` on SQLite. Stores append to it within their own transactions, by `appendTo`. */
-import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, Origin, type SecurityEvent } from "@slipway/domain/access/AuditLog"
+import {
+  Acting,
+  ActingFrom,
+  Action,
+  Actor,
+  type AuditEntry,
+  AuditLog,
+  Origin,
+  type SecurityEvent
+} from "@slipway/domain/access/ports/AuditLog"
 import { Effect, Layer, Result, Schema } from "effect"
 import { Database, type Sql } from "./Database.ts"
 

@@ -1,5 +1,5 @@
 /** One SQLite file, its tables and its transactions. For one process: whoever else opens the file is turned away. */
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, Effect, Layer, Result } from "effect"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 

@@ -1,14 +1,9 @@
 /**
  * `SandboxStore` on SQLite. There are no `Checkpoints` beside it, so nothing can be forked, and no partners, so nobody is told of tasks.
  */
-import { Hints } from "@slipway/domain/Hints"
-import { pageOf } from "@slipway/domain/Page"
-import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
-import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
-import type { Receipt } from "@slipway/domain/sandbox/Command"
-import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { created, initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import {
   Appended,
   bytesOf,
@@ -24,10 +19,15 @@ import {
   summaryOf,
   topicsOf,
   type Writer
-} from "@slipway/domain/sandbox/SandboxStore"
+} from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Receipt } from "@slipway/domain/sandbox/rules/Command"
+import { type KeyedRequest, resolve, RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { created, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Approval } from "@slipway/domain/sandbox/schema/Approval"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Hints } from "@slipway/domain/store/Hints"
+import { pageOf } from "@slipway/domain/store/Page"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { DateTime, Effect, Layer, Result, Schema } from "effect"
 import { appendTo, author } from "./AuditLogSqlite.ts"
 import { Database, type Sql } from "./Database.ts"

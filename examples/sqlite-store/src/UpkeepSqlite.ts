@@ -1,8 +1,8 @@
 /** `Upkeep` on SQLite. The store's clock is that of its process. */
-import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { Database } from "./Database.ts"
 import { decode, setDeadline } from "./SandboxRow.ts"

@@ -1,4 +1,4 @@
-import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import * as AuditLogContract from "@slipway/testing/contracts/access/AuditLogContract"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { Layer } from "effect"

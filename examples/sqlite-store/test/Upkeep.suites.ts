@@ -1,4 +1,4 @@
-import { suite } from "@slipway/testing/contracts/sandbox/UpkeepContract"
+import { suite } from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import * as Durability from "./Durability.suites.ts"
 import { layer } from "./Fixture.ts"
 

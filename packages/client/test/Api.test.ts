@@ -26,7 +26,7 @@ import {
   SlipwayClient,
   type TransientEvent
 } from "@slipway/client"
-import type * as Log from "@slipway/domain/sandbox/SandboxEvent"
+import type * as Log from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
 import type { snapshotOf } from "@slipway/http/internal/handlers/EventFrames"
 import type { Schema } from "effect"

@@ -1,6 +1,6 @@
 /** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Ids } from "@slipway/domain/Ids"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Boots } from "@slipway/domain/sandbox/BootsHere"
+import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
 import * as AdmissionQueue from "@slipway/http/internal/server/AdmissionQueue"
 import { Effect, Fiber } from "effect"
 

@@ -1,8 +1,8 @@
 /** The service beneath a path of its host, behind a real nginx that passes the path on, or strips it. */
 import { assert, describe, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Sessions } from "@slipway/domain/access/Sessions"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import { spawn, spawnSync } from "node:child_process"

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Spending } from "@slipway/domain/models/Spending"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { type Model, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect } from "effect"
 import { creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { networkOf } from "@slipway/domain/access/Network"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { networkOf } from "@slipway/domain/access/rules/Network"
 import { clientOf, nobody, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
 import { Effect } from "effect"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"

@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import { CreditPrice } from "@slipway/domain/models/Credits"
-import { Spending } from "@slipway/domain/models/Spending"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { CreditPrice } from "@slipway/domain/models/rules/Credits"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { Effect, Layer } from "effect"
 import { create, creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 

@@ -1,6 +1,6 @@
 /** What differs between versions of a tree, as HTTP tells it (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
-import type { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
+import type { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import {
   type DiffQuery,
   FileTooLarge,
@@ -8,8 +8,8 @@ import {
   TreesUnavailable,
   UnknownCommit,
   type WorkingTrees
-} from "@slipway/domain/files/WorkingTrees"
-import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Effect } from "effect"
 import { checkpointed, shaOf } from "../testing/Checkpointed.ts"
 import { ask, create, json, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"

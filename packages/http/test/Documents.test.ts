@@ -1,6 +1,6 @@
 /** The pages that people read first. */
 import { assert, describe, it } from "@effect/vitest"
-import { readEnvironment } from "@slipway/domain/environment/Environment"
+import { readEnvironment } from "@slipway/domain/environment/rules/Environment"
 import { Result } from "effect"
 import { existsSync, globSync, readFileSync, statSync } from "node:fs"
 import path from "node:path"

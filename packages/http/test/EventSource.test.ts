@@ -1,6 +1,6 @@
 /** A client of somebody else's: the `eventsource` package, as browsers do it. */
 import { assert, layer } from "@effect/vitest"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Effect } from "effect"
 import { EventSource } from "eventsource"
 import { proxy } from "../testing/CuttingProxy.ts"

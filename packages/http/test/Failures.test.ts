@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect, Fiber, Layer, Ref } from "effect"
 import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "../testing/Harness.ts"
 

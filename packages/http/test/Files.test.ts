@@ -1,7 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import type { FileTree } from "@slipway/domain/files/FileTree"
-import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { AgentDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
 import {
   FileNotFound,
   FileProtected,
@@ -11,8 +10,9 @@ import {
   OnBehalfOf,
   TreesUnavailable,
   type WorkingTrees
-} from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileTree } from "@slipway/domain/files/schema/FileTree"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
 import { attachment } from "../src/server/ContentDisposition.ts"
 import {

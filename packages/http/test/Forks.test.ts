@@ -1,11 +1,11 @@
 /** Going back to a checkpoint and forking one, as HTTP sees them (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Spending } from "@slipway/domain/models/Spending"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoNotAccessible } from "@slipway/domain/source/SourceHost"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { DateTime, Effect } from "effect"
 import { checkpointed } from "../testing/Checkpointed.ts"
 import {

@@ -1,6 +1,6 @@
 import { assert, expect, it, layer } from "@effect/vitest"
-import type { Scope } from "@slipway/domain/access/Principal"
-import { Ids } from "@slipway/domain/Ids"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { Effect } from "effect"
 import { OpenApi } from "effect/http-api"

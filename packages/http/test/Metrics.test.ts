@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { ask, create, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"

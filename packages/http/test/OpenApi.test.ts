@@ -1,5 +1,5 @@
 import { assert, describe, expect, it } from "@effect/vitest"
-import { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Api } from "@slipway/http/api/Api"
 import { Ajv2020 } from "ajv/dist/2020.js"

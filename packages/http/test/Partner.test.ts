@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { DateTime, Effect } from "effect"
 import { ask, json, layer as http, mintKey, refused } from "../testing/Harness.ts"
 

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
-import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoNotAccessible, type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { Effect, Fiber } from "effect"
 import { DateTime } from "effect"
 import {

@@ -1,6 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import type { Admission } from "@slipway/domain/access/AccessStore"
+import type { Admission } from "@slipway/domain/access/ports/AccessStore"
+import { Access } from "@slipway/domain/access/usecases/Access"
 import { Effect } from "effect"
 import * as RememberedRefusals from "../src/server/RememberedRefusals.ts"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"

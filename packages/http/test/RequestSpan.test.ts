@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Effect, Layer, Tracer } from "effect"
 import { ask, layer as http, mintKey, SANDBOXES } from "../testing/Harness.ts"
 

@@ -1,6 +1,6 @@
 /** What is known of every address: stated here again, beside the definition that it is read from. */
 import { assert, layer } from "@effect/vitest"
-import { HostNews } from "@slipway/domain/source/HostNews"
+import { HostNews } from "@slipway/domain/source/ports/SourceHostEvents"
 import { Api } from "@slipway/http/api/Api"
 import { InternalApi } from "@slipway/http/api/InternalApi"
 import { Authenticated } from "@slipway/http/api/Middleware"

@@ -1,10 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import { Spending } from "@slipway/domain/models/Spending"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/SourceHost"
+import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoNotAccessible, type SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import {
   ask,

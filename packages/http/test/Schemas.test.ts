@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { EnvironmentFile, jsonSchema, readEnvironment } from "@slipway/domain/environment/Environment"
+import { EnvironmentFile, jsonSchema, readEnvironment } from "@slipway/domain/environment/rules/Environment"
 import { environmentFile } from "@slipway/testing/histories/Arbitraries"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Arbitrary, Effect, Result, Schema } from "effect"

@@ -1,9 +1,9 @@
 /** A person's session at the public API: what it opens, what ends it, and what the audit log says of it. */
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { Members } from "@slipway/domain/access/Members"
-import { Sessions } from "@slipway/domain/access/Sessions"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Effect, Redacted } from "effect"
 import {
   ask,

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Leases } from "@slipway/domain/sandbox/Leases"
-import { type SetupRecord, Setups } from "@slipway/domain/sandbox/Setups"
+import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { DateTime, Effect } from "effect"
 import { ask, create, drive, json, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 

@@ -1,7 +1,7 @@
 /** The refs whose setups have secrets, over the internal API. */
 import { assert, layer } from "@effect/vitest"
-import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/SetupTrust"
-import { Ids } from "@slipway/domain/Ids"
+import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/rules/SetupTrust"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { Effect } from "effect"
 import { ask, layer as http, mintKey } from "../testing/Harness.ts"
 

@@ -1,7 +1,7 @@
 /** Messages that are sent while a turn is active: `whenBusy`, taking them back, and what the snapshot and the list say of them. */
 import { assert, layer } from "@effect/vitest"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect } from "effect"
 import {
   ask,

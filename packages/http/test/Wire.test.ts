@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import { Members } from "@slipway/domain/access/Members"
-import { Sessions } from "@slipway/domain/access/Sessions"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Duration, Effect, Redacted } from "effect"
 import {
   ask,

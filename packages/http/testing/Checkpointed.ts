@@ -1,10 +1,10 @@
 /** Sandboxes that have checkpoints. */
 import { assert } from "@effect/vitest"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { Leases } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { DateTime, Effect, Stream } from "effect"
 import { drive, running } from "./Harness.ts"
 

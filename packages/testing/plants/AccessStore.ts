@@ -3,7 +3,7 @@ import { type Plants, plantsIn } from "./Plant.ts"
 export const plants: Plants = {
   port: "AccessStore",
   subject: "packages/testing/test/access/AccessStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/AccessStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/AccessStoreMemory.ts", [
     ["admits a key in the very instant it expires", "DateTime.isLessThanOrEqualTo(key.record.expiresAt",
       "DateTime.isLessThan(key.record.expiresAt"],
     ["admits the keys of a revoked grant", " || grant.revokedAt !== null) return null", ") return null"],

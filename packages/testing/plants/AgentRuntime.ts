@@ -9,7 +9,7 @@ const cancel = "if (turn.ended !== null || decided === undefined) return yield* 
 export const plants: Plants = {
   port: "AgentRuntime",
   subject: "packages/testing/test/sandbox/AgentRuntime.suites.ts",
-  plants: plantsIn("packages/domain/memory/AgentRuntimeMemory.ts", [
+  plants: plantsIn("packages/domain/memory/sandbox/AgentRuntimeMemory.ts", [
     ["says a thought and its text in two messages", "kind === \"text\" && thought !== null ? thought : nextId(\"msg\")", "nextId(\"msg\")"],
     ["tells what was added to a text", "text: said })\n                  yield* pause",
       "text: `word${word} ` })\n                  yield* pause"],

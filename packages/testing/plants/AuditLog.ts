@@ -5,7 +5,7 @@ const follow = "let told = log.length\n      return Effect.sync(() => {\n       
 export const plants: Plants = {
   port: "AuditLog",
   subject: "packages/testing/test/access/AuditLog.suites.ts",
-  plants: plantsIn("packages/domain/memory/AuditLogMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/AuditLogMemory.ts", [
     ["lists the oldest entries", ".slice(-limit)", ".slice(0, limit)"],
     ["lists the newest first", ".slice(-limit)", ".slice(-limit).toReversed()"],
     ["lists by the time that was told", ".slice(-limit)",

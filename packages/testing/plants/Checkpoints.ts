@@ -6,7 +6,7 @@ export const plants: Plants = {
   port: "Checkpoints",
   subject: "packages/testing/test/sandbox/Checkpoints.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/SandboxRows.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
       ["shows what another lease put", isPut, isPut.replace(" && content.fence === fence", "")],
       ["shows what the first put stored", isPut, isPut.replace("findLast", "find")],
       ["shows the last put that ended, not the last one", isPut, isPut.replace("=> content", "=> content.bytes !== null && content")],
@@ -16,7 +16,7 @@ export const plants: Plants = {
       ["tells a byte more than there is", "total + chunk.length", "total + chunk.length + 1"],
       ["forgets which commits it is of", "repos,\n      content", "repos: [],\n      content"]
     ]),
-    ...plantsIn("packages/domain/memory/CheckpointsMemory.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/CheckpointsMemory.ts", [
       ["takes what a worker had read to the end when it lost the lease", "yield* leased(state, lease)\n        put", "put"],
       ["keeps what a put that was cut off had stored", "changes, bytes: null }", "changes, bytes: [] }"],
       ["refuses one of just the size that is allowed", "bytes > MAX_CHECKPOINT_BYTES", "bytes >= MAX_CHECKPOINT_BYTES"],

@@ -7,7 +7,7 @@ const open = "user === userDigest && isOpen(login, now)"
 export const plants: Plants = {
   port: "DeviceLoginStore",
   subject: "packages/testing/test/access/DeviceLoginStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/DeviceLoginStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/DeviceLoginStoreMemory.ts", [
     ["keeps a login for a moment longer than it is to be kept", isForgotten, isForgotten.replace("OrEqualTo", "")],
     ["forgets a login when it is over", isForgotten,
       isForgotten.replace("deviceLoginForgottenAt(other.login)", tenMinutesAfter("other.login"))],

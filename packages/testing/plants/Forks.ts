@@ -10,7 +10,7 @@ export const plants: Plants = {
   port: "Forks",
   subject: "packages/testing/test/sandbox/Forks.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/SandboxStoreMemory.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/SandboxStoreMemory.ts", [
       ["forks what is forgotten", isKept, "rows.get(sandboxId)?.sandbox.checkpoint >= checkpoint"],
       ["forks what was never taken", isKept, "(rows.get(sandboxId)?.checkpoints.length ?? 0) > 0"],
       ["forks no sandbox that is over", isKept, `!isSettled(rows.get(sandboxId)?.sandbox.status) && ${isKept.replace(" ?? false", "")}`],
@@ -33,7 +33,7 @@ export const plants: Plants = {
       ["does not tell the audit log who went back", "if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))",
         ""]
     ]),
-    ...plantsIn("packages/domain/memory/CheckpointsMemory.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/CheckpointsMemory.ts", [
       ["forgets what a fork starts with when the other one is over", "if (isStart(row, checkpoint)) return true", ""],
       ["keeps for ever what a fork started with", " && !isSettled(status)\n", "\n"]
     ])

@@ -6,8 +6,8 @@ const wait = "Effect.andThen(latch.await, latch.close)"
 
 export const plants: Plants = {
   port: "Hints",
-  subject: "packages/testing/test/Hints.suites.ts",
-  plants: plantsIn("packages/domain/src/Hints.ts", [
+  subject: "packages/testing/test/store/Hints.suites.ts",
+  plants: plantsIn("packages/domain/src/store/Hints.ts", [
     ["tells nobody", publish, ""],
     ["tells the first topic alone", publish, "listeners.get(topics[0])?.forEach((listener) => listener(note))"],
     ["tells one watcher of a topic alone", publish,

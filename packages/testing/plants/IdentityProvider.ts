@@ -6,7 +6,7 @@ const detail = "The sign-in is unknown, used or another browser's. Begin again."
 export const plants: Plants = {
   port: "IdentityProvider",
   subject: "packages/testing/test/access/IdentityProvider.suites.ts",
-  plants: plantsIn("packages/domain/memory/IdentityProviderMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/IdentityProviderMemory.ts", [
     ["has no name", "name: \"Memory\"", "name: \"\""],
     ["draws short secrets", drawn, "Effect.all([draw(ids), ids.random(\"abc\", 12), draw(ids)])"],
     ["proves every sign-in by the same secret", drawn, "Effect.all([draw(ids), draw(ids), Effect.succeed(\"v\".repeat(43))])"],

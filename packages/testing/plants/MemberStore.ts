@@ -3,7 +3,7 @@ import { type Plants, plantsIn } from "./Plant.ts"
 export const plants: Plants = {
   port: "MemberStore",
   subject: "packages/testing/test/access/MemberStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/MemberStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/MemberStoreMemory.ts", [
     ["has an owner whom nobody approved", "approvedAt: createdAt }", "approvedAt: null }"],
     ["lists organizations newest first", "oldestFirst(organizations.values())", "oldestFirst(organizations.values()).toReversed()"],
     ["makes two organizations of one name", "({ name }) => name === given.name", "({ id }) => id === given.id"],

@@ -7,7 +7,7 @@ const charge = "yield* spending.charge(call, cost, counts)"
 export const plants: Plants = {
   port: "ModelGateway",
   subject: "packages/testing/test/models/ModelGateway.suites.ts",
-  plants: plantsIn("packages/domain/memory/ModelGatewayMemory.ts", [
+  plants: plantsIn("packages/domain/memory/models/ModelGatewayMemory.ts", [
     ["gives a token that can be guessed", "ids.random(\"0123456789abcdef\", 64)", "ids.random(\"0123456789abcdef\", 16)"],
     ["gives a sandbox the same token again", "ids.random(\"0123456789abcdef\", 64)", "Effect.succeed(ids.digest(sandboxId))"],
     ["takes the token of an ended session", "sessions.delete(token)", "undefined"],

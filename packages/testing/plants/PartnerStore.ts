@@ -8,7 +8,7 @@ const gives = "if (credits > 0) ledger.set(organizationId, [{ claimId, credits, 
 export const plants: Plants = {
   port: "PartnerStore",
   subject: "packages/testing/test/partner/PartnerStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/PartnerStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/partner/PartnerStoreMemory.ts", [
     ["tells the event of the cursor again", page, ".slice(Math.max(0, after - 1), after + limit)"],
     ["serves all that comes after the cursor", page, ".slice(after)"],
     ["tells a fact twice", `if (${isTold}) continue`, ""],

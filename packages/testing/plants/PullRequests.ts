@@ -7,7 +7,7 @@ const isUnknown = (what: string, says: string) => `refusal(repo, number)("unknow
 export const plants: Plants = {
   port: "PullRequests",
   subject: "packages/testing/test/source/PullRequests.suites.ts",
-  plants: plantsIn("packages/domain/memory/SourceHostMemory.ts", [
+  plants: plantsIn("packages/domain/memory/source/SourceHostMemory.ts", [
     ["shows what came to the base", "const from = repository.mergeBase(before, headSha)", "const from = before"],
     ["shows nothing of one that is merged", "const before = merged\n", "const before = false\n"],
     ["shows it the other way round", "patch(contentOf(repository, from), contentOf(repository, headSha))",

@@ -6,7 +6,7 @@ export const plants: Plants = {
   subject: "packages/testing/test/sandbox/Histories.suites.ts",
   anew: ["packages/domain/src/", "packages/testing/src/"],
   plants: [
-    ...plantsIn("packages/domain/src/sandbox/TimeLimit.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/TimeLimit.ts", [
       [
         "counts the lifetime from the first start",
         "at: after(createdAt, limits.lifetime)",
@@ -68,7 +68,7 @@ export const plants: Plants = {
         "outcome: \"approved\", by: \"timeout\""
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Leasing.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/LeaseRules.ts", [
       [
         "rests with a checkpoint owed",
         "restoring !== null || owesCheckpoint || publications",
@@ -80,7 +80,7 @@ export const plants: Plants = {
         "return null\n    case \"terminated\""
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Waiting.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/MessageQueue.ts", [
       [
         "puts what steers behind what waits",
         "steers ? waiting.filter((message) => message.steers).length : waiting.length",
@@ -102,7 +102,7 @@ export const plants: Plants = {
         "export const MAX_WAITING = 11"
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Command.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/Command.ts", [
       [
         "applies terminate twice",
         "receipt?.outcome === \"applied\"\n      ? duplicate\n      // One",
@@ -159,7 +159,7 @@ export const plants: Plants = {
         "if (sandbox.restoring"
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/SystemCommand.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/SystemCommand.ts", [
       [
         "starts a turn twice",
         "if (state !== \"pending\") return Result.succeed([])",
@@ -206,7 +206,7 @@ export const plants: Plants = {
         "moveTo(sandbox, \"grant_revoked\")"
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Sandbox.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/Sandbox.ts", [
       [
         "forgets when it first ran",
         "sandbox.startedAt ?? (data.status === \"running\" ? at : null)",
@@ -258,7 +258,7 @@ export const plants: Plants = {
         "idleSince: !isActive(sandbox.turn) ? at"
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Transition.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/Transition.ts", [
       [
         "lets a finished sandbox be ended by nobody",
         "terminated: { from: [...live, \"succeeded\", \"failed\"]",
@@ -295,7 +295,7 @@ export const plants: Plants = {
         "reason: cause === \"released\" ? \"terminated\" :"
       ]
     ]),
-    ...plantsIn("packages/domain/src/sandbox/Turn.ts", [
+    ...plantsIn("packages/domain/src/sandbox/rules/Turn.ts", [
       [
         "lets a pending turn wait for an approval",
         "pending: [\"running\", \"cancelled\"]",

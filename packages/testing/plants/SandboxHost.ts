@@ -11,7 +11,7 @@ const visited = "boxOf(sandboxId, (command) => spawn(sandboxId, command))"
 export const plants: Plants = {
   port: "SandboxHost",
   subject: "packages/testing/test/sandbox/SandboxHost.suites.ts",
-  plants: plantsIn("packages/domain/memory/SandboxHostMemory.ts", [
+  plants: plantsIn("packages/domain/memory/sandbox/SandboxHostMemory.ts", [
     ["refuses no image", "isRefused: image !== null", "isRefused: false"],
     ["ends the processes of all sandboxes with one", kills, "Array.from(kills.values()).flatMap((own) => Array.from(own))"],
     ["says that a process which was killed ended well", "end(null, \"SIGKILL\")", "end(0, null)"],

@@ -3,7 +3,7 @@ import { type Plants, plantsIn } from "./Plant.ts"
 export const plants: Plants = {
   port: "SecretStore",
   subject: "packages/testing/test/environment/SecretStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/SecretStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/environment/SecretStoreMemory.ts", [
     ["keeps the old value beside the new one", "[...all.filter((secret) => secret !== before), {", "[...all, {"],
     ["forgets when a secret was made", "before?.record.createdAt ?? at", "at"],
     ["forgets when a value was set last", "setAt: at", "setAt: before?.record.setAt ?? at"],

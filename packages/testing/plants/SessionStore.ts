@@ -7,7 +7,7 @@ const forget = "if (DateTime.isLessThanOrEqualTo(link.expiresAt, now)) links.del
 export const plants: Plants = {
   port: "SessionStore",
   subject: "packages/testing/test/access/SessionStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/SessionStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/access/SessionStoreMemory.ts", [
     ["leaves the session there that a new one replaces", "theirs === replaces || isStale(other)", "isStale(other)"],
     ["forgets the stale sessions of others", stale, "DateTime.isLessThan(createdAt, staleBefore)"],
     ["forgets a session that is not stale yet", stale, stale.replace("isLessThan", "isLessThanOrEqualTo")],

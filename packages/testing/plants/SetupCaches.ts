@@ -7,7 +7,7 @@ export const plants: Plants = {
   port: "SetupCaches",
   subject: "packages/testing/test/environment/SetupCaches.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/SetupCachesMemory.ts", [
+    ...plantsIn("packages/domain/memory/environment/SetupCachesMemory.ts", [
       ["removes what was filled first, whoever used it since", "all.delete(name)\n            all.set(name, found)", ""],
       ["removes first what was used last", "Effect.forEach(Array.from(all),", "Effect.forEach(Array.from(all).toReversed(),"],
       ["removes what somebody reads", "readers > 0 || until()", "until()"],
@@ -18,7 +18,7 @@ export const plants: Plants = {
       ["keeps more than it may", "if (total() + bytes > maximumBytes)", "if (false)"],
       ["gives the first piece alone", "Stream.fromIterable(found.chunks)", "Stream.fromIterable(found.chunks.slice(0, 1))"]
     ]),
-    ...plantsIn("packages/domain/src/environment/CacheFilling.ts", [
+    ...plantsIn("packages/domain/src/environment/usecases/CacheFilling.ts", [
       ["gives what another grant filled", name, "JSON.stringify([repo.toLowerCase(), key])"],
       ["gives what another key names", name, "JSON.stringify([grantId, repo.toLowerCase()])"],
       ["takes a repository in another case for another one", name, "JSON.stringify([grantId, repo, key])"],

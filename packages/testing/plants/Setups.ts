@@ -7,7 +7,7 @@ export const plants: Plants = {
   port: "Setups",
   subject: "packages/testing/test/sandbox/Setups.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/SetupsMemory.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/SetupsMemory.ts", [
       ["takes what a worker saves whose lease is another's", "leased(state, lease)", "Effect.sync(() => state.rows.get(lease.sandboxId))"],
       ["keeps the first record", save, "row.setup ??= record"],
       ["keeps when the first run began", save, "row.setup = { ...record, startedAt: row.setup?.startedAt ?? record.startedAt }"],
@@ -24,7 +24,7 @@ export const plants: Plants = {
       ["finds what was saved of another sandbox", find,
         "Array.from(state.rows.values()).find(({ setup }) => setup !== null)?.setup ?? null"]
     ]),
-    ...plantsIn("packages/domain/memory/SandboxRows.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
       ["remembers the head that was pushed last alone", "row.pushed = [...row.pushed, {", "row.pushed = [{"],
       ["does not notice that a pull request was merged", "if (merged === true) row.pushed", "if (false) row.pushed"],
       ["takes all that a sandbox pushed for merged", "one.repo === name ? { ...one, merged: true } : one", "({ ...one, merged: true })"],
@@ -32,11 +32,11 @@ export const plants: Plants = {
         "{ repo: name, sha: headSha, merged: row.pushed.some(({ merged }) => merged) }"],
       ["knows repositories in one case of letters", "const name = repo.toLowerCase()", "const name = repo"]
     ]),
-    ...plantsIn("packages/domain/memory/UpkeepMemory.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/MaintenanceMemory.ts", [
       ["keeps the record when the events are forgotten", "row.setup = null", ""],
       ["forgets the records of all with the events of one", "row.setup = null", "for (const other of rows.values()) other.setup = null"]
     ]),
-    ...plantsIn("packages/domain/memory/SandboxRows.ts", [
+    ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
       ["takes a lease that is another's by now", "row?.fence === fence", "row !== undefined && row.fence >= fence"],
       ["takes a lease that nobody had yet", "row?.fence === fence", "row !== undefined && row.fence <= fence"]
     ])

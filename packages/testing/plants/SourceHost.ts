@@ -8,7 +8,7 @@ const base = "repository.mergeBase(repository.branches.get(baseRef) ?? \"\", hea
 export const plants: Plants = {
   port: "SourceHost",
   subject: "packages/testing/test/source/SourceHost.suites.ts",
-  plants: plantsIn("packages/domain/memory/SourceHostMemory.ts", [
+  plants: plantsIn("packages/domain/memory/source/SourceHostMemory.ts", [
     ["refuses for the first repository alone", "repos.find((repo) => repositories.find(repo) === undefined)",
       "repos.slice(0, 1).find((repo) => repositories.find(repo) === undefined)"],
     ["refuses without advice", ", advice: \"Add it to MemoryRepositories.\" }", " }"],

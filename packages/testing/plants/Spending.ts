@@ -7,7 +7,7 @@ export const plants: Plants = {
   port: "Spending",
   subject: "packages/testing/test/models/Spending.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/SpendingMemory.ts", [
+    ...plantsIn("packages/domain/memory/models/SpendingMemory.ts", [
       ["reserves twice for one call", "if (calls.has(call.id)) return", ""],
       ["charges a call twice", isCharged, ""],
       ["forgets calls that are under way", "state !== \"open\" && DateTime.isLessThan(at, before)", "DateTime.isLessThan(at, before)"],
@@ -44,7 +44,7 @@ export const plants: Plants = {
       ["refuses new sandboxes although a budget is left", "isExhausted(accounts.grant, applied.grant)",
         "isExhausted(accounts.grant, applied.sandbox)"]
     ]),
-    ...plantsIn("packages/domain/memory/PartnerStoreMemory.ts", [
+    ...plantsIn("packages/domain/memory/partner/PartnerStoreMemory.ts", [
       ["tells oldest charges first", taken, taken.replace(".reverse()", "")],
       ["tells the first place of a charge, not its last", "taken.delete(sandboxId)", ""],
       ["tells the last charge of a sandbox alone", "micros: saturatingAdd(before, micros)", "micros"],

@@ -7,7 +7,7 @@ const isListed = "filter((endpoint) => endpoint.grantId === grantId)"
 export const plants: Plants = {
   port: "WebhookStore",
   subject: "packages/testing/test/partner/WebhookStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/WebhookStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/partner/WebhookStoreMemory.ts", [
     ["tells a new endpoint what was before", "atHead(head, ", "atHead(0, "],
     ["lets a grant have one endpoint more", "others.length >= MAX_ENDPOINTS", "others.length > MAX_ENDPOINTS"],
     ["counts the endpoints of all grants together", isOwn, "true"],

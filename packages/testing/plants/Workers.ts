@@ -6,7 +6,7 @@ const leave = "rows.workers.delete(worker)"
 export const plants: Plants = {
   port: "Workers",
   subject: "packages/testing/test/sandbox/Workers.suites.ts",
-  plants: plantsIn("packages/domain/memory/WorkersMemory.ts", [
+  plants: plantsIn("packages/domain/memory/sandbox/WorkersMemory.ts", [
     ["keeps the first report", report, `(rows.workers.has(report.worker) || ${report})`],
     ["keeps when a worker was heard of first", report,
       report.replace("seenAt }", "seenAt: rows.workers.get(report.worker)?.seenAt ?? seenAt }")],

@@ -9,7 +9,7 @@ export const plants: Plants = {
   port: "WorkingTrees",
   subject: "packages/testing/test/files/WorkingTrees.suites.ts",
   plants: [
-    ...plantsIn("packages/domain/memory/WorkingTreesMemory.ts", [
+    ...plantsIn("packages/domain/memory/files/WorkingTreesMemory.ts", [
       ["makes the tree anew that is there", "if (existing !== undefined) return", "if (false) return"],
       ["takes a tag for a branch of the same name", "if (tip !== undefined) return",
         "if (tip !== undefined && tagged === undefined) return"],
@@ -80,11 +80,11 @@ export const plants: Plants = {
       ["learns what goes on from another commit", "learned.some(({ baseSha, known }) => baseSha !== known.baseSha)", "false"],
       ["lists the sandboxes that it had", "sandboxes.delete(sandboxId)\n", "sandboxes.set(sandboxId, new Map())\n"]
     ]),
-    ...plantsIn("packages/domain/memory/MemoryMerge.ts", [
+    ...plantsIn("packages/domain/memory/files/MemoryMerge.ts", [
       ["sees no conflict", "own !== before && other !== before && own !== other", "false"],
       ["takes back what the base has", "own === before ? theirs : ours", "ours"]
     ]),
-    ...plantsIn("packages/domain/memory/MemoryTree.ts", [
+    ...plantsIn("packages/domain/memory/files/MemoryTree.ts", [
       ["commits what is ignored", " && !isIgnored(path, false)", ""],
       ["commits what is in repositories within the tree", "!ancestors(path).some((above) => nested.includes(above)) && ", ""],
       ["publishes files of the environment", "kind === \"saved\" || !isEnvironmentFile(path)", "true"],
@@ -96,13 +96,13 @@ export const plants: Plants = {
       ["tells the size of protected files", "size: isShown ? sizeOf(content) : null", "size: sizeOf(content)"],
       ["lists what git has in capitals", "name.toLowerCase() === \".git\"", "name === \".git\""]
     ]),
-    ...plantsIn("packages/domain/memory/MemoryPatch.ts", [
+    ...plantsIn("packages/domain/memory/files/MemoryPatch.ts", [
       ["tells what begins with the path", "name.startsWith(`${path}/`)", "name.startsWith(path)"],
       ["tells protected files among the others", "[...paths.filter((name) => !isProtected(name)), ...paths.filter(isProtected)]", "paths"],
       ["shows what is in protected files", "if (isProtected(path)) return", "if (false) return"],
       ["shows less of the lines around", "const CONTEXT = 3", "const CONTEXT = 2"]
     ]),
-    ...plantsIn("packages/domain/memory/MemoryCheckpoint.ts", [
+    ...plantsIn("packages/domain/memory/files/MemoryCheckpoint.ts", [
       ["restores what was changed on the way", "new TextDecoder().decode(digest) === sha256(json)", "true"]
     ])
   ]

@@ -17,13 +17,13 @@ export interface Plant {
   readonly to: string
 }
 
-const LIMIT = "domain/src/sandbox/TimeLimit.ts"
-const LEASING = "domain/src/sandbox/Leasing.ts"
-const SANDBOX = "domain/src/sandbox/Sandbox.ts"
-const STORE = "domain/memory/SandboxStoreMemory.ts"
-const WEBHOOK = "domain/src/partner/Webhook.ts"
-const WEBHOOKS = "domain/memory/WebhookStoreMemory.ts"
-const SPENDING = "domain/memory/SpendingMemory.ts"
+const LIMIT = "domain/src/sandbox/rules/TimeLimit.ts"
+const LEASING = "domain/src/sandbox/rules/LeaseRules.ts"
+const SANDBOX = "domain/src/sandbox/rules/Sandbox.ts"
+const STORE = "domain/memory/sandbox/SandboxStoreMemory.ts"
+const WEBHOOK = "domain/src/partner/rules/Webhook.ts"
+const WEBHOOKS = "domain/memory/partner/WebhookStoreMemory.ts"
+const SPENDING = "domain/memory/models/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
   // Boots
@@ -104,7 +104,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "newest-limit-first",
     mistake: "of what is due the newest is told first",
     rule: "what is due is told, the oldest first",
-    module: "domain/memory/UpkeepMemory.ts",
+    module: "domain/memory/sandbox/MaintenanceMemory.ts",
     from: "const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at)",
     to: "const byLimit = (a: Due, b: Due) => DateTime.Order(b.at, a.at)"
   },
@@ -137,7 +137,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "revision-of-checkpoints",
     mistake: "the revision counts checkpoints too",
     rule: "the stored sandbox is what its log says",
-    module: "domain/src/sandbox/SandboxEvent.ts",
+    module: "domain/src/sandbox/rules/SandboxEvent.ts",
     from: "\"sandbox.checkpoint\": false,",
     to: "\"sandbox.checkpoint\": true,"
   },
@@ -196,7 +196,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "revoked-grant-heard",
     mistake: "keys of a revoked grant are heard",
     rule: "nobody is answered whose key is revoked",
-    module: "domain/memory/AccessStoreMemory.ts",
+    module: "domain/memory/access/AccessStoreMemory.ts",
     from: "key.record.revokedAt !== null || grant.revokedAt !== null) return null",
     to: "key.record.revokedAt !== null) return null"
   },
@@ -204,7 +204,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "revoked-key-heard",
     mistake: "a key is heard although it is revoked",
     rule: "nobody is answered whose key is revoked",
-    module: "domain/memory/AccessStoreMemory.ts",
+    module: "domain/memory/access/AccessStoreMemory.ts",
     from: "grant === undefined || key.record.revokedAt !== null ||",
     to: "grant === undefined ||"
   },
@@ -212,7 +212,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "running-of-revoked",
     mistake: "of a revoked grant what runs already goes on",
     rule: "the sandboxes of a revoked grant are ended",
-    module: "domain/src/sandbox/SystemCommand.ts",
+    module: "domain/src/sandbox/rules/SystemCommand.ts",
     from: "return live.includes(sandbox.status) ? moveTo(sandbox, \"grant_revoked\")",
     to: "return sandbox.status === \"creating\" ? moveTo(sandbox, \"grant_revoked\")"
   },
@@ -229,7 +229,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "logs-by-creation",
     mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",
     rule: "the log of a sandbox is kept for its time after its end",
-    module: "domain/memory/UpkeepMemory.ts",
+    module: "domain/memory/sandbox/MaintenanceMemory.ts",
     from: "DateTime.isLessThanOrEqualTo(statusAt, endedBefore)",
     to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), endedBefore)"
   },
@@ -237,7 +237,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "keys-for-a-day",
     mistake: "keys of creations are kept for a day",
     rule: "a key makes one sandbox",
-    module: "domain/src/sandbox/Idempotency.ts",
+    module: "domain/src/sandbox/rules/Idempotency.ts",
     from: "export const RETENTION_DAYS = 30",
     to: "export const RETENTION_DAYS = 1"
   },
@@ -245,7 +245,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "keys-for-ever",
     mistake: "keys of creations bind for ever",
     rule: "after its time a key makes a sandbox anew",
-    module: "domain/memory/SandboxRows.ts",
+    module: "domain/memory/sandbox/SandboxRows.ts",
     from: "DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)",
     to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
   },
@@ -253,7 +253,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "last-checkpoint-kept",
     mistake: "the last checkpoint of what is over is kept for ever",
     rule: "after its time a checkpoint is forgotten",
-    module: "domain/memory/CheckpointsMemory.ts",
+    module: "domain/memory/sandbox/CheckpointsMemory.ts",
     from: "return checkpoint === newest && DateTime.isGreaterThan(statusAt, endedBefore)",
     to: "return checkpoint === newest"
   },
@@ -262,7 +262,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "http-by-its-own-clock",
     mistake: "who answers people dates what they want by the clock of its machine",
     rule: "what a worker writes is dated by the store's clock",
-    module: "domain/src/sandbox/StoreClock.ts",
+    module: "domain/src/sandbox/usecases/StoreClock.ts",
     from: "const millis = () => elapsed() + offset",
     to: "const millis = () => own.currentTimeMillisUnsafe()"
   },
@@ -303,7 +303,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "reservations-uncounted",
     mistake: "a budget does not count what is reserved",
     rule: "what is spent and reserved stays within the budget",
-    module: "domain/src/models/Budget.ts",
+    module: "domain/src/models/rules/Budget.ts",
     from: "saturatingAdd(saturatingAdd(accounts[of].spent, accounts[of].reserved), microUsd) > limit",
     to: "saturatingAdd(accounts[of].spent, microUsd) > limit"
   },

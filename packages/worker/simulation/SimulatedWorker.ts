@@ -1,6 +1,6 @@
 /** The real worker in a simulation, with rounds that come by within its minutes, and deliveries of webhooks. */
-import * as StoreClock from "@slipway/domain/sandbox/StoreClock"
-import type { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import type { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
 import type { Options } from "@slipway/testing/simulation/Simulation"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { Timing, type Timings } from "@slipway/worker/shared/Timing"

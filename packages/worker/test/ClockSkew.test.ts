@@ -1,5 +1,5 @@
 import { assert } from "@effect/vitest"
-import { ClockSkew } from "@slipway/domain/sandbox/StoreClock"
+import { ClockSkew } from "@slipway/domain/sandbox/usecases/StoreClock"
 import { Duration, Effect } from "effect"
 import { find, pass, running, scenario, settle, startWorker, until } from "./Doubles.ts"
 

@@ -1,7 +1,7 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
 import { it } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import type { Principal } from "@slipway/domain/access/Principal"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
 import {
   type CannotSave,
   CheckpointDamaged,
@@ -11,25 +11,27 @@ import {
   FileTooLarge,
   type TreesUnavailable,
   WorkingTrees
-} from "@slipway/domain/files/WorkingTrees"
-import { Hints } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import * as ModelGatewayMemory from "@slipway/domain/memory/ModelGatewayMemory"
-import * as PartnerStoreMemory from "@slipway/domain/memory/PartnerStoreMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
-import { CreditPrice } from "@slipway/domain/models/Credits"
-import { type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { request } from "@slipway/domain/publishing/Publication"
-import { AgentError, type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
-import { Leases } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { RecordedEvent, SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as ModelGatewayMemory from "@slipway/domain/memory/models/ModelGatewayMemory"
+import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import { CreditPrice } from "@slipway/domain/models/rules/Credits"
+import { type Model, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { request } from "@slipway/domain/publishing/rules/Publication"
+import {
+  AgentError,
+  type AgentEvent,
+  AgentRuntime,
+  type AgentSessionOptions,
+  type TurnEnd
+} from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
 import {
   type BoxCommand,
   type BoxProcess,
@@ -38,16 +40,20 @@ import {
   type LimitsMet,
   type Programs,
   SandboxHost
-} from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+} from "@slipway/domain/sandbox/ports/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
+import { Workers } from "@slipway/domain/sandbox/ports/Workers"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { RecordedEvent, SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { Setups } from "@slipway/domain/sandbox/Setups"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { Workers } from "@slipway/domain/sandbox/Workers"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { CreateSandbox, toCreation } from "@slipway/domain/sandbox/usecases/CreateSandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Hints } from "@slipway/domain/store/Hints"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Timing } from "@slipway/worker/shared/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import {

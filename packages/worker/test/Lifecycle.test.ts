@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Timing } from "@slipway/worker/shared/Timing"
 import { Deferred, Duration, Effect } from "effect"
 import {

@@ -1,14 +1,14 @@
 /** Sandboxes that outlive their machine. */
 import { assert } from "@effect/vitest"
-import { CannotSave, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { CannotSave, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { DateTime, Deferred, Effect, Fiber, Queue, Result, Stream } from "effect"
 import {
   create,

@@ -1,4 +1,4 @@
-import type { PullRequest } from "@slipway/domain/source/PullRequest"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime } from "effect"
 
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")

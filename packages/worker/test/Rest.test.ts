@@ -1,7 +1,7 @@
 /** What a sandbox costs while nobody needs it, and how it goes on. */
 import { assert } from "@effect/vitest"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Queue } from "effect"
 import {
   ask,

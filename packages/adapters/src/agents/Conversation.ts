@@ -9,9 +9,9 @@ import {
   type AgentSessionOptions,
   type Finish,
   type TurnEnd
-} from "@slipway/domain/sandbox/AgentRuntime"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
-import { finishes } from "@slipway/domain/sandbox/Turn"
+} from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { finishes } from "@slipway/domain/sandbox/rules/Turn"
 import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import { Redaction, Redactor } from "../redaction/Redaction.ts"
 import type { OutputEnded } from "./stdio/JsonLines.ts"

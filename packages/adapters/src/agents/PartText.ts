@@ -1,6 +1,6 @@
 /** The text of one part of a message while it grows: whole as the store can keep it, and never longer than is recorded. */
-import { PART_BYTES, recordable } from "@slipway/domain/sandbox/OutputLimit"
-import { utf8Length } from "@slipway/domain/Utf8"
+import { PART_BYTES, recordable } from "@slipway/domain/sandbox/rules/OutputLimit"
+import { utf8Length } from "@slipway/domain/text/Utf8"
 
 export class PartText {
   #text = ""

@@ -1,9 +1,9 @@
 /** How one agent runtime is installed, started and spoken to, as data. A new runtime is a profile and a registry line. */
-import type { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
-import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
-import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
-import type { AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
+import type { AgentRuntimeName } from "@slipway/domain/models/schema/AgentRuntimeName"
+import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
+import type { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
+import type { AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { Pin } from "./AgentVersions.ts"
 
 /** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */

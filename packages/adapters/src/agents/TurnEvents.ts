@@ -2,10 +2,10 @@
  * Turns what an agent reports during one turn, in whatever dialect, into the domain's events: whole texts, ids of our
  * own, tools that only move forward. Every driver feeds one of these; it knows no protocol and does nothing itself.
  */
-import type { Uuid } from "@slipway/domain/Ids"
-import type { AgentEvent, Finish } from "@slipway/domain/sandbox/AgentRuntime"
-import * as PlainEdit from "@slipway/domain/sandbox/PlainEdit"
-import * as ToolCall from "@slipway/domain/sandbox/ToolCall"
+import type { Uuid } from "@slipway/domain/ids/Ids"
+import type { AgentEvent, Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import * as PlainEdit from "@slipway/domain/sandbox/rules/PlainEdit"
+import * as ToolCall from "@slipway/domain/sandbox/rules/ToolCall"
 import { Result } from "effect"
 import { PartText } from "./PartText.ts"
 

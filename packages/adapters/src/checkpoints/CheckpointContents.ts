@@ -1,8 +1,8 @@
 /** Where the bytes of checkpoints are. The database says which there are and whose: `CheckpointsPostgres`. */
-import type { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
-import type { StaleLease } from "@slipway/domain/sandbox/Leases"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
+import type { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import type { Effect, Stream } from "effect"
 
 /** What one put stored. `id`: of its row in `checkpoint_contents`, which is there before the first byte and until after the last. */

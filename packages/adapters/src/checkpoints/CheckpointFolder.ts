@@ -2,9 +2,9 @@
  * The bytes of checkpoints in a folder that every process sees: a file for each put, written under another name and renamed when all
  * of it is on the disk. Slipway does not make the folder itself: where a disk is not mounted, nothing shall be written beside it.
  */
-import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
-import { StaleLease } from "@slipway/domain/sandbox/Leases"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect, Stream } from "effect"
 import { constants, type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises"
 import path from "node:path"

@@ -1,6 +1,6 @@
 /** Bytes of checkpoints on their way in and out: bounded, compressed by zstd, in pieces of one size. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
-import { CheckpointNotFound, CheckpointTooLarge, MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/Checkpoints"
+import { CheckpointNotFound, CheckpointTooLarge, MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Effect, Stream } from "effect"
 import { constants, createZstdCompress, createZstdDecompress } from "node:zlib"
 

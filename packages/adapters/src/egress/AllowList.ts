@@ -1,5 +1,5 @@
 /** Names that sandboxes may reach, each with its port. Exact: no patterns, no addresses. */
-import { destination } from "@slipway/domain/environment/Destination"
+import { destination } from "@slipway/domain/environment/rules/Destination"
 import { Result } from "effect"
 
 /** `name:port`, lower case. */

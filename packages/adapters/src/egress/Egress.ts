@@ -1,5 +1,5 @@
 /** The only way out of isolated sandboxes: for each a unix socket, behind it a proxy that keeps to one allow list. */
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 import { chmod, chown, open, rm } from "node:fs/promises"
 import type { Server } from "node:http"

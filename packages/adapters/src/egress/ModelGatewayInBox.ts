@@ -2,7 +2,7 @@
  * The model gateway as isolated agents reach it: they get the address of the port in their box, and what they send there
  * goes through their own socket to where the gateway listens, as long as the session lasts.
  */
-import { ModelGateway } from "@slipway/domain/models/ModelGateway"
+import { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
 import { Effect, Layer } from "effect"
 import { BASE_URL, Egress } from "./Egress.ts"
 

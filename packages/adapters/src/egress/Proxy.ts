@@ -7,7 +7,7 @@
  *
  * Nothing of a connection is looked into.
  */
-import { destination } from "@slipway/domain/environment/Destination"
+import { destination } from "@slipway/domain/environment/rules/Destination"
 import { lookup as resolve } from "node:dns/promises"
 import {
   Agent,

@@ -3,11 +3,11 @@
  * provider. Requests go out with the operator's key and model, whatever the agent says; only what the protocol needs is let
  * through, either way. Every answer is counted before the agent has all of it.
  */
-import { Ids } from "@slipway/domain/Ids"
-import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ModelGateway"
-import { Spending } from "@slipway/domain/models/Spending"
-import * as Pace from "@slipway/domain/Pace"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import * as Pace from "@slipway/domain/time/RateLimiter"
 import { Effect, FiberSet, Layer, Redacted } from "effect"
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent } from "node:http"

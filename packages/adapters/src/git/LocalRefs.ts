@@ -2,7 +2,7 @@
  * Refs of a repository of this machine, as its files have them: a process of git for each look would take longer than all else. What
  * is not as plain as git leaves it (reftables, linked worktrees, hidden or symbolic refs) is for git to tell.
  */
-import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
+import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import { lstat, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../node/ErrorCode.ts"

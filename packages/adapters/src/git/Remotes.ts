@@ -1,6 +1,6 @@
 /** What a git process needs to talk to a remote, and what its failure means to people. */
-import { hostWords } from "@slipway/domain/source/HostWords"
-import type { Remote } from "@slipway/domain/source/SourceHost"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import { hostWords } from "@slipway/domain/source/rules/HostWords"
 import { Effect } from "effect"
 import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 /** Which repositories an account lets the App use, as GitHub last said: looked up when somebody asks, and kept for a while. */
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Cache, Duration, Effect, Exit } from "effect"
 import type { GitHubApi, GitHubFailed } from "./GitHubApi.ts"
 

@@ -1,8 +1,14 @@
 /** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
-import type { Identity } from "@slipway/domain/access/Identity"
-import { type CheckRun, type CommentWithText, MAX_COMMENT, type PullRequest, type WorkflowRun } from "@slipway/domain/source/PullRequest"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Counter } from "@slipway/domain/Text"
+import type { Identity } from "@slipway/domain/access/rules/Identity"
+import {
+  type CheckRun,
+  type CommentWithText,
+  MAX_COMMENT,
+  type PullRequest,
+  type WorkflowRun
+} from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Schema, SchemaGetter } from "effect"
 
 const nullable = Schema.NullOr(Schema.String)

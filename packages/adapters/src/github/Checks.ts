@@ -1,6 +1,6 @@
 /** What runs on a commit, in one word and one line. */
-import type { Checks } from "@slipway/domain/source/PullRequest"
-import { noChecks } from "@slipway/domain/source/PullRequest"
+import type { Checks } from "@slipway/domain/source/schema/PullRequest"
+import { noChecks } from "@slipway/domain/source/schema/PullRequest"
 
 type Run = Pick<Checks["checkRuns"][number], "conclusion" | "status">
 type State = "pending" | "success" | "failure"

@@ -2,9 +2,9 @@
  * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
  * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
  */
-import { hostWords } from "@slipway/domain/source/HostWords"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { hostWords } from "@slipway/domain/source/rules/HostWords"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { createPrivateKey } from "node:crypto"
 

@@ -1,7 +1,7 @@
 /** `HostNews` from GitHub: webhooks of a GitHub App, signed with the secret that was given to it. */
 import { verify } from "@octokit/webhooks-methods"
-import { HostNews, NotAuthentic } from "@slipway/domain/source/HostNews"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { HostNews, NotAuthentic } from "@slipway/domain/source/ports/SourceHostEvents"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 
 /** https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request, and the events on reviews that look like it. */

@@ -2,7 +2,7 @@
  * `IdentityProvider` on GitHub, by the user flow of a GitHub App: OAuth 2 codes with PKCE. The token reads the profile once
  * and is forgotten. Nothing is repeated: a code is good for one request, whatever became of the answer.
  */
-import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/IdentityProvider"
+import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/ports/IdentityProvider"
 import { Duration, Effect, Layer, Redacted, Schema } from "effect"
 import * as oauth from "oauth4webapi"
 import * as Answers from "./Answers.ts"

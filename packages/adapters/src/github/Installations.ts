@@ -2,7 +2,7 @@
  * Which accounts the App is installed for, as GitHub last said. Looked up from time to time in the background, so that
  * nobody who creates a sandbox waits for GitHub. A process that never asks never looks.
  */
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Duration, Effect, Queue } from "effect"
 import type { GitHubApi } from "./GitHubApi.ts"
 

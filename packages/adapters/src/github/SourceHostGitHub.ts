@@ -3,8 +3,6 @@
  * repository and no more than the operation needs. Nothing is repeated that may have taken effect: whoever opens a pull
  * request looks for it first.
  */
-import type { Checks } from "@slipway/domain/source/PullRequest"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
 import {
   MAX_OWNERS,
   pageOfNames,
@@ -12,7 +10,9 @@ import {
   type RepositoryQuery,
   SourceHost,
   SourceHostError
-} from "@slipway/domain/source/SourceHost"
+} from "@slipway/domain/source/ports/SourceHost"
+import type { Checks } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Duration, Effect, Layer, Redacted } from "effect"
 import * as AccountRepositories from "./AccountRepositories.ts"
 import * as Answers from "./Answers.ts"

@@ -1,5 +1,5 @@
 /** Work of a host that the machine may refuse. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import * as DiskTrouble from "../node/DiskTrouble.ts"
 

@@ -3,7 +3,7 @@
  * of the same name; or with a pool a `SandboxClaim`, whose controller gives it a `Sandbox` of some name. Machines are found by the names
  * of their holders, made and ended by them.
  */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
 import { GRACE_SECONDS } from "./MachinePod.ts"

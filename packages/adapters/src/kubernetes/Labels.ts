@@ -1,5 +1,5 @@
 /** What objects of a machine are called and marked with. Whoever lists pods reads it; what it says was said by whoever may make pods. */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema } from "effect"
 import { createHash } from "node:crypto"
 import type { Held } from "./Objects.ts"

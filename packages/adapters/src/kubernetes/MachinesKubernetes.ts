@@ -1,6 +1,6 @@
 /** `Machines` as pods of a Kubernetes cluster, each with the runner as its first process. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Clock, Duration, Effect, Layer, Result, Stream } from "effect"
 import * as Adopting from "../runner/client/Adopting.ts"
 import { type Loss, Machines, type Order, settingsOf } from "../runner/Machines.ts"

@@ -1,5 +1,5 @@
 /** What a cluster gives machines, as an operator wants to know before the first one is ordered. */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Option, Schema, type Scope } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { Mode } from "./Holders.ts"

@@ -1,5 +1,5 @@
 /** What the API server refuses, in words for an operator. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { KubernetesFailed } from "./KubernetesApi.ts"
 
 interface Advice {

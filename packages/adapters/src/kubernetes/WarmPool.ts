@@ -2,7 +2,7 @@
  * Pods that wait for sandboxes: a `SandboxWarmPool` of agent-sandbox, with the keys by which their runners let workers in. Workers make
  * it, of the same template as all machines.
  */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Clock, Effect, Option, Schema } from "effect"
 import * as Identity from "../runner/Identity.ts"
 import type { Holders } from "./Holders.ts"

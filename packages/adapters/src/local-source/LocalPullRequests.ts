@@ -2,13 +2,13 @@
  * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
  * `SourceHostLocal`'s to say: it is asked before and after.
  */
-import type { Author } from "@slipway/domain/publishing/Publication"
-import { MAX_DIFF_BYTES } from "@slipway/domain/source/FileRules"
-import type { PullRequest } from "@slipway/domain/source/PullRequest"
-import { type Ended, PullRequestRefused, PullRequests } from "@slipway/domain/source/PullRequests"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { Author } from "@slipway/domain/publishing/rules/Publication"
+import { type Ended, PullRequestRefused, PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { SourceHost, type SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_DIFF_BYTES } from "@slipway/domain/source/rules/FileRules"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { statSync } from "node:fs"

@@ -1,8 +1,8 @@
 /** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
-import { sameRepo } from "@slipway/domain/source/Naming"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import type { RepositoryQuery } from "@slipway/domain/source/SourceHost"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { RepositoryQuery } from "@slipway/domain/source/ports/SourceHost"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, DateTime, Effect, Exit, Layer, type Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { access, constants, realpath, stat } from "node:fs/promises"

@@ -6,10 +6,10 @@
  * - a head that is in the history of its base is merged, which closes it (a squashed merge is not noticed);
  * - a branch that is deleted closes it, and so does whoever closes it (`LocalPullRequests`); closed ones stay as they are.
  */
-import { noChecks, PullRequest } from "@slipway/domain/source/PullRequest"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { noChecks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { GitFailed } from "../git/Git.ts"

@@ -1,5 +1,5 @@
 /** `Ids` on Node's cryptography. */
-import { Ids, NAMESPACE } from "@slipway/domain/Ids"
+import { Ids, NAMESPACE } from "@slipway/domain/ids/Ids"
 import { Effect, Layer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { hash, randomInt } from "node:crypto"

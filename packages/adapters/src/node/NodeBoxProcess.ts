@@ -1,6 +1,6 @@
 /** A child process of Node as a `BoxProcess`. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
-import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Deferred, Effect, Exit, Stream } from "effect"
 import { Readable } from "node:stream"
 import { type Child, killGroup, type Options, Spawn } from "./spawner/Spawn.ts"

@@ -3,7 +3,7 @@
  * what is lost on the way, and only for topics that somebody watches.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
-import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/Hints"
+import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/store/Hints"
 import { Effect, Layer, Queue, Schedule } from "effect"
 import { textArray } from "./sql/TextArray.ts"
 

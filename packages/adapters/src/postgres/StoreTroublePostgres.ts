@@ -1,5 +1,5 @@
 /** `StoreTrouble` on Postgres. */
-import { StoreTrouble } from "@slipway/domain/StoreTrouble"
+import { StoreTrouble } from "@slipway/domain/store/StoreHealth"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 

@@ -1,5 +1,5 @@
 /** What of a secret must not be shown, and the forms it travels in. */
-import { SHORTEST_REDACTED } from "@slipway/domain/environment/SecretStore"
+import { SHORTEST_REDACTED } from "@slipway/domain/environment/ports/SecretStore"
 
 /** Shorter ones would be found everywhere. */
 export const SHORTEST = SHORTEST_REDACTED

@@ -3,7 +3,7 @@
  * the output comes in pieces that end in the middle of one. Its time is linear in the output, whoever chose the secrets and
  * whoever writes: of each form it looks for pieces of a bounded length, whose places do not depend on how many there are.
  */
-import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
+import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/ports/OutputRedaction"
 import { Layer } from "effect"
 import { formsOf, linesOf, partsOf, SHORTEST } from "./Forms.ts"
 import { SHOWN } from "./Redaction.ts"

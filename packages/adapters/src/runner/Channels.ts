@@ -2,7 +2,7 @@
  * The channels of a session: streams of bytes both ways, each with its own end, credit and reset. A reader that is slow stops its own
  * channel alone. What the other side does against the bounds throws `Violation`, and the session ends with it.
  */
-import type * as Pace from "@slipway/domain/Pace"
+import type * as Pace from "@slipway/domain/time/RateLimiter"
 import {
   CHUNK_COST,
   type ChannelMessage,

@@ -3,8 +3,8 @@
  * program of the operator's, pods of Kubernetes. Which worker may use a machine is settled by its runner, by the fence of a lease, and
  * by nobody else.
  */
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Context, type Effect, type Stream } from "effect"
 import type { Identity } from "./Identity.ts"
 import type { Address, Settings, Way } from "./RunnerSettings.ts"

@@ -3,9 +3,9 @@
  * boxes can mount one. Written under another name and renamed when all of it is on the disk. A process that shares the folder costs
  * nothing but a cache.
  */
-import * as CacheFilling from "@slipway/domain/environment/CacheFilling"
-import { CacheDamaged, CacheNotKept, type CachePlace, MAX_CACHE_BYTES, SetupCaches } from "@slipway/domain/environment/SetupCaches"
-import { observed } from "@slipway/domain/Metrics"
+import { CacheDamaged, CacheNotKept, type CachePlace, MAX_CACHE_BYTES, SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
+import * as CacheFilling from "@slipway/domain/environment/usecases/CacheFilling"
+import { observed } from "@slipway/domain/observability/Metrics"
 import { Effect, Layer, Metric, Option, Semaphore, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { constants, type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises"

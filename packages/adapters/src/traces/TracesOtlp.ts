@@ -3,8 +3,8 @@
  * people and agents wrote: of errors the kind, of attributes those that may be told, cut and redacted. A collector that is slow or away
  * costs spans, which are counted, and nothing else.
  */
-import { observed } from "@slipway/domain/Metrics"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import { observed } from "@slipway/domain/observability/Metrics"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Context, Effect, Layer, Metric, Option, Redacted, References, Tracer } from "effect"
 import { FetchHttpClient, HttpBody, HttpClient, HttpClientError } from "effect/http"
 import { OtlpExporter, OtlpSerialization, OtlpTracer } from "effect/observability"

@@ -2,8 +2,8 @@
  * `WebhookSender` on Node's HTTP client. Its addresses come from partners, so a request goes to public addresses alone: the
  * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those.
  */
-import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/Webhook"
-import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/WebhookSender"
+import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
+import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/rules/Webhook"
 import { type DateTime, Duration, Effect, Latch, Layer, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { lookup as resolve, Resolver } from "node:dns/promises"

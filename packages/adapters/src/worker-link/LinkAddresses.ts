@@ -1,5 +1,5 @@
 /** Where workers serve the trees of their machines, told to the processes that answer requests. */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../postgres/Database.ts"

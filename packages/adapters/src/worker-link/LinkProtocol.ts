@@ -3,8 +3,7 @@
  * Both sides prove that they know the shared secret, and neither sends it: who listens at an address that a worker had
  * before learns nothing and is not believed.
  */
-import { ChangedFiles, FileTree } from "@slipway/domain/files/FileTree"
-import { AgentDisconnected } from "@slipway/domain/files/ReachableTrees"
+import { AgentDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
 import {
   FileNotFound,
   FileProtected,
@@ -13,10 +12,11 @@ import {
   NotADirectory,
   TreesUnavailable,
   UnknownCommit
-} from "@slipway/domain/files/WorkingTrees"
-import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import { ChangedFiles, FileTree } from "@slipway/domain/files/schema/FileTree"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Redacted, Schema, SchemaTransformation } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
 

@@ -2,8 +2,8 @@
  * `ReachableTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. At rest, it
  * goes to its machine; where that is gone, and for a sandbox that is over, to any worker, which reads its last checkpoint.
  */
-import { AgentDisconnected, ReachableTrees, type TreeReader, type TreesHere } from "@slipway/domain/files/ReachableTrees"
-import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
+import { AgentDisconnected, ReachableTrees, type TreeReader, type TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
 import { Array as Arr, Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { type IncomingMessage, request as httpRequest } from "node:http"

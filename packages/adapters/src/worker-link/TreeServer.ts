@@ -2,10 +2,10 @@
  * A worker's private endpoint: reads the trees of this machine to the other processes on the database, and tells supervisors how it
  * is. It listens on loopback or a private network; of trees it answers those that know the shared secret.
  */
-import { AgentDisconnected, TreesHere } from "@slipway/domain/files/ReachableTrees"
-import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/WorkingTrees"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { AgentDisconnected, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Clock, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as SharedSecret from "../postgres/secret-store/SharedSecret.ts"

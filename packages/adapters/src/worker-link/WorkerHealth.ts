@@ -1,6 +1,6 @@
 /** What supervisors ask a worker, as they ask a process that answers requests: `GET /healthz` and `GET /readyz`. */
-import * as Readiness from "@slipway/domain/sandbox/Readiness"
-import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
+import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { SqlClient } from "effect/sql"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import { finishes } from "@slipway/domain/sandbox/Turn"
+import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { finishes } from "@slipway/domain/sandbox/rules/Turn"
 import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
 import { Effect, Exit, Fiber, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentEvent, AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentEvent, AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
 import * as ClaudeSession from "../../src/agents/claude/ClaudeSession.ts"
 import { make } from "./FakeProcess.ts"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
 import * as CodexSession from "../../src/agents/codex/CodexSession.ts"
 import { type Frame, make } from "./FakeProcess.ts"

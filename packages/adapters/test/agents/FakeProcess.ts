@@ -1,6 +1,6 @@
 /** A `BoxProcess` whose other end is the test: what an agent would write is given, what it would read is kept. */
-import type { Box, BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Box, BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { type Cause, Deferred, Effect, Queue, Stream } from "effect"
 
 export interface Frame {

@@ -1,7 +1,7 @@
 /** How each agent names the files of an edit, and which of its edits an approval for the rest of the turn covers. */
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import type { AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, type Scope } from "effect"
 import * as AcpSession from "../../src/agents/acp/AcpSession.ts"
 import * as ClaudeSession from "../../src/agents/claude/ClaudeSession.ts"

@@ -1,7 +1,7 @@
 /** What recordings of agents show: the same few sessions of each. They are run to record, and again to replay. */
 import { calling } from "@slipway/adapters/testing/fake-model/Directives"
-import { profileSteers } from "@slipway/domain/models/Steering"
-import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/AgentRuntime"
+import { profileSteers } from "@slipway/domain/models/rules/Steering"
+import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect } from "effect"
 
 export interface Scenario {

@@ -1,5 +1,5 @@
 /** Runs prompts of a session over a fake process, for tests of one driver. */
-import type { AgentEvent, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
+import type { AgentEvent, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
 import { Effect } from "effect"
 import { box } from "./FakeProcess.ts"

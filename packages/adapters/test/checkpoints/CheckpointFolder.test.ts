@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { held } from "@slipway/adapters/testing/HeldMemory"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import { numbers, prune, putText, read, take, takenOver, worked } from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"

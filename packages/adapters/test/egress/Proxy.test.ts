@@ -1,7 +1,7 @@
 /** What comes out of a sandbox's socket, spoken to as a box does. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { execFile } from "node:child_process"
 import { mkdirSync, statSync } from "node:fs"

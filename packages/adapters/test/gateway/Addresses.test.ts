@@ -1,6 +1,6 @@
 /** What a provider would fetch for an agent does not go out, whatever the protocol; data and texts do. */
 import { assert, describe, it } from "@effect/vitest"
-import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect } from "effect"
 import { layer, open, upstreamOf } from "./Gateway.ts"
 import * as Provider from "./Provider.ts"

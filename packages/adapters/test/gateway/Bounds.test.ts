@@ -1,7 +1,7 @@
 /** What one sandbox can take of the service by the requests it sends, or does not finish. */
 import { assert, describe, it } from "@effect/vitest"
-import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
-import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
+import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
+import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect, Redacted } from "effect"
 import { request as send } from "node:http"
 import { connect, type Socket } from "node:net"

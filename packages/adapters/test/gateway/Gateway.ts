@@ -1,12 +1,12 @@
 /** A gateway for tests, with a ledger in memory. */
 import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import { Ids } from "@slipway/domain/Ids"
-import * as SpendingMemory from "@slipway/domain/memory/SpendingMemory"
-import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
-import { ModelGateway } from "@slipway/domain/models/ModelGateway"
-import type { Spending } from "@slipway/domain/models/Spending"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
+import { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
+import type { Spending } from "@slipway/domain/models/ports/Spending"
+import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { PRICES } from "@slipway/testing/contracts/models/ModelGatewayContract"
 import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 

@@ -1,5 +1,5 @@
 /** A provider whose answers a test writes itself, byte by byte, and an agent that asks it through the gateway. */
-import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
+import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
 import { Deferred, Effect, Redacted, type Scope } from "effect"
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -1,8 +1,8 @@
 /** No request costs more than was reserved for it, whatever it says. */
 import { assert, describe, it, vi } from "@effect/vitest"
-import { costOf, noTokens } from "@slipway/domain/models/Budget"
-import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
-import { Spending } from "@slipway/domain/models/Spending"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { costOf, noTokens } from "@slipway/domain/models/rules/Budget"
+import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { PRICES } from "@slipway/testing/contracts/models/ModelGatewayContract"
 import { Effect, Fiber, Schema } from "effect"
 import { upperBound } from "../../src/gateway/accounting/Estimate.ts"

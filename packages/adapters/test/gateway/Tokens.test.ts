@@ -1,8 +1,8 @@
 /** The tokens that people are told of: out of each form in which providers answer, and bounded whatever these claim. */
 import { assert, describe, it } from "@effect/vitest"
-import type { UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
-import { Spending } from "@slipway/domain/models/Spending"
-import type { TokenCounts } from "@slipway/domain/models/Usage"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import type { TokenCounts } from "@slipway/domain/models/rules/Usage"
+import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect } from "effect"
 import { read } from "../agents/Transcript.ts"
 import { layer, open, upstreamOf } from "./Gateway.ts"

@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Effect } from "effect"
 import { collecting, collector, options, spansOf } from "../traces/Collector.ts"
 import { KEY, layer, open, upstreamOf } from "./Gateway.ts"

@@ -1,8 +1,8 @@
 /** What becomes of the commits that an agent made itself, sound and unsound. */
 import { assert, describe, it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"

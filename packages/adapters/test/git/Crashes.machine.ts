@@ -1,9 +1,9 @@
 /** A worker dies at any point; the next one carries on. */
 import { assert, describe, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Fiber, Stream } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import {

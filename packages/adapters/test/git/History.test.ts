@@ -1,9 +1,9 @@
 /** Trees that come with less than all of the history, over HTTP as source hosts speak it. */
 import { assert, describe, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync, statSync } from "node:fs"

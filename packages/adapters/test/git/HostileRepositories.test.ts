@@ -1,9 +1,9 @@
 /** What a repository holds was written by strangers. It is content: nothing of it runs, is followed, or is taken for git's own. */
 import { assert, describe, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs"

@@ -1,7 +1,7 @@
 /** Where trees may be: what an agent does to its tree comes to the same. */
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Layer } from "effect"
 import * as MachineTrees from "./MachineTrees.ts"
 import * as Trees from "./Trees.ts"

@@ -1,8 +1,8 @@
 /** What a repository may take of this machine, and what is left of one that takes more: nothing. */
 import { assert, describe, it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { randomBytes } from "node:crypto"

@@ -3,9 +3,9 @@
  * runner starts: nothing keeps anything in, what is tested is git.
  */
 import * as WorkingTreesRunner from "@slipway/adapters/git/working-trees/WorkingTreesRunner"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Context, Effect, Exit, Layer, RcMap, Scope, Semaphore, Stream } from "effect"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"

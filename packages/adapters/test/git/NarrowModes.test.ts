@@ -1,8 +1,8 @@
 /** Repositories whose objects the box, which is another user, could not read: an earlier version, or a narrow umask, made them so. */
 import { assert, it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Exit, Layer, Scope, Stream } from "effect"
 import { chmodSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,6 +1,6 @@
 /** Trees of a machine that lost its power: what is started again has another kernel than the one that wrote them. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"

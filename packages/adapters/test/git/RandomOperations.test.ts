@@ -1,6 +1,6 @@
 /** What is on the disk is what is shown, published, saved, restored and forked, whatever was done to it (`random/Sequences.ts`). */
 import { it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Context, Effect, Layer } from "effect"
 import { describe } from "vitest"
 import { kinds } from "./Kinds.ts"

@@ -1,8 +1,8 @@
 /** Trees in machines that are some: with a user, walls and folders of their own, made by the worked example. */
 import * as WorkingTreesRunner from "@slipway/adapters/git/working-trees/WorkingTreesRunner"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import * as Machines from "../hosts/runner/Machines.fixture.ts"

@@ -1,9 +1,9 @@
 /** Repositories of this machine are the operator's: what they refuse is refused, and the error has their words. */
 import { assert, describe, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs"

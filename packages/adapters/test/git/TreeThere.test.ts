@@ -1,6 +1,6 @@
 /** What a runner that was taken over says of files: nothing but names, sizes and bytes, of which no rule is left out. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 import * as Machine from "../../src/git/machine/Machine.ts"
 import * as TreeThere from "../../src/git/machine/TreeThere.ts"

@@ -2,9 +2,9 @@
 import * as WorkingTreesGit from "@slipway/adapters/git/working-trees/WorkingTreesGit"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Context, Effect, Layer } from "effect"
 import { join } from "node:path"
 

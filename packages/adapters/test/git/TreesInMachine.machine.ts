@@ -1,8 +1,8 @@
 /** What becomes of trees whose machine goes, comes back, is taken over, or whose worker is killed. */
 import { assert, describe, it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Exit, Layer, Scope, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"

@@ -1,7 +1,7 @@
 /** The same trees, with git in boxes that keep something in. */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"

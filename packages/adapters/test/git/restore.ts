@@ -1,7 +1,7 @@
 /** A worker that restores a tree, to be killed on the way. Arguments: directory, origin, sandbox, file of the archive. */
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Stream } from "effect"
 import { readFileSync } from "node:fs"
 import * as Trees from "./Trees.ts"

@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import type { Checks as AllChecks } from "@slipway/domain/source/PullRequest"
+import type { Checks as AllChecks } from "@slipway/domain/source/schema/PullRequest"
 import * as Checks from "../../src/github/Checks.ts"
 
 type CheckRun = AllChecks["checkRuns"][number]

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
 import { type Answer, refuse } from "@slipway/adapters/testing/github/Routes"
-import { SourceHost, type SourceHostError } from "@slipway/domain/source/SourceHost"
+import { SourceHost, type SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { DateTime, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { generateKeyPairSync } from "node:crypto"

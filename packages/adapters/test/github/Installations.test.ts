@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { GitHubFailed } from "@slipway/adapters/github/GitHubApi"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as Installations from "../../src/github/Installations.ts"

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
-import { MAX_COMMENT } from "@slipway/domain/source/PullRequest"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_COMMENT } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime, Effect } from "effect"
 import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 

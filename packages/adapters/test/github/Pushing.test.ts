@@ -1,9 +1,9 @@
 /** Another push of the same sandbox arrives while one is on its way: a git goes on when its worker is killed. */
 import { assert, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 /** What the contract suites ask of this machine, found without the code under test. */
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { readdirSync, readFileSync, realpathSync } from "node:fs"
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises"

@@ -1,8 +1,8 @@
 /** Boxes for tests, where this machine can make them. */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId, ID_ALPHABET } from "@slipway/domain/SandboxId"
+import { SandboxId, ID_ALPHABET } from "@slipway/domain/ids/SandboxId"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, Stream } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmod } from "node:fs/promises"

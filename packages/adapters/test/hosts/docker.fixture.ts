@@ -1,7 +1,7 @@
 /** Boxes of Docker for tests, where a daemon answers. */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, symlinkSync } from "node:fs"

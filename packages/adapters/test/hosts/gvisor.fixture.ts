@@ -1,7 +1,7 @@
 /** Boxes of gVisor for tests, where this machine can make them. */
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import { execFile, spawnSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 /** What a container of gVisor is told, which takes no container. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Schema } from "effect"
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

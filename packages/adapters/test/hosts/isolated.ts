@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
-import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"

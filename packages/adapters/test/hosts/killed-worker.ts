@@ -3,8 +3,8 @@
  * node killed-worker.ts DIRECTORY ID SCRIPT
  */
 import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { workspaceOf } from "./Machine.ts"
 

@@ -3,8 +3,8 @@
  * node worker.ts KIND FOLDER ID SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import type { Fixture } from "./isolated.ts"
 

@@ -1,6 +1,6 @@
 /** A service whose sandboxes are in machines of the worked example, which may lack a layer. */
 import type { Limits } from "@slipway/adapters/hosts/box/Limits"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 /** A hostile program in a box: the particulars of what it gets to see and to hear. See `Attempts` for what it is after. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Stream } from "effect"
 import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"

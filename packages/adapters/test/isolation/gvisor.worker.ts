@@ -3,7 +3,7 @@
  * node gvisor.worker.ts FOLDER WORKSPACE ID LAYER,… SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { type LayerName, without } from "./GvisorLayers.ts"
 import { hostIn } from "./GvisorWorld.ts"

@@ -3,7 +3,7 @@
  * node machines.worker.ts KIND FOLDER ID LAYER,… SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import type { Kind } from "../hosts/runner/Machines.fixture.ts"
 import { without } from "./MachinesLayers.ts"

@@ -1,9 +1,9 @@
 /** A process of the tree swaps a folder for a link while the host reads below it. */
 import { assert, it } from "@effect/vitest"
 import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer, Result, Stream } from "effect"
 import { spawn } from "node:child_process"
 import { readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"

@@ -2,7 +2,7 @@
 import { it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
 import type { SizedFolders } from "@slipway/adapters/hosts/box/SizedFolders"
-import type { Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"

@@ -3,7 +3,7 @@
  * node worker.ts FOLDER WORKSPACE ID LAYER,… SCRIPT
  */
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { type LayerName, without } from "./Layers.ts"
 import { hostIn } from "./World.ts"

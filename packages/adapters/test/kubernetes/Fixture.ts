@@ -1,5 +1,5 @@
 /** A cluster of one node, and workers' machines that order pods of it. */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Duration, Effect, Redacted, type Scope } from "effect"
 import { execFile } from "node:child_process"
 import { chmod, readFile, writeFile } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /** Machines as pods: of a cluster in this process whose pods really start the runner. */
 import { assert, describe, it } from "@effect/vitest"
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Duration, Effect, Exit, Fiber, Option, Stream } from "effect"
 import { existsSync } from "node:fs"
 import * as Labels from "../../src/kubernetes/Labels.ts"

@@ -1,6 +1,6 @@
 /** Hosts whose machines are pods, by the rules of every host: pods are containers here, in network namespaces of their own. */
 import { assert, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Context, Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 /** Machines that wait in a pool of agent-sandbox before their sandboxes are known. Pods are containers here, of one network. */
 import { assert, describe, it } from "@effect/vitest"
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Duration, Effect, Exit, Fiber, Option, Stream } from "effect"
 import path from "node:path"
 import { fileURLToPath } from "node:url"

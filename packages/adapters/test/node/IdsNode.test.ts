@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import * as IdsNode from "@slipway/adapters/node/IdsNode"
-import { Ids } from "@slipway/domain/Ids"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { Effect } from "effect"
 
 // Ids of turns, commands and conversions are derived, so these values must never change. Computed with Python:

@@ -1,7 +1,7 @@
 /** What is deleted, or held for ended, where the system refuses to read: nothing that is there. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { fill, KEPT_BYTES, noise, place, readAll } from "@slipway/testing/contracts/environment/SetupCachesContract"
 import { Cause, Context, Effect, Exit, Layer, type Scope, Stream } from "effect"
 import { spawn } from "node:child_process"

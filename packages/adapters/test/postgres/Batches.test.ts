@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, Deferred, Effect, Exit, Fiber, Result } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import * as Batches from "../../src/postgres/sql/Batches.ts"

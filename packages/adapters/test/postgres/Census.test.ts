@@ -1,9 +1,9 @@
 /** What counting sandboxes, and looking something up in a long log, costs where there are many; and that the count is right. */
 import { assert, it } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import { cancelMessage } from "@slipway/domain/sandbox/Command"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { cancelMessage } from "@slipway/domain/sandbox/rules/Command"
 import { at, atRest, make } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"

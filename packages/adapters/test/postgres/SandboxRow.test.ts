@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { initial } from "@slipway/domain/sandbox/Sandbox"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { initial } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
-import { SandboxId } from "@slipway/domain/SandboxId"
 import { DateTime, Schema } from "effect"
 import { COLUMNS, LIST_COLUMNS, sandboxOf, WIDTH } from "../../src/postgres/sandbox-store/rows/SandboxRow.ts"
 

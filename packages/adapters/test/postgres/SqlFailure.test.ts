@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { guard } from "../../src/postgres/sql/SqlFailure.ts"

@@ -1,6 +1,6 @@
 /** A program of the operator's, as the worker calls it. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { chmod, readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Pace from "@slipway/domain/Pace"
+import * as Pace from "@slipway/domain/time/RateLimiter"
 import { Effect, Schema } from "effect"
 import { BUDGET, type Channel, ChannelReset, MOST_CHANNELS } from "../../src/runner/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../../src/runner/ChannelWire.ts"

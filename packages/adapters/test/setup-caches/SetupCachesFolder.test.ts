@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
-import { SetupCaches } from "@slipway/domain/environment/SetupCaches"
+import { SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
 import { fill, KEPT_BYTES, LARGEST_BYTES, noise, place, readAll, suite } from "@slipway/testing/contracts/environment/SetupCachesContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Deferred, Effect, Fiber, Layer, Stream } from "effect"

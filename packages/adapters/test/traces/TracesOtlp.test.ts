@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Deferred, Effect, Metric, Option } from "effect"
 import type { ServerResponse } from "node:http"
 import { collecting, collector, options, spansOf } from "./Collector.ts"

@@ -1,4 +1,4 @@
-import { RestoredTrees, TreesHere } from "@slipway/domain/files/ReachableTrees"
+import { RestoredTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
 import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"

@@ -12,25 +12,25 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { Principal } from "../access/Principal.ts"
-import { drawnFrom } from "../DrawnIds.ts"
-import { Hints, makeLocal, type Topic, WORK } from "../Hints.ts"
-import { Ids } from "../Ids.ts"
-import { reader } from "../InvalidRequest.ts"
-import { type Catalogue, ModelCatalogue } from "../models/ModelCatalogue.ts"
-import { mayBeCut, nextPage, pageOf } from "../Page.ts"
-import type { ApprovalDecision } from "../sandbox/Approval.ts"
-import type { CommandResult } from "../sandbox/Command.ts"
-import { Sandboxes } from "../sandbox/Sandboxes.ts"
-import type { SandboxStatus, WireEvent } from "../sandbox/SandboxEvent.ts"
-import { SandboxEvents } from "../sandbox/SandboxEvents.ts"
-import { bytesOf, SandboxStore, summaryOf, topicsOf } from "../sandbox/SandboxStore.ts"
+import type { Principal } from "../access/schema/Principal.ts"
+import { drawnFrom } from "../ids/DrawnIds.ts"
+import { Ids } from "../ids/Ids.ts"
+import { SandboxId } from "../ids/SandboxId.ts"
+import { type Catalogue, ModelCatalogue } from "../models/schema/ModelCatalogue.ts"
+import { bytesOf, SandboxStore, summaryOf, topicsOf } from "../sandbox/ports/SandboxStore.ts"
+import type { ApprovalDecision } from "../sandbox/rules/Approval.ts"
+import type { CommandResult } from "../sandbox/rules/Command.ts"
+import type { WhenBusy } from "../sandbox/rules/MessageQueue.ts"
+import type { SandboxStatus, WireEvent } from "../sandbox/rules/SandboxEvent.ts"
 import { Sandbox } from "../sandbox/schema/Sandbox.ts"
-import type { WhenBusy } from "../sandbox/Waiting.ts"
-import { SandboxId } from "../SandboxId.ts"
-import type { RepoName } from "../source/RepoRef.ts"
-import type { StoreUnavailable } from "../StoreUnavailable.ts"
-import { Timestamp } from "../Timestamp.ts"
+import { Sandboxes } from "../sandbox/usecases/Sandboxes.ts"
+import { SandboxEvents } from "../sandbox/usecases/SandboxEvents.ts"
+import type { RepoName } from "../source/schema/RepoRef.ts"
+import { Hints, makeLocal, type Topic, WORK } from "../store/Hints.ts"
+import { mayBeCut, nextPage, pageOf } from "../store/Page.ts"
+import type { StoreUnavailable } from "../store/StoreUnavailable.ts"
+import { reader } from "../text/InvalidRequest.ts"
+import { Timestamp } from "../time/Timestamp.ts"
 
 type Promised<Service> = {
   readonly [K in keyof Service]: Service[K] extends (...given: infer Given) => Effect.Effect<infer A, infer _E>
@@ -47,7 +47,7 @@ export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointL
 export interface Options {
   /**
    * A store of yours, or a layer of one that needs at most `Hints`: `SandboxStoreMemory.layer` of
-   * `@slipway/domain/memory/SandboxStoreMemory` to begin with.
+   * `@slipway/domain/memory/sandbox/SandboxStoreMemory` to begin with.
    */
   readonly store: PromisedStore | Layer.Layer<SandboxStore, unknown, Hints>
   /** Where ids are drawn from: the platform's Web Crypto, `crypto`. A seed gives the same ids again, for tests: they can be guessed. */

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { fromHeader, hint, mint } from "@slipway/domain/access/ApiKey"
+import { fromHeader, hint, mint } from "@slipway/domain/access/rules/ApiKey"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ask, type DeviceLogin, isOpen, shownUserCode, userCodeOf } from "@slipway/domain/access/DeviceLogin"
+import { ask, type DeviceLogin, isOpen, shownUserCode, userCodeOf } from "@slipway/domain/access/rules/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Action, SecurityEvent } from "@slipway/domain/access/AuditLog"
-import { type BoundUser, type Identity, recognize } from "@slipway/domain/access/Identity"
+import type { Action, SecurityEvent } from "@slipway/domain/access/ports/AuditLog"
+import { type BoundUser, type Identity, recognize } from "@slipway/domain/access/rules/Identity"
 import * as DateTime from "effect/DateTime"
 
 const before = DateTime.makeUnsafe("2026-11-20T00:00:00Z")

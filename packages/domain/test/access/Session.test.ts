@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { expiresAt, isAlive, LINK_LIFE, needsTouch, SessionLifetimes } from "@slipway/domain/access/Session"
+import { expiresAt, isAlive, LINK_LIFE, needsTouch, SessionLifetimes } from "@slipway/domain/access/rules/Session"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

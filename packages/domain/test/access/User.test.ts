@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { handleOf, isNamedBy } from "@slipway/domain/access/rules/User"
 import { Role } from "@slipway/domain/access/schema/User"
-import { handleOf, isNamedBy } from "@slipway/domain/access/User"
 import * as Schema from "effect/Schema"
 
 const ID = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"

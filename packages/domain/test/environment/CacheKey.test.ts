@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { cacheKeyOf, keyFiles } from "@slipway/domain/environment/CacheKey"
-import type { SetupCommand } from "@slipway/domain/environment/Environment"
+import { cacheKeyOf, keyFiles } from "@slipway/domain/environment/rules/CacheKey"
+import type { SetupCommand } from "@slipway/domain/environment/rules/Environment"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { destination } from "@slipway/domain/environment/Destination"
+import { destination } from "@slipway/domain/environment/rules/Destination"
 
 const longest = `${"a".repeat(63)}.${"b".repeat(63)}.${"c".repeat(63)}.${"d".repeat(61)}`
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { FILES, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
+import { FILES, findEnvironment } from "@slipway/domain/environment/rules/FindEnvironment"
 import * as Effect from "effect/Effect"
 
 const surroundings = { workspaceFolder: "/work/shop", env: new Map<string, string>() }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { distrust, isPushed, names, refsToAsk, type StartingPoint, TrustedRef } from "@slipway/domain/environment/SetupTrust"
+import { distrust, isPushed, names, refsToAsk, type StartingPoint, TrustedRef } from "@slipway/domain/environment/rules/SetupTrust"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { MemoryRepositories, MemoryRepository } from "@slipway/domain/memory/MemoryRepositories"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { MemoryRepositories, MemoryRepository } from "@slipway/domain/memory/files/MemoryRepositories"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Effect from "effect/Effect"
 
 const repo = RepoName.make("Acme/Shop")

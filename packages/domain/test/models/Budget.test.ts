@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterReserving, costOf, countsOf, formatUsd, isExhausted, noAccount, refusalOf } from "@slipway/domain/models/Budget"
+import { afterReserving, costOf, countsOf, isExhausted, noAccount, refusalOf } from "@slipway/domain/models/rules/Budget"
 import { Usd } from "@slipway/domain/models/schema/Budget"
+import { formatUsd } from "@slipway/domain/text/FormatUsd"
 import * as Schema from "effect/Schema"
 
 const prices = { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_750_000, output: 15_000_000 }

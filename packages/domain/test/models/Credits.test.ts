@@ -1,6 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterCharging, noAccount } from "@slipway/domain/models/Budget"
-import { afterReservingCredits, balanceOf, creditMicrosOf, creditRefusal, microsOf, outOfCredits } from "@slipway/domain/models/Credits"
+import { afterCharging, noAccount } from "@slipway/domain/models/rules/Budget"
+import {
+  afterReservingCredits,
+  balanceOf,
+  creditMicrosOf,
+  creditRefusal,
+  microsOf,
+  outOfCredits
+} from "@slipway/domain/models/rules/Credits"
 import * as Schema from "effect/Schema"
 
 const MOST = Number.MAX_SAFE_INTEGER

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
+import { type Catalogue, choose, type Model, ModelCatalogue, offeredBy, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 

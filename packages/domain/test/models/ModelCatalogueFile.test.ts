@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { choose, type UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import { choose, type UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,
   check,
@@ -7,8 +7,8 @@ import {
   type ProfileInfo,
   type Surroundings,
   toCatalogue
-} from "@slipway/domain/models/ModelCatalogueFile"
-import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+} from "@slipway/domain/models/schema/ModelCatalogueFile"
+import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { canSteer, denialTelling } from "@slipway/domain/models/Steering"
+import { canSteer, denialTelling } from "@slipway/domain/models/rules/Steering"
+import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 
 const catalogue = {
   default: null,

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { addTokenCounts, addUsage, isSameSpent, nothingSpent, noUsage } from "@slipway/domain/models/rules/Usage"
 import { TokenCounts, Usage } from "@slipway/domain/models/schema/Usage"
-import { addTokenCounts, addUsage, isSameSpent, nothingSpent, noUsage } from "@slipway/domain/models/Usage"
 import * as Schema from "effect/Schema"
 
 const max = Number.MAX_SAFE_INTEGER

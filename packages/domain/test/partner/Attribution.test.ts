@@ -12,7 +12,7 @@ import {
   startTask,
   type Task,
   type Touch
-} from "@slipway/domain/partner/Attribution"
+} from "@slipway/domain/partner/rules/Attribution"
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"

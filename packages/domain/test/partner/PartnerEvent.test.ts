@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { naturalId, PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { naturalId, PartnerEvent, PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import * as Schema from "effect/Schema"
 
 const claimId = "0192f5a0-5c3e-7b1c-9b7e-2f4a8c6d1e00"

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import { PartnerFact, type PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
+import { Ids } from "@slipway/domain/ids/Ids"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import {
   afterAttempt,
   atHead,
@@ -20,7 +19,8 @@ import {
   Trouble,
   WAITS,
   WantedTypes
-} from "@slipway/domain/partner/Webhook"
+} from "@slipway/domain/partner/rules/Webhook"
+import { PartnerFact, type PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { coveredKind } from "@slipway/domain/sandbox/Approval"
-import { isPlain } from "@slipway/domain/sandbox/PlainEdit"
-import { isProtected } from "@slipway/domain/source/FileRules"
+import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
+import { isPlain } from "@slipway/domain/sandbox/rules/PlainEdit"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import * as Schema from "effect/Schema"
 
 const folders = ["shop", "docs"]

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { detail, OUTPUT_BYTES, preview, PREVIEW_BYTES, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { detail, OUTPUT_BYTES, preview, PREVIEW_BYTES, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 

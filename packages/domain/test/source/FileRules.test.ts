@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { FileProtected } from "@slipway/domain/files/WorkingTrees"
+import { FileProtected } from "@slipway/domain/files/ports/WorkingTrees"
 import {
   InvalidPath,
   isEnvironmentFile,
@@ -8,7 +8,7 @@ import {
   MAX_CONTENT_BYTES,
   MAX_DOWNLOAD_BYTES,
   normalizePath
-} from "@slipway/domain/source/FileRules"
+} from "@slipway/domain/source/rules/FileRules"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 

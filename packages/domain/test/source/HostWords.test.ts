@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { hostWords } from "../../src/source/HostWords.ts"
+import { hostWords } from "../../src/source/rules/HostWords.ts"
 
 describe("words of a source host", () => {
   it.each([

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isCommitId, isRefName, sameRepo } from "@slipway/domain/source/Naming"
-import { Ref, RepoName } from "@slipway/domain/source/RepoRef"
+import { isCommitId, isRefName, sameRepo } from "@slipway/domain/source/schema/Naming"
+import { Ref, RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Schema from "effect/Schema"
 
 const sha = "0123456789abcdef0123456789abcdef01234567"

@@ -1,7 +1,7 @@
 /** The checkpoints of a sandbox (docs/decisions/16). */
 import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { Counter } from "@slipway/domain/Text"
-import { timestamp } from "@slipway/domain/Timestamp"
+import { Counter } from "@slipway/domain/text/Text"
+import { timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { InvalidCursor, SandboxNotFound } from "./Errors.ts"

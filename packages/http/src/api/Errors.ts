@@ -2,39 +2,42 @@
  * How errors look on the wire: `{ error: { code, message } }`, whatever went wrong (docs/interface.md 7; docs/decisions/1).
  * Each domain error gets its status and code here, once; domain classes know neither.
  */
-import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/AccessStore"
-import { TooManyTrustedRefs as TrustedRefLimit, TrustedRefNotFound as NoSuchTrustedRef } from "@slipway/domain/environment/SecretStore"
-import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/ReachableTrees"
+import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/ports/AccessStore"
+import {
+  TooManyTrustedRefs as TrustedRefLimit,
+  TrustedRefNotFound as NoSuchTrustedRef
+} from "@slipway/domain/environment/ports/SecretStore"
+import { AgentDisconnected as WorkerDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
 import {
   FileNotFound as NoSuchFile,
   FileProtected,
   FileTooLarge as FileAboveLimit,
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
-} from "@slipway/domain/files/WorkingTrees"
-import { InvalidRequest as Misfit } from "@slipway/domain/InvalidRequest"
-import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/Budget"
-import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/Credits"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/rules/Budget"
+import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/rules/Credits"
 import {
   ApprovalsUnsupported as NoApprovals,
   InvalidModel as ModelRefused,
   InvalidReasoningEffort as EffortRefused
-} from "@slipway/domain/models/ModelCatalogue"
-import { FactConflict as Contradiction } from "@slipway/domain/partner/Attribution"
-import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/PartnerStore"
-import { TargetRefused as AddressRefused } from "@slipway/domain/partner/WebhookSender"
+} from "@slipway/domain/models/schema/ModelCatalogue"
+import { ClaimNotFound as NoSuchClaim } from "@slipway/domain/partner/ports/PartnerStore"
+import { TargetRefused as AddressRefused } from "@slipway/domain/partner/ports/WebhookSender"
 import {
   EndpointNotFound as NoSuchEndpoint,
   PartnerEventNotFound as NoSuchEvent,
   TooManyEndpoints as EndpointLimit
-} from "@slipway/domain/partner/WebhookStore"
+} from "@slipway/domain/partner/ports/WebhookStore"
+import { FactConflict as Contradiction } from "@slipway/domain/partner/rules/Attribution"
 import {
   BranchMoved as MovedBranch,
   MergeConflict as Conflict,
   NothingToPublish as NothingNew
-} from "@slipway/domain/publishing/Publishing"
-import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
-import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/Checkpoints"
+} from "@slipway/domain/publishing/usecases/Publishing"
+import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
   ApprovalNotFound as NoSuchApproval,
   MessageNotFound as NoSuchMessage,
@@ -44,15 +47,15 @@ import {
   ScopeUnsupported as NoScope,
   SteeringUnsupported as NoSteering,
   TurnActive as ActiveTurn
-} from "@slipway/domain/sandbox/Command"
-import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/CreateSandbox"
-import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/Idempotency"
-import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/SandboxEvents"
-import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/SandboxStore"
-import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/SelectRepo"
-import { InvalidPath as PathInvalid } from "@slipway/domain/source/FileRules"
-import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/SourceHost"
-import { StoreUnavailable as StoreDown } from "@slipway/domain/StoreUnavailable"
+} from "@slipway/domain/sandbox/rules/Command"
+import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/rules/Idempotency"
+import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/rules/SelectRepo"
+import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/usecases/CreateSandbox"
+import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/ports/SourceHost"
+import { InvalidPath as PathInvalid } from "@slipway/domain/source/rules/FileRules"
+import { StoreUnavailable as StoreDown } from "@slipway/domain/store/StoreUnavailable"
+import { InvalidRequest as Misfit } from "@slipway/domain/text/InvalidRequest"
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 

@@ -2,11 +2,11 @@
  * The events of a sandbox on the wire, one schema for each type: for the OpenAPI document alone. Nobody encodes by them,
  * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
  */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { TokenCounts } from "@slipway/domain/models/schema/Usage"
 import { ApprovalRequest, QueuedMessage, SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { timestamp } from "@slipway/domain/Timestamp"
+import { timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { SandboxResource } from "./SandboxResource.ts"

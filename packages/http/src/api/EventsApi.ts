@@ -1,5 +1,5 @@
 /** The event log of a sandbox, by page and live (docs/interface.md 4.8, 4.9; docs/decisions/5). */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { CursorAhead, CursorExpired, InvalidCursor, SandboxNotFound } from "./Errors.ts"

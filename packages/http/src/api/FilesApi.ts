@@ -1,7 +1,7 @@
 /** Read-only working trees (docs/interface.md 4.10, 4.11; docs/decisions/6 and 8). */
-import { FileStatus, FileTree } from "@slipway/domain/files/FileTree"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { characters, Counter } from "@slipway/domain/Text"
+import { FileStatus, FileTree } from "@slipway/domain/files/schema/FileTree"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { characters, Counter } from "@slipway/domain/text/Text"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {

@@ -3,7 +3,7 @@
  * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ClaimNotFound, FactConflict, GrantNotFound } from "./Errors.ts"

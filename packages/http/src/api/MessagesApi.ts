@@ -1,7 +1,7 @@
 /** The conversation of a sandbox (docs/decisions/8). */
 import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/schema/Command"
-import { WhenBusy } from "@slipway/domain/sandbox/schema/Waiting"
-import { timestamp } from "@slipway/domain/Timestamp"
+import { WhenBusy } from "@slipway/domain/sandbox/schema/MessageQueue"
+import { timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {

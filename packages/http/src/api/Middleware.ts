@@ -1,5 +1,5 @@
 /** What every endpoint has in common: who calls, and what may be refused before its use case is asked. */
-import type { Principal } from "@slipway/domain/access/Principal"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
 import {

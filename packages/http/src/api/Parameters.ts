@@ -1,7 +1,7 @@
 /** Parameters that several endpoints share. Numbers are digits and nothing else: no sign, no exponent, no blanks. */
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Counter } from "@slipway/domain/Text"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Schema, SchemaTransformation } from "effect"
 
 /** `expected`: what is told of anything else. */

@@ -1,6 +1,6 @@
 /** The partner feed of a grant (docs/interface.md 4.12; docs/decisions/11.3). */
-import { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
-import { Counter } from "@slipway/domain/Text"
+import { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
+import { Counter } from "@slipway/domain/text/Text"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { InvalidCursor } from "./Errors.ts"

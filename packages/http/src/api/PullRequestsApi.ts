@@ -1,5 +1,5 @@
 /** Publishing what a sandbox changed (docs/interface.md 4.7; docs/decisions/7 and 8). */
-import { PullRequestStatus } from "@slipway/domain/source/PullRequest"
+import { PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import {

@@ -1,5 +1,5 @@
 /** What groups and endpoints say of their addresses, beside their schemas. Whoever needs to know asks the definition. */
-import type { Scope } from "@slipway/domain/access/Principal"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Context } from "effect"
 
 /** Parts of the service, by which requests are counted. `other`: an address where nothing is. */

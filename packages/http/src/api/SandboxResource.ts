@@ -1,12 +1,12 @@
 /** A sandbox as the interface shows it (2.1): every field always there, nothing else. */
-import { AgentRuntimeName } from "@slipway/domain/models/AgentRuntimeName"
+import { SandboxId, worktreeId } from "@slipway/domain/ids/SandboxId"
+import { AgentRuntimeName } from "@slipway/domain/models/schema/AgentRuntimeName"
 import { Usage } from "@slipway/domain/models/schema/Usage"
-import type { SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { isUnderWay } from "@slipway/domain/sandbox/rules/Turn"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { isUnderWay } from "@slipway/domain/sandbox/Turn"
-import { SandboxId, worktreeId } from "@slipway/domain/SandboxId"
-import { RepoRef } from "@slipway/domain/source/RepoRef"
-import { format, Timestamp, timestamp } from "@slipway/domain/Timestamp"
+import { RepoRef } from "@slipway/domain/source/schema/RepoRef"
+import { format, Timestamp, timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 
 const link = (description: string) => Schema.String.annotate({ format: "uri" }).annotateKey({ description })

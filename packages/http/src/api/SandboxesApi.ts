@@ -1,12 +1,12 @@
 /** Sandboxes and the commands on them (docs/interface.md 4.1 to 4.6). */
-import { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/CreateSandbox"
+import { SetupStatus } from "@slipway/domain/sandbox/ports/Setups"
 import { ApprovalDecision as Decision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { CommandResult } from "@slipway/domain/sandbox/schema/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { SetupStatus } from "@slipway/domain/sandbox/Setups"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { characters, Counter } from "@slipway/domain/Text"
+import { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { characters, Counter } from "@slipway/domain/text/Text"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {

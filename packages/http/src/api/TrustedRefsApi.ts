@@ -1,7 +1,7 @@
 /** The refs whose setups have secrets, of a key's grant (docs/decisions/17). Not part of the public interface and its document. */
-import { TrustedRef } from "@slipway/domain/environment/SetupTrust"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { TrustedRef } from "@slipway/domain/environment/rules/SetupTrust"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { GrantNotFound, Misfitting, TooManyTrustedRefs, TrustedRefNotFound } from "./Errors.ts"

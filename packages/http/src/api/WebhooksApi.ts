@@ -1,8 +1,8 @@
 /** The webhook endpoints of a key's grant (docs/decisions/11.4). Not part of the public interface and its document. */
+import { DisabledReason, Trouble, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
-import { DisabledReason, Trouble, WantedTypes } from "@slipway/domain/partner/Webhook"
-import { Counter, text } from "@slipway/domain/Text"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { Counter, text } from "@slipway/domain/text/Text"
+import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { EndpointNotFound, InvalidCursor, PartnerEventNotFound, TargetRefused, TooManyEndpoints } from "./Errors.ts"

@@ -1,7 +1,7 @@
 /** Translates requests about a sandbox's checkpoints into domain calls. */
-import { nextPage } from "@slipway/domain/Page"
-import { bytesOf } from "@slipway/domain/sandbox/Checkpoints"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { bytesOf } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { nextPage } from "@slipway/domain/store/Page"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

@@ -2,7 +2,7 @@
  * What describes itself: the API in `/openapi.json`, and `/docs` for people; what operators' programs call in
  * `/openapi-internal.json`; files of repositories in `/schemas`.
  */
-import { jsonSchema } from "@slipway/domain/environment/Environment"
+import { jsonSchema } from "@slipway/domain/environment/rules/Environment"
 import { Effect } from "effect"
 import { HttpRouter, type HttpServerRequest } from "effect/http"
 import type { OpenApi } from "effect/http-api"

@@ -1,10 +1,10 @@
 /** Events as Server-Sent Events (docs/decisions/5). Durable ones go out as the log keeps them, byte by byte. */
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { Entries } from "@slipway/domain/sandbox/SandboxEvents"
-import type { LogEntry } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { queuedOf } from "@slipway/domain/sandbox/Waiting"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { Entries } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Schema } from "effect"
 import { SandboxResource, toResource } from "../api/SandboxResource.ts"
 

@@ -1,7 +1,7 @@
 /** Translates requests for files into domain calls, and sends what they open. */
-import { Files } from "@slipway/domain/files/Files"
-import type { FileTree } from "@slipway/domain/files/FileTree"
-import type { FileVersion } from "@slipway/domain/files/WorkingTrees"
+import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileTree } from "@slipway/domain/files/schema/FileTree"
+import { Files } from "@slipway/domain/files/usecases/Files"
 import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"

@@ -1,7 +1,7 @@
 /** Tells supervisors whether the process lives and whether it can serve. */
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import * as Readiness from "@slipway/domain/sandbox/Readiness"
-import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

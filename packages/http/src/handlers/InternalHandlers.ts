@@ -1,6 +1,6 @@
 /** Translates what the operator's systems tell of into facts for the store. */
-import type { Claim, Recorded } from "@slipway/domain/partner/Attribution"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import type { Claim, Recorded } from "@slipway/domain/partner/rules/Attribution"
 import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"

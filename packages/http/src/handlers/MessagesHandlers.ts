@@ -1,7 +1,7 @@
 /** Translates requests about a sandbox's conversation into domain calls. */
-import { nextPage } from "@slipway/domain/Page"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { bytesOf } from "@slipway/domain/sandbox/SandboxStore"
+import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { nextPage } from "@slipway/domain/store/Page"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

@@ -1,6 +1,6 @@
 /** Tells Prometheus what this process counted, and what of the store is live (docs/decisions/8). */
-import { observed } from "@slipway/domain/Metrics"
-import { Upkeep, type Census } from "@slipway/domain/sandbox/Upkeep"
+import { observed } from "@slipway/domain/observability/Metrics"
+import { Upkeep, type Census } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"

@@ -1,5 +1,5 @@
 /** Translates requests about the partner feed into domain calls. */
-import { Partners } from "@slipway/domain/partner/Partners"
+import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

@@ -1,5 +1,5 @@
 /** What the process takes, under the names that Prometheus' own clients give it. */
-import { observed } from "@slipway/domain/Metrics"
+import { observed } from "@slipway/domain/observability/Metrics"
 import { Effect, Metric } from "effect"
 import { readdir } from "node:fs/promises"
 import { monitorEventLoopDelay } from "node:perf_hooks"

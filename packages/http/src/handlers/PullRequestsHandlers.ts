@@ -1,6 +1,6 @@
 /** Translates requests about pull requests into domain calls. */
-import { Publishing } from "@slipway/domain/publishing/Publishing"
-import type { SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

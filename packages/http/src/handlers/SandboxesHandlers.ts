@@ -1,8 +1,8 @@
 /** Translates requests about sandboxes into domain calls. No rule about sandboxes is decided here. */
-import { nextPage } from "@slipway/domain/Page"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
+import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { nextPage } from "@slipway/domain/store/Page"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"

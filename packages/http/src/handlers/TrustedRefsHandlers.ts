@@ -1,5 +1,5 @@
 /** Translates requests about trusted refs into domain calls. */
-import { Secrets } from "@slipway/domain/environment/Secrets"
+import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { InternalApi } from "../api/InternalApi.ts"

@@ -1,7 +1,7 @@
 /** Translates requests about webhook endpoints into domain calls. */
-import { type Endpoint, isDelivered } from "@slipway/domain/partner/Webhook"
-import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
-import type { Attempt } from "@slipway/domain/partner/WebhookStore"
+import type { Attempt } from "@slipway/domain/partner/ports/WebhookStore"
+import { type Endpoint, isDelivered } from "@slipway/domain/partner/rules/Webhook"
+import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { InternalApi } from "../api/InternalApi.ts"

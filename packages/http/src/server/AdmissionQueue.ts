@@ -2,7 +2,7 @@
  * Admits requests that arrive together one at a time, each in its own turn of the event loop. Their work is then spread as well, so
  * that other tasks of this process wait for one request instead of all of them.
  */
-import type { Boots } from "@slipway/domain/sandbox/BootsHere"
+import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
 import { Effect } from "effect"
 
 /** Milliseconds between two checks of whether the queue is still held. */

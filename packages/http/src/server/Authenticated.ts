@@ -1,5 +1,5 @@
 /** The part of authentication that comes after routing: hands the principal on, and looks at the rest of the address. */
-import type { Principal } from "@slipway/domain/access/Principal"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Context, Effect, Layer, Option } from "effect"
 import { HttpServerRequest } from "effect/http"
 import { InvalidRequest, type Refusal, Unauthorized } from "../api/Errors.ts"

@@ -2,7 +2,7 @@
  * The connections of the server: how many one address may have, how many requests of one address may be under way, and
  * the deadline of every reply: who takes nothing of what was sent for too long is cut.
  */
-import { networkOf } from "@slipway/domain/access/Network"
+import { networkOf } from "@slipway/domain/access/rules/Network"
 import { Context, Duration, Effect, Layer } from "effect"
 import type { Headers } from "effect/http"
 import type { Server } from "node:http"

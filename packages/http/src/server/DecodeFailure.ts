@@ -1,5 +1,5 @@
 /** What is told of a request that does not fit its schema: the first fault, by the name of its field. */
-import { firstFault } from "@slipway/domain/InvalidRequest"
+import { firstFault } from "@slipway/domain/text/InvalidRequest"
 import type { HttpApiError } from "effect/http-api"
 import { InvalidCursor, InvalidIdempotencyKey, InvalidRequest, type Refusal } from "../api/Errors.ts"
 

@@ -3,13 +3,13 @@
  * routed, turns whatever goes wrong into the one error body, adds the headers that every reply has (docs/decisions/1),
  * and counts it.
  */
-import type { RateSlot } from "@slipway/domain/access/AccessStore"
-import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
-import { actorOf } from "@slipway/domain/access/Principal"
-import { Ids } from "@slipway/domain/Ids"
-import * as RootSpan from "@slipway/domain/RootSpan"
-import { BootsHere } from "@slipway/domain/sandbox/BootsHere"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { RateSlot } from "@slipway/domain/access/ports/AccessStore"
+import { Acting, ActingFrom } from "@slipway/domain/access/ports/AuditLog"
+import { actorOf } from "@slipway/domain/access/schema/Principal"
+import { Ids } from "@slipway/domain/ids/Ids"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import { BootsHere } from "@slipway/domain/sandbox/ports/BootsHere"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, References, Result, type Types } from "effect"
 import { HttpBody, HttpEffect, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"

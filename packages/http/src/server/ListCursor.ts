@@ -2,8 +2,8 @@
  * The cursor of a list: its last position, signed for the grant, so that nobody can make one up or use another's.
  * 16 bytes of HMAC-SHA256, then `<createdAt in ms> <sandbox id>`, all base64url.
  */
-import type { ListPosition } from "@slipway/domain/sandbox/SandboxStore"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { ListPosition } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Option, Redacted, Schema } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
 

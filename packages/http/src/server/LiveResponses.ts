@@ -2,11 +2,11 @@
  * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, and
  * wakes streams that were silent too long. Readers that take nothing are cut like everybody's: see `Connections`.
  */
-import { REVOCATIONS } from "@slipway/domain/access/Access"
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import type { Principal } from "@slipway/domain/access/Principal"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { Hints } from "@slipway/domain/Hints"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { REVOCATIONS } from "@slipway/domain/access/usecases/Access"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Hints } from "@slipway/domain/store/Hints"
 import { Clock, Context, Duration, Effect, Latch, Layer, Scope } from "effect"
 import { RateLimited, type Refusal, Unavailable } from "../api/Errors.ts"
 import { Counter } from "./Connections.ts"

@@ -1,5 +1,5 @@
 /** Keys that are at a limit: whoever asks again at once is told so without the store (docs/decisions/10). */
-import type { Admission } from "@slipway/domain/access/AccessStore"
+import type { Admission } from "@slipway/domain/access/ports/AccessStore"
 
 /** So long a refusal is good, unless a right was lost meanwhile. */
 const GOOD_MILLIS = 1_000

@@ -1,5 +1,5 @@
 /** The one span of a request. Its trace is the caller's where a well-formed `traceparent` (W3C Trace Context) names one. */
-import * as RootSpan from "@slipway/domain/RootSpan"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Effect } from "effect"
 import { type HttpServerRequest, type HttpServerResponse, HttpTraceContext } from "effect/http"
 

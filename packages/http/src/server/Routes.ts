@@ -1,5 +1,5 @@
 /** Which addresses there are, each with its methods, its scope and its part of the service. The API's are read from its definition. */
-import type { Scope } from "@slipway/domain/access/Principal"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Context, Layer, Option } from "effect"
 import { HttpApi, type HttpApiGroup } from "effect/http-api"
 import { Api } from "../api/Api.ts"

@@ -1,5 +1,5 @@
 /** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
-import type { RateLimits } from "@slipway/domain/access/AccessStore"
+import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import { Context, Duration, Layer, type Redacted } from "effect"
 import { nobody, type Trust } from "./ClientAddress.ts"
 

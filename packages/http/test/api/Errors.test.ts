@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { FileTooLarge as FileAboveLimit } from "@slipway/domain/files/WorkingTrees"
-import { InvalidReasoningEffort as EffortRefused } from "@slipway/domain/models/ModelCatalogue"
-import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ActiveSandboxes"
+import { FileTooLarge as FileAboveLimit } from "@slipway/domain/files/ports/WorkingTrees"
+import { InvalidReasoningEffort as EffortRefused } from "@slipway/domain/models/schema/ModelCatalogue"
+import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import * as Errors from "@slipway/http/api/Errors"
 import { Schema } from "effect"
 

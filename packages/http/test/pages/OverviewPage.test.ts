@@ -1,10 +1,10 @@
 /** The overview: what waits first, whose it is, and what the last weeks came to. */
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
-import { Members } from "@slipway/domain/access/Members"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { Workers } from "@slipway/domain/sandbox/Workers"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { DateTime, Effect, Redacted, Result } from "effect"
 import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply, running } from "../../testing/Harness.ts"
 

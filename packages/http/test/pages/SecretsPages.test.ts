@@ -1,11 +1,11 @@
 /** The pages of secrets as HTML: whom they serve, what they show and what not, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { MAX_SECRETS, SecretStore } from "@slipway/domain/environment/SecretStore"
-import { Ids } from "@slipway/domain/Ids"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { MAX_SECRETS, SecretStore } from "@slipway/domain/environment/ports/SecretStore"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { DateTime, Effect, Redacted } from "effect"
 import { ask, COOKIE, joined, layer as http, mintKey, type Reply } from "../../testing/Harness.ts"
 

@@ -1,8 +1,8 @@
 /** Ours, without a worker: only HTTP and storage are measured. */
-import * as RootSpan from "@slipway/domain/RootSpan"
-import { partId, type SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { partId, type SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { ConfigProvider, DateTime, Duration, Effect, ManagedRuntime, Redacted, Result } from "effect"
 import { reserve } from "../../src/commands/service/Serve.ts"
 import * as Service from "../../src/service/Service.ts"

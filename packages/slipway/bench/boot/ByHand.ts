@@ -3,7 +3,7 @@
  * what a service is for: no event is kept, nobody is asked before a tool runs, nothing is saved to go on from, and a script that dies
  * leaves its agent behind. In a box of bubblewrap it leaves out the limits: control groups, a user and a disk of its own.
  */
-import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { closeSync, existsSync, lstatSync, mkdirSync, openSync, readlinkSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"

@@ -17,16 +17,16 @@ const DOMAIN = path.join(ROOT, "packages/domain")
 
 /** Decide and evolve of sandboxes, turns and approvals, their limits and leases, attribution, which files may be read. */
 const RULES = [
-  "sandbox/Sandbox",
-  "sandbox/Turn",
-  "sandbox/Approval",
-  "sandbox/Command",
-  "sandbox/SystemCommand",
-  "sandbox/Transition",
-  "sandbox/TimeLimit",
-  "sandbox/Leasing",
-  "partner/Attribution",
-  "source/FileRules"
+  "sandbox/rules/Sandbox",
+  "sandbox/rules/Turn",
+  "sandbox/rules/Approval",
+  "sandbox/rules/Command",
+  "sandbox/rules/SystemCommand",
+  "sandbox/rules/Transition",
+  "sandbox/rules/TimeLimit",
+  "sandbox/rules/LeaseRules",
+  "partner/rules/Attribution",
+  "source/rules/FileRules"
 ]
 
 /** Milliseconds that are to be reached, of CPU time: on a quiet machine the time that passes is less. */

@@ -2,11 +2,11 @@
  * The largest pages of sandboxes: 10,000 events in the log and 500 files changed in the tree; a conversation of Markdown; and what a
  * hostile agent can make of names and lines. Their reply as a program reads it, and their first paint in Chromium after its first byte.
  */
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { ConfigProvider, DateTime, Effect, Layer, Redacted, Result } from "effect"
 import path from "node:path"
 import { chromium, type Page } from "playwright-core"

@@ -1,6 +1,6 @@
 /** `opencode serve`: one process for all sessions, which is the agent itself; its sessions are in SQLite. */
 import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { type Peer, PROMPT, type Session } from "./Peer.ts"

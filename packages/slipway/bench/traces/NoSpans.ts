@@ -1,8 +1,8 @@
 /** `RootSpan` as it would be without traces: spans are for the log alone, as they were before. */
-import * as RootSpan from "@slipway/domain/RootSpan"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Effect } from "effect"
 
-export { Activity, Apart, Collected, current, CurrentActivity, fromTraceparent, within } from "@slipway/domain/RootSpan"
+export { Activity, Apart, Collected, current, CurrentActivity, fromTraceparent, within } from "@slipway/domain/observability/RootSpan"
 
 export const traced: typeof RootSpan.traced = (name, { parent } = {}) => RootSpan.within(name, parent)
 export const past: typeof RootSpan.past = () => Effect.void

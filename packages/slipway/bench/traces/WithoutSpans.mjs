@@ -6,6 +6,6 @@ const instead = new URL("./NoSpans.ts", import.meta.url).href
 registerHooks({
   resolve: (specifier, context, next) => {
     const found = next(specifier, context)
-    return found.url.endsWith("/domain/src/RootSpan.ts") && context.parentURL !== instead ? { ...found, url: instead } : found
+    return found.url.endsWith("/domain/src/observability/RootSpan.ts") && context.parentURL !== instead ? { ...found, url: instead } : found
   }
 })

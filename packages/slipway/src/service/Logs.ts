@@ -1,7 +1,7 @@
 /** Logs on standard error: lines for people or JSON for machines, without secrets whatever was logged. */
 import { Redaction, type Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
-import * as RootSpan from "@slipway/domain/RootSpan"
-import { visible } from "@slipway/domain/Visible"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"
 import { inspect } from "node:util"
 import * as Logging from "../settings/Logging.ts"

@@ -2,7 +2,7 @@
 import * as Installed from "@slipway/adapters/agents/Installed"
 import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
-import type { Catalogue } from "@slipway/domain/models/ModelCatalogue"
+import type { Catalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,
   check,
@@ -11,7 +11,7 @@ import {
   type ProfileInfo,
   type Surroundings,
   toCatalogue
-} from "@slipway/domain/models/ModelCatalogueFile"
+} from "@slipway/domain/models/schema/ModelCatalogueFile"
 import { Config, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
 import { readFile } from "node:fs/promises"
 import type { Settings } from "../settings/Settings.ts"

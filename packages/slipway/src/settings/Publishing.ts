@@ -1,5 +1,5 @@
 /** How what sandboxes made is published. */
-import type { Author } from "@slipway/domain/publishing/Publication"
+import type { Author } from "@slipway/domain/publishing/rules/Publication"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

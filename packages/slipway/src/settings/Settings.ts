@@ -1,5 +1,5 @@
 /** All settings of the service, read from the environment, and what is said of them. */
-import { nearest } from "@slipway/domain/Nearest"
+import { nearest } from "@slipway/domain/text/EditDistance"
 import { Effect } from "effect"
 import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"

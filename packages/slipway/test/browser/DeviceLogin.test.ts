@@ -1,6 +1,6 @@
 /** `slipway auth` with the browser it opens: from a machine without a key to one that has it, and back. */
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
+import { Access } from "@slipway/domain/access/usecases/Access"
 import { Effect, Fiber } from "effect"
 import { spawn } from "node:child_process"
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 /** A page of another origin that uses the API from a browser, with a key. */
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/Access"
+import { Access } from "@slipway/domain/access/usecases/Access"
 import { Effect, Redacted } from "effect"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Sessions } from "@slipway/domain/access/Sessions"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Conversation } from "@slipway/http/internal/pages/sandboxes/conversation/Conversation"
 import { Effect } from "effect"

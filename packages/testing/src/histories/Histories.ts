@@ -4,8 +4,10 @@
  *
  * Assumed, because runtimes guarantee it: an agent never gives a new tool call the id of one that was decided.
  */
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { type Approval, type ApprovalDecision, approvalOf } from "@slipway/domain/sandbox/Approval"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { conclude } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { type Approval, type ApprovalDecision, approvalOf } from "@slipway/domain/sandbox/rules/Approval"
 import {
   cancelMessage,
   type Command,
@@ -17,19 +19,17 @@ import {
   restore,
   sendMessage,
   terminate
-} from "@slipway/domain/sandbox/Command"
-import type { Limits } from "@slipway/domain/sandbox/Policy"
-import { type Creation, created, evolveAll, initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { conclude } from "@slipway/domain/sandbox/SandboxStore"
+} from "@slipway/domain/sandbox/rules/Command"
+import { MAX_WAITING } from "@slipway/domain/sandbox/rules/MessageQueue"
+import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
+import { type Creation, created, evolveAll, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
+import { WhenBusy } from "@slipway/domain/sandbox/schema/MessageQueue"
 import { RestoreCause } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnOutcome } from "@slipway/domain/sandbox/schema/Turn"
-import { WhenBusy } from "@slipway/domain/sandbox/schema/Waiting"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import type { ToolKind } from "@slipway/domain/sandbox/ToolCall"
-import { turnId } from "@slipway/domain/sandbox/Turn"
-import { MAX_WAITING } from "@slipway/domain/sandbox/Waiting"
-import { SandboxId } from "@slipway/domain/SandboxId"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"

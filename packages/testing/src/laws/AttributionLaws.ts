@@ -2,7 +2,9 @@
  * What holds of attribution whatever facts come in and in which order. The laws run on the pure decisions, kept in maps
  * as simply as can be; `Book` is also a reference to compare a real store with.
  */
-import { Ids } from "@slipway/domain/Ids"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { PartnerStore, type Telling } from "@slipway/domain/partner/ports/PartnerStore"
 import {
   type Claim,
   claim,
@@ -22,12 +24,10 @@ import {
   startTask,
   type Task,
   type Touch
-} from "@slipway/domain/partner/Attribution"
-import { naturalId, type PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import type { Pull } from "@slipway/domain/source/PullRequest"
+} from "@slipway/domain/partner/rules/Attribution"
+import { naturalId, type PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Pull } from "@slipway/domain/source/schema/PullRequest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /** What every log says of its sandbox, whatever was done and in which order. Each throws when it does not hold. */
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 
 /** `from>to reason/initiator` of every change of docs/decisions/2.1 that names its cause. */
 const changes = new Set([

@@ -2,7 +2,7 @@
  * When what has to happen to a sandbox, by its log alone: the tables of docs/decisions/2.1, 2.2 and 3 as plain arithmetic. It shares
  * nothing with the rules that it judges.
  */
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 

@@ -2,8 +2,8 @@
  * Who may have which sandbox, and which of them first: the tables of docs/decisions/15 as a ledger of its own, kept from what is
  * asked of the leases. It shares nothing with `leaseOrder`.
  */
-import type { Room } from "@slipway/domain/sandbox/Leasing"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Room } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Need, Told } from "./Told.ts"
 
 /** A moment that lies in between; epoch milliseconds. Mostly it is known to the millisecond. */

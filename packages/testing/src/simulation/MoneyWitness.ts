@@ -3,9 +3,9 @@
  * (docs/decisions/2.2 and 11.2): what is spent and reserved stays within the budgets, each call is charged once whoever dies, and
  * nothing is reserved for what is over.
  */
-import type { ModelCall } from "@slipway/domain/models/Spending"
-import { Spending } from "@slipway/domain/models/Spending"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { ModelCall } from "@slipway/domain/models/ports/Spending"
+import { Spending } from "@slipway/domain/models/ports/Spending"
 import * as Effect from "effect/Effect"
 import { atOnce } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"

@@ -2,8 +2,8 @@
  * Follows what becomes of every message that people send (docs/decisions/18), from the log, from what agents are handed and from
  * what people are told, and says which rule is broken. It never asks the code that is under test.
  */
-import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 

@@ -2,8 +2,8 @@
  * A sandbox as its log tells of it: the tables of docs/decisions/2, 3, 5, 7, 15 and 16 in plain words, event by event. It shares
  * nothing with the rules that it judges: where `evolve` were wrong, what is stored would be something else.
  */
-import type { Creation, Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
+import type { Creation, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 
 /** What a sandbox needs a worker for (docs/decisions/15); `null`: it is at rest, or over. */
 export type Need = "boot" | "turn" | "errand" | null

@@ -2,10 +2,10 @@
  * Follows what every sandbox's files have to be, from what the log says and what is seen of disks and checkpoints, and says which
  * rule is broken. It never asks the code that is under test.
  */
-import { hasSession, remembered } from "@slipway/domain/memory/AgentRuntimeMemory"
-import type { Creation } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/SandboxEvent"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { hasSession, remembered } from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
+import type { Creation } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { Process } from "./Timeline.ts"
 import type { Told } from "./Told.ts"
 import type { Trace } from "./Trace.ts"

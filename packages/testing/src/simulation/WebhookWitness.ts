@@ -2,10 +2,10 @@
  * Follows every webhook (docs/decisions/11.4), from what receivers are sent and from what is asked of the store: who may be sent what,
  * in which order, when again, and when never more. It shares nothing with `afterAttempt` and its like.
  */
-import type { PartnerEvent } from "@slipway/domain/partner/PartnerEvent"
-import type { Endpoint, Next, Outcome } from "@slipway/domain/partner/Webhook"
-import type { SignedRequest } from "@slipway/domain/partner/WebhookSender"
-import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import type { SignedRequest } from "@slipway/domain/partner/ports/WebhookSender"
+import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import type { Endpoint, Next, Outcome } from "@slipway/domain/partner/rules/Webhook"
+import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import * as Effect from "effect/Effect"
 import type { RightsWitness } from "./RightsWitness.ts"
 import { atOnce, type Timeline } from "./Timeline.ts"

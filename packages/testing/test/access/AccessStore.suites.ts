@@ -1,5 +1,5 @@
-import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { AccessFixture, suite } from "@slipway/testing/contracts/access/AccessStoreContract"
 import * as DateTime from "effect/DateTime"
 import * as Layer from "effect/Layer"

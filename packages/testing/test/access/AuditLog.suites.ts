@@ -1,5 +1,5 @@
-import * as AuditLogMemory from "@slipway/domain/memory/AuditLogMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as AuditLogMemory from "@slipway/domain/memory/access/AuditLogMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { suite } from "@slipway/testing/contracts/access/AuditLogContract"
 import * as Layer from "effect/Layer"
 

@@ -1,5 +1,5 @@
-import * as DeviceLoginStoreMemory from "@slipway/domain/memory/DeviceLoginStoreMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as DeviceLoginStoreMemory from "@slipway/domain/memory/access/DeviceLoginStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { suite } from "@slipway/testing/contracts/access/DeviceLoginStoreContract"
 import * as Layer from "effect/Layer"
 

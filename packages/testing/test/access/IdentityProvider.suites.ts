@@ -1,5 +1,5 @@
-import * as IdentityProviderMemory from "@slipway/domain/memory/IdentityProviderMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
+import * as IdentityProviderMemory from "@slipway/domain/memory/access/IdentityProviderMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { suite } from "@slipway/testing/contracts/access/IdentityProviderContract"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,5 +1,5 @@
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/access/MemberStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { suite } from "@slipway/testing/contracts/access/MemberStoreContract"
 import * as Layer from "effect/Layer"
 

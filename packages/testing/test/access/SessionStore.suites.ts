@@ -1,6 +1,6 @@
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as MemberStoreMemory from "@slipway/domain/memory/MemberStoreMemory"
-import * as SessionStoreMemory from "@slipway/domain/memory/SessionStoreMemory"
+import * as MemberStoreMemory from "@slipway/domain/memory/access/MemberStoreMemory"
+import * as SessionStoreMemory from "@slipway/domain/memory/access/SessionStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import { suite } from "@slipway/testing/contracts/access/SessionStoreContract"
 import * as Layer from "effect/Layer"
 

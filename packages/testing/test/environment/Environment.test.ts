@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Environment, EnvironmentFile, MAX_FILE_BYTES, readEnvironment } from "@slipway/domain/environment/Environment"
+import { type Environment, EnvironmentFile, MAX_FILE_BYTES, readEnvironment } from "@slipway/domain/environment/rules/Environment"
 import { environmentFile } from "@slipway/testing/histories/Arbitraries"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,8 +1,8 @@
-import { Access } from "@slipway/domain/access/Access"
-import * as AccessStoreMemory from "@slipway/domain/memory/AccessStoreMemory"
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import * as IdsMemory from "@slipway/domain/memory/IdsMemory"
-import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
+import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { suite } from "@slipway/testing/contracts/environment/SecretStoreContract"
 import * as Layer from "effect/Layer"
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { normalizePath } from "@slipway/domain/source/FileRules"
-import { Timestamp } from "@slipway/domain/Timestamp"
+import { normalizePath } from "@slipway/domain/source/rules/FileRules"
+import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { derivedId, instant, path, principal, schemas, uuid7 } from "@slipway/testing/histories/Arbitraries"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,22 +1,30 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Principal } from "@slipway/domain/access/Principal"
-import { BranchMoved, FileNotFound, MergeConflict, NoChanges, PushFailed } from "@slipway/domain/files/WorkingTrees"
-import { Hints } from "@slipway/domain/Hints"
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/SandboxStoreMemory"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { CommitAuthor, commitMessage, CommitMessage, failure, observed, published, request } from "@slipway/domain/publishing/Publication"
-import { NothingToPublish, Publishing, WAIT } from "@slipway/domain/publishing/Publishing"
-import { Leases } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { RepoNotFound, RepoRequired, selectRepo } from "@slipway/domain/sandbox/SelectRepo"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { sandboxOf } from "@slipway/domain/source/PullRequest"
-import { noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
-import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { BranchMoved, FileNotFound, MergeConflict, NoChanges, PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import {
+  CommitAuthor,
+  commitMessage,
+  CommitMessage,
+  failure,
+  observed,
+  published,
+  request
+} from "@slipway/domain/publishing/rules/Publication"
+import { NothingToPublish, Publishing, WAIT } from "@slipway/domain/publishing/usecases/Publishing"
+import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
+import { RepoNotFound, RepoRequired, selectRepo } from "@slipway/domain/sandbox/rules/SelectRepo"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
+import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import { Hints } from "@slipway/domain/store/Hints"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { outcomeOf } from "@slipway/domain/sandbox/Approval"
+import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import { Approval, ApprovalId, Decision } from "@slipway/domain/sandbox/schema/Approval"
 import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt } from "@slipway/testing/histories/Histories"

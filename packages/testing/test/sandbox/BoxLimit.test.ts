@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { metSince } from "@slipway/domain/sandbox/BoxLimit"
-import { evolveAll } from "@slipway/domain/sandbox/Sandbox"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
+import { metSince } from "@slipway/domain/sandbox/rules/BoxLimit"
+import { evolveAll } from "@slipway/domain/sandbox/rules/Sandbox"
+import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { createdAt, limits, reach } from "@slipway/testing/histories/Histories"
 import * as Result from "effect/Result"
 

@@ -1,7 +1,7 @@
 /** What a sandbox knows of its checkpoints, by stated values. `Histories.test.ts` has what holds of all. */
 import { assert, describe, it } from "@effect/vitest"
-import { count, declare } from "@slipway/domain/sandbox/Counting"
-import type { RestoreCause } from "@slipway/domain/sandbox/SandboxEvent"
+import type { RestoreCause } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { count, declare } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
 import { type History, reach } from "@slipway/testing/histories/Histories"
 import { register } from "@slipway/testing/runners/Vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { CheckpointNotFound } from "@slipway/domain/sandbox/Checkpoints"
+import { worktreeId } from "@slipway/domain/ids/SandboxId"
+import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import {
   ApprovalNotFound,
   decideApproval,
@@ -9,11 +10,10 @@ import {
   sendMessage,
   terminate as termination,
   TurnActive
-} from "@slipway/domain/sandbox/Command"
-import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
+} from "@slipway/domain/sandbox/rules/Command"
+import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { CommandResult, Prompt, Rejection } from "@slipway/domain/sandbox/schema/Command"
-import { turnId } from "@slipway/domain/sandbox/Turn"
-import { worktreeId } from "@slipway/domain/SandboxId"
 import { creation, decider, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "@slipway/testing/histories/Histories"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Catalogue, type Model, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { asCreation, CreateSandbox, ForkSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/CreateSandbox"
+import { type Catalogue, type Model, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { asCreation, CreateSandbox, ForkSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { createdAt, creation } from "@slipway/testing/histories/Histories"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"

@@ -11,12 +11,12 @@ import {
   SANDBOX_EVENTS,
   TURN_BYTES,
   TURN_EVENTS
-} from "@slipway/domain/sandbox/OutputLimit"
-import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type SandboxEvent, type SandboxEventOf, sizeOf } from "@slipway/domain/sandbox/SandboxEvent"
+} from "@slipway/domain/sandbox/rules/OutputLimit"
+import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { type SandboxEvent, type SandboxEventOf, sizeOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { utf8Length } from "@slipway/domain/Utf8"
+import { utf8Length } from "@slipway/domain/text/Utf8"
 import { createdAt, limits, reach } from "@slipway/testing/histories/Histories"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/OutputLimit"
-import { changesRevision, partOf } from "@slipway/domain/sandbox/SandboxEvent"
+import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/rules/OutputLimit"
+import { changesRevision, partOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire, Initiator, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/testing/histories/Histories"
 import * as Arbitrary from "effect/Arbitrary"

@@ -1,5 +1,5 @@
-import { MemoryDisk, workspaceOf } from "@slipway/domain/memory/MemoryDisk"
-import * as SandboxHostMemory from "@slipway/domain/memory/SandboxHostMemory"
+import { MemoryDisk, workspaceOf } from "@slipway/domain/memory/files/MemoryDisk"
+import * as SandboxHostMemory from "@slipway/domain/memory/sandbox/SandboxHostMemory"
 import { lifecycle } from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/Transition"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/rules/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/testing/histories/Histories"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { isActive, turnTransitions } from "@slipway/domain/sandbox/rules/Turn"
 import { TurnOutcome, TurnState } from "@slipway/domain/sandbox/schema/Turn"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { isActive, turnTransitions } from "@slipway/domain/sandbox/Turn"
 import {
   type Asked,
   createdAt,

@@ -1,7 +1,7 @@
 /** Repositories in memory, and their source host, for its contract suites. */
-import { MemoryRepositories } from "@slipway/domain/memory/MemoryRepositories"
-import * as SourceHostMemory from "@slipway/domain/memory/SourceHostMemory"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { Fixture } from "@slipway/testing/contracts/source/SourceHostContract"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

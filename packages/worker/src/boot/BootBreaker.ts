@@ -2,9 +2,9 @@
  * Keeps a worker that breaks every boot from breaking those that another one would get through: it begins none for a while
  * (docs/decisions/15).
  */
-import { observed } from "@slipway/domain/Metrics"
-import { WorkerTrouble } from "@slipway/domain/sandbox/WorkerTrouble"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { observed } from "@slipway/domain/observability/Metrics"
+import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Effect, Metric } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 

@@ -2,12 +2,12 @@
  * Resumes a sandbox that ran before: brings its trees, its conversation and its box to this machine, also when the machine that
  * had them is lost.
  */
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { Leased } from "@slipway/domain/sandbox/Leases"
-import { isUnsaved, isUntouched } from "@slipway/domain/sandbox/Leasing"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { isActive } from "@slipway/domain/sandbox/Turn"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Leased } from "@slipway/domain/sandbox/ports/Leases"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { isUnsaved, isUntouched } from "@slipway/domain/sandbox/rules/LeaseRules"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { Duration, Effect, Schedule } from "effect"
 import * as Checkpoint from "../checkpoint/Checkpoint.ts"
 import * as RunSetup from "../setup/RunSetup.ts"

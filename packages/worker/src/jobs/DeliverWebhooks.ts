@@ -3,10 +3,10 @@
  * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
  * repeated by another worker once its time has run out.
  */
-import { counters } from "@slipway/domain/Metrics"
-import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/Webhook"
-import { WebhookSender } from "@slipway/domain/partner/WebhookSender"
-import { type TakenAttempt, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/WebhookStore"
+import { counters } from "@slipway/domain/observability/Metrics"
+import { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
+import { type TakenAttempt, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } from "@slipway/domain/partner/rules/Webhook"
 import { Cause, DateTime, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { Timing } from "../shared/Timing.ts"
 

@@ -2,13 +2,13 @@
  * Ends sandboxes whose grant was revoked, and applies the time limits of all others (docs/decisions/2.1, 2.2 and 9). Every worker
  * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
  */
-import { count } from "@slipway/domain/sandbox/Counting"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/StoreClock"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { type Due, type DuePage, Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type Due, type DuePage, Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
+import { ClockSkew, skewProblem } from "@slipway/domain/sandbox/usecases/StoreClock"
 import { DateTime, Effect } from "effect"
 
 /** Sandboxes in one read. */

@@ -2,10 +2,10 @@
  * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, finished
  * calls of models, and checkpoints (docs/decisions/4, 5, 16 and 19).
  */
-import { Spending } from "@slipway/domain/models/Spending"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { DateTime, Duration, Effect, Metric, Option } from "effect"
 
 /** Sandboxes in one transaction. */

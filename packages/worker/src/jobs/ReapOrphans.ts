@@ -2,11 +2,11 @@
  * Compares what this machine holds with what the store knows, and gives back what no sandbox needs: boxes and trees of
  * sandboxes that ended without this worker, that never were, or that another machine goes on with.
  */
-import { RestoredTrees } from "@slipway/domain/files/ReachableTrees"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Metric, Option } from "effect"
 import { FreshCloneIds } from "../setup/FreshClones.ts"
 import { MachineLock } from "../shared/MachineLock.ts"

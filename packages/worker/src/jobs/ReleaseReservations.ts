@@ -2,9 +2,9 @@
  * Gives back what is reserved for sandboxes that are over: where one ended while no worker had it, because its machine was lost, nobody
  * else does, and its grant would have less to spend for good. Every worker may do it.
  */
-import { Spending } from "@slipway/domain/models/Spending"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Effect, Option } from "effect"
 
 /** Sandboxes in one read. */

@@ -1,6 +1,6 @@
 /** The agent's own commits, read where its git can do no harm: in its box. */
-import type { SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 
 /** Arguments: the folder, the commit the tree started from. Says nothing when there is nothing beyond it. */

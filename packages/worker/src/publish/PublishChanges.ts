@@ -1,5 +1,5 @@
 /** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
-import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import {
   CommitAuthor,
   commitMessage,
@@ -9,15 +9,15 @@ import {
   nextRound,
   published,
   type Round
-} from "@slipway/domain/publishing/Publication"
-import { count } from "@slipway/domain/sandbox/Counting"
-import type { Lease } from "@slipway/domain/sandbox/Leases"
-import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { sameRepo } from "@slipway/domain/source/Naming"
-import type { PullRequest } from "@slipway/domain/source/PullRequest"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+} from "@slipway/domain/publishing/rules/Publication"
+import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
+import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Result } from "effect"
 
 /** Branches that somebody else may have before a new one is given up. */

@@ -2,9 +2,9 @@
  * Packs and unpacks the folders of a cache. The box's own tar does it inside the box, so the service never walks files that a setup
  * made. Names are passed as arguments, never as shell text.
  */
-import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
-import { type CachePath, overlap, show } from "@slipway/domain/environment/CachePath"
-import type { Box, BoxCommand, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import * as CachedArchive from "@slipway/domain/environment/rules/CachedArchive"
+import { type CachePath, overlap, show } from "@slipway/domain/environment/rules/CachePath"
+import type { Box, BoxCommand, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Schema, Stream } from "effect"
 
 /** The folders were not packed or unpacked completely. The caller runs the setup instead. */

@@ -1,5 +1,5 @@
 /** Restores the folders that an earlier setup with the same key filled, or runs the setup and keeps the folders for the next one. */
-import { type CachePlace, SetupCaches } from "@slipway/domain/environment/SetupCaches"
+import { type CachePlace, SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
 import { Duration, Effect, Exit, Option, Scope } from "effect"
 import * as CacheFiles from "./CacheFiles.ts"
 

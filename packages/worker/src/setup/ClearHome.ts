@@ -2,9 +2,9 @@
  * Removes files that a setup left in the home and that no agent may find: credentials of tools, and settings of agents, which could
  * allow commands without the approval of a person.
  */
-import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/PrivatePaths"
-import { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { AGENTS, CREDENTIALS } from "@slipway/domain/environment/rules/PrivatePaths"
+import { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import { profileOf } from "../checkpoint/Checkpoint.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"

@@ -1,10 +1,10 @@
 /** Decides whether a sandbox's setup may have its secrets, and whether its folders may fill a cache (docs/decisions/17). */
-import { SecretStore } from "@slipway/domain/environment/SecretStore"
-import { distrust, refsToAsk } from "@slipway/domain/environment/SetupTrust"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { Setups } from "@slipway/domain/sandbox/Setups"
-import type { RepoRef } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
+import { distrust, refsToAsk } from "@slipway/domain/environment/rules/SetupTrust"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 

@@ -1,9 +1,9 @@
 /** The environments of a sandbox's repositories, read from the commits that their trees started from. */
-import { EnvironmentInvalid, type Environment, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/Environment"
-import { type EnvironmentPath, FILES, findEnvironment } from "@slipway/domain/environment/FindEnvironment"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import type { RepoRef } from "@slipway/domain/source/RepoRef"
+import { EnvironmentInvalid, type Environment, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/rules/Environment"
+import { type EnvironmentPath, FILES, findEnvironment } from "@slipway/domain/environment/rules/FindEnvironment"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 
 /** The environment file of one repository. */

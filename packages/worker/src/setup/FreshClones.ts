@@ -2,11 +2,11 @@
  * A separate box with fresh clones of the commits that a sandbox's trees started from. A setup with secrets runs there when an agent
  * has written to the sandbox's trees or home (docs/decisions/17).
  */
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { Ids } from "@slipway/domain/Ids"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
-import { SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Context, Effect, Option, Schedule } from "effect"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"

@@ -1,6 +1,6 @@
 /** The programs of a sandbox (docs/decisions/17). Setup commands and the agent have the same ones. */
-import { EnvironmentInvalid } from "@slipway/domain/environment/Environment"
-import { type Programs, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { EnvironmentInvalid } from "@slipway/domain/environment/rules/Environment"
+import { type Programs, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import type { RepositoryEnvironment } from "./Environments.ts"
 

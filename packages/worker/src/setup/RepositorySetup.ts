@@ -1,8 +1,8 @@
 /** Sets up one repository of a sandbox: restores its cache, or runs its commands in the box or in a fresh clone. */
-import type { Environment } from "@slipway/domain/environment/Environment"
-import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
-import type { SetupCache } from "@slipway/domain/sandbox/Setups"
+import type { Environment } from "@slipway/domain/environment/rules/Environment"
+import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Box, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { SetupCache } from "@slipway/domain/sandbox/ports/Setups"
 import { Duration, Effect, Option } from "effect"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import * as CachedSetup from "./CachedSetup.ts"

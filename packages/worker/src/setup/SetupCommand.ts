@@ -1,7 +1,7 @@
 /** Runs one command of a setup in the box, until it and all processes that it started have ended. */
-import type { SetupCommand } from "@slipway/domain/environment/Environment"
-import * as Pace from "@slipway/domain/Pace"
-import type { Box, Programs } from "@slipway/domain/sandbox/SandboxHost"
+import type { SetupCommand } from "@slipway/domain/environment/rules/Environment"
+import type { Box, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
+import * as Pace from "@slipway/domain/time/RateLimiter"
 import { Effect, Fiber, Stream } from "effect"
 import type { SetupOutput } from "./SetupOutput.ts"
 

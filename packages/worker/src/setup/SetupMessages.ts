@@ -1,9 +1,9 @@
 /** The messages about a setup for agents and people. */
-import * as CachePath from "@slipway/domain/environment/CachePath"
-import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
-import type { SetupCache } from "@slipway/domain/sandbox/Setups"
-import { cut } from "@slipway/domain/Utf8"
-import { visible } from "@slipway/domain/Visible"
+import * as CachePath from "@slipway/domain/environment/rules/CachePath"
+import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/rules/Environment"
+import type { SetupCache } from "@slipway/domain/sandbox/ports/Setups"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { cut } from "@slipway/domain/text/Utf8"
 import { Duration } from "effect"
 import * as SetupCommand from "./SetupCommand.ts"
 

@@ -1,7 +1,7 @@
 /** The output of a setup's commands, which run one after the other or in parallel. Keeps the end of it, without secrets. */
-import type { OutputRedaction } from "@slipway/domain/environment/OutputRedaction"
-import { MAX_SETUP_OUTPUT } from "@slipway/domain/sandbox/Setups"
-import { visible } from "@slipway/domain/Visible"
+import type { OutputRedaction } from "@slipway/domain/environment/ports/OutputRedaction"
+import { MAX_SETUP_OUTPUT } from "@slipway/domain/sandbox/ports/Setups"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 
 const utf8 = new TextEncoder()
 

@@ -1,7 +1,7 @@
 /** Decides which repositories of a sandbox get secrets for their setup, and reads these (docs/decisions/17). */
-import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/Environment"
-import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/OutputRedaction"
-import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/SecretStore"
+import { OutputRedaction, type RedactedOutput } from "@slipway/domain/environment/ports/OutputRedaction"
+import { SecretStore, SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
+import { type Environment, EnvironmentInvalid } from "@slipway/domain/environment/rules/Environment"
 import { Effect, Option, Redacted, Schedule } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CommitTrust from "./CommitTrust.ts"

@@ -1,5 +1,5 @@
 /** Keeps a worker's sessions and its reaper from working on the same sandbox of this machine at once. */
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Context, type Effect } from "effect"
 
 export class MachineLock extends Context.Service<MachineLock, {

@@ -1,8 +1,8 @@
 /** The end of a sandbox on this machine: no process, no box, no tree of it is left, and nothing reserved for its model. */
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { ModelGateway } from "@slipway/domain/models/ModelGateway"
-import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
+import { HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Option, Schedule } from "effect"
 import { type LeasedSandbox, untilAvailable } from "./LeasedSandbox.ts"
 

@@ -1,9 +1,9 @@
 /** The spans of a worker's work: whose trace they go on with, and what of an agent's turn they tell. */
-import * as RootSpan from "@slipway/domain/RootSpan"
-import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
-import { workOf } from "@slipway/domain/sandbox/Leasing"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { Turn } from "@slipway/domain/sandbox/Turn"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import type { AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
+import type { Turn } from "@slipway/domain/sandbox/rules/Turn"
 import { Effect, Option, type Tracer } from "effect"
 import type { LeasedSandbox } from "./LeasedSandbox.ts"
 

@@ -2,9 +2,9 @@
  * The capacity of one worker (docs/decisions/15): agents at work, agents alive, boots at once. When it is full, sandboxes wait
  * in order. A warm agent ends as soon as another sandbox needs its reservation.
  */
-import { observed } from "@slipway/domain/Metrics"
-import type { Boots } from "@slipway/domain/sandbox/BootsHere"
-import type { WorkerReport } from "@slipway/domain/sandbox/Workers"
+import { observed } from "@slipway/domain/observability/Metrics"
+import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
+import type { WorkerReport } from "@slipway/domain/sandbox/ports/Workers"
 import { Deferred, Duration, Effect, Metric, type Scope } from "effect"
 
 /** Each at least 0; `agents` not below `slots`. */

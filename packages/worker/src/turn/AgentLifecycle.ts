@@ -1,8 +1,8 @@
 /** Starts the agent of a leased sandbox when a turn needs it, keeps it warm for a while after the turn, then ends it. */
-import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
-import { workOf } from "@slipway/domain/sandbox/Leasing"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { Duration, Effect, type Latch, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, isLeaving, type View } from "../shared/LeasedSandbox.ts"

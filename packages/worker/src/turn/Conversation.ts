@@ -1,10 +1,10 @@
 /** What was said before, for an agent that has no conversation of its own to go on with. */
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import type { Origin, Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type Message, SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { type Message, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Origin, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { isActive } from "@slipway/domain/sandbox/Turn"
-import type { SandboxId } from "@slipway/domain/SandboxId"
 import { Effect, Option } from "effect"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 

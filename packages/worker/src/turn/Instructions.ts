@@ -1,6 +1,6 @@
 /** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading settings there. */
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 
 const NAMES = ["AGENTS.md", "CLAUDE.md"]

@@ -1,7 +1,7 @@
 /** Holds the edits that an approval for the rest of a turn would cover to what is on the disk (docs/decisions/3). */
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { AgentEvent } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Effect, Predicate } from "effect"
 
 /**

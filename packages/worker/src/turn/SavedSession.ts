@@ -1,6 +1,6 @@
 /** An agent's own session as stores and checkpoints keep it: its id, and where the files of its conversation were written. */
-import type { AgentRuntime } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Result, Schema } from "effect"
 
 type Place = Pick<Box, "home" | "workspace">

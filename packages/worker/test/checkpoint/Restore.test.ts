@@ -1,10 +1,10 @@
 /** Sandboxes that go back to a checkpoint because a person wants it (docs/decisions/16). */
 import { assert } from "@effect/vitest"
-import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Queue, Stream } from "effect"
 import { eventsOf, find, message, pass, principal, REPO, running, scenario, startWorker, until, woken, type World } from "../Doubles.ts"
 

@@ -1,6 +1,6 @@
 /** What a hostile program tries (`Attempts`), tried by commands of a setup, which the worker runs as it runs all of them. */
 import { assert, describe, it } from "@effect/vitest"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import { run } from "../../../adapters/test/hosts/bubblewrap.fixture.ts"
 import { type Attempt, attempts, lacks, type Name } from "../../../adapters/test/isolation/Attempts.ts"

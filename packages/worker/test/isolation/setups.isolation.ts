@@ -3,8 +3,8 @@
  * met by whoever comes next, which is this service.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Fiber, Stream } from "effect"
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

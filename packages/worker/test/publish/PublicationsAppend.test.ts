@@ -1,6 +1,6 @@
 /** Random histories of an agent, of people and of the host: each publication is what the table of docs/decisions/7 says. */
 import { assert, it } from "@effect/vitest"
-import { headRef } from "@slipway/domain/source/Naming"
+import { headRef } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { execFileSync } from "node:child_process"

@@ -4,9 +4,9 @@
  */
 import { assert, it } from "@effect/vitest"
 import { refuse } from "@slipway/adapters/testing/github/Routes"
-import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Effect, Layer, Logger, References, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 /** A hostile repository is published to GitHub: code of the agent's git runs in its box or not at all. */
 import { assert, it } from "@effect/vitest"
-import { headRef } from "@slipway/domain/source/Naming"
+import { headRef } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

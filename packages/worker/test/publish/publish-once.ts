@@ -1,6 +1,6 @@
 /** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
-import type { Leased } from "@slipway/domain/sandbox/Leases"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import type { Leased } from "@slipway/domain/sandbox/ports/Leases"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { Effect as Effects } from "effect"
 import { join } from "node:path"
 import { take, takeOnDisk } from "./Steps.ts"
@@ -20,9 +20,9 @@ const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes")
 
 // Only now, so that they get the functions that count.
 const { Effect, Layer, Stream } = await import("effect")
-const { SandboxHost } = await import("@slipway/domain/sandbox/SandboxHost")
-const { SandboxStore } = await import("@slipway/domain/sandbox/SandboxStore")
-const { SourceHost } = await import("@slipway/domain/source/SourceHost")
+const { SandboxHost } = await import("@slipway/domain/sandbox/ports/SandboxHost")
+const { SandboxStore } = await import("@slipway/domain/sandbox/ports/SandboxStore")
+const { SourceHost } = await import("@slipway/domain/source/ports/SourceHost")
 const { serve } = await import("./Finished.ts")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 

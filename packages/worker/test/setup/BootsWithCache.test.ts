@@ -1,12 +1,12 @@
 /** Caches of setups in the boots of sandboxes, with processes that do what a test says: what tar does is in `CacheFiles.test.ts`. */
 import { assert } from "@effect/vitest"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
-import type { SetupCaches } from "@slipway/domain/environment/SetupCaches"
-import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
-import * as SetupCachesMemory from "@slipway/domain/memory/SetupCachesMemory"
-import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
-import { Setups } from "@slipway/domain/sandbox/Setups"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
+import * as SetupCachesMemory from "@slipway/domain/memory/environment/SetupCachesMemory"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { Effect, Fiber, Layer } from "effect"
 import {
   create,

@@ -1,11 +1,11 @@
 /** Setup of sandboxes as their repositories say, with processes that do what a test says. */
 import { assert } from "@effect/vitest"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
-import { SecretStore } from "@slipway/domain/environment/SecretStore"
-import * as SecretStoreMemory from "@slipway/domain/memory/SecretStoreMemory"
-import type { BoxCommand } from "@slipway/domain/sandbox/SandboxHost"
-import { Setups } from "@slipway/domain/sandbox/Setups"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { DateTime, Deferred, Effect, Fiber, Queue, Redacted } from "effect"
 import {

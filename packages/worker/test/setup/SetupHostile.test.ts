@@ -1,9 +1,9 @@
 /** What a hostile setup writes: how much of it is read, and what those are told who read of it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
-import { readEnvironment } from "@slipway/domain/environment/Environment"
-import { OutputRedaction } from "@slipway/domain/environment/OutputRedaction"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { OutputRedaction } from "@slipway/domain/environment/ports/OutputRedaction"
+import { readEnvironment } from "@slipway/domain/environment/rules/Environment"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Fiber, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as SetupCommand from "../../src/setup/SetupCommand.ts"

@@ -1,9 +1,9 @@
 /** What the agent of a fork knows of its origin's conversation (docs/decisions/16). */
 import { assert } from "@effect/vitest"
-import { CannotSave } from "@slipway/domain/files/WorkingTrees"
-import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { CannotSave } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Layer, Option, Queue } from "effect"
 import {
   eventsOf,

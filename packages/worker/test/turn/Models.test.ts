@@ -1,11 +1,11 @@
 import { assert } from "@effect/vitest"
-import { Ids } from "@slipway/domain/Ids"
-import { MemoryModel } from "@slipway/domain/memory/ModelGatewayMemory"
-import { noTokens } from "@slipway/domain/models/Budget"
-import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Spending } from "@slipway/domain/models/Spending"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { MemoryModel } from "@slipway/domain/memory/models/ModelGatewayMemory"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { noTokens } from "@slipway/domain/models/rules/Budget"
+import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Fiber, Queue, Redacted } from "effect"
 import {
   create,

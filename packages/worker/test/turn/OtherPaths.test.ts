@@ -1,8 +1,8 @@
 /** Agents whose conversation names the paths that it was written under (docs/decisions/16). */
 import { assert } from "@effect/vitest"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Deferred, Effect, Fiber, Option, Queue } from "effect"
 import { type FakeAgent, message, pass, principal, running, say, scenario, startWorker, until, woken, type World } from "../Doubles.ts"
 

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Deferred, Effect, Option, Queue } from "effect"
 import {
   ask,

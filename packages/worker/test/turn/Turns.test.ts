@@ -1,8 +1,8 @@
 import { assert } from "@effect/vitest"
-import { AgentError } from "@slipway/domain/sandbox/AgentRuntime"
-import { PENDING_APPROVALS } from "@slipway/domain/sandbox/OutputLimit"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { PENDING_APPROVALS } from "@slipway/domain/sandbox/rules/OutputLimit"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { ShowToolDetail } from "@slipway/worker/turn/RunTurn"
 import { DateTime, Deferred, Effect, Queue } from "effect"
 import {

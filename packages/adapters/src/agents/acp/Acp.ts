@@ -2,8 +2,8 @@
  * The part of the Agent Client Protocol, version 1, that Slipway reads. Looser than the protocol wherever a stricter
  * reading would break on an agent that adds something. Field names and values are the protocol's.
  */
-import type { Finish } from "@slipway/domain/sandbox/AgentRuntime"
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import type { Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"

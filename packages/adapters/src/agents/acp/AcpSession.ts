@@ -11,8 +11,8 @@ import type {
   ResumeSessionRequest,
   SetSessionConfigOptionRequest
 } from "@agentclientprotocol/sdk"
-import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Option, Result, Schema, type Scope } from "effect"
 import { clientInfo } from "../ClientInfo.ts"
 import * as Conversation from "../Conversation.ts"

@@ -2,7 +2,7 @@
  * The part of claude's stream-json protocol that Slipway reads. Looser wherever a stricter reading would break on
  * something new: fields that are not there are `undefined`, unknown messages do not decode. Names are the protocol's.
  */
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 

@@ -1,6 +1,6 @@
 /** An agent that speaks claude's stream-json protocol: messages, and control requests in both directions beside them. */
-import type { AgentError, AgentSession, AgentSessionOptions, Finish } from "@slipway/domain/sandbox/AgentRuntime"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import type { AgentError, AgentSession, AgentSessionOptions, Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Option, Schema, type Scope } from "effect"
 import * as Conversation from "../Conversation.ts"
 import * as JsonLines from "../stdio/JsonLines.ts"

@@ -2,8 +2,8 @@
  * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of
  * it. Looser wherever a stricter reading would break on something new. Field names and values are the protocol's.
  */
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
-import { isProtected } from "@slipway/domain/source/FileRules"
+import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"

@@ -1,6 +1,6 @@
 /** `AgentRuntime` over a registry of profiles: the profile names the dialect, the dialect's driver does the rest. */
-import { AgentError, AgentRuntime, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import { AgentError, AgentRuntime, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"
 import * as AcpSession from "../acp/AcpSession.ts"
 import * as ClaudeSession from "../claude/ClaudeSession.ts"

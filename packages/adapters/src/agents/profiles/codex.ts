@@ -1,5 +1,5 @@
 /** OpenAI's codex, as an app server. */
-import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
+import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
 import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"

@@ -1,5 +1,5 @@
 /** The offline agent: our own program, our own Node. */
-import { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { fileURLToPath } from "node:url"
 import type { Profile } from "../Profile.ts"
 

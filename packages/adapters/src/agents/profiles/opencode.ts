@@ -1,5 +1,5 @@
 /** opencode, over ACP. */
-import type { ReasoningEffort } from "@slipway/domain/models/ReasoningEffort"
+import type { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"

@@ -1,6 +1,6 @@
 /** One JSON value per line over a process's standard input and output: the transport all agent dialects share. */
-import * as Pace from "@slipway/domain/Pace"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
+import * as Pace from "@slipway/domain/time/RateLimiter"
 import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
 
 /**

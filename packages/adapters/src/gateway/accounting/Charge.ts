@@ -1,6 +1,6 @@
 /** Reservations before a request goes out, and charges after it. */
-import type { ModelCall, Spending } from "@slipway/domain/models/Spending"
-import { noTokenCounts } from "@slipway/domain/models/Usage"
+import type { ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
+import { noTokenCounts } from "@slipway/domain/models/rules/Usage"
 import { Cause, Effect, Schedule } from "effect"
 import type { Took } from "./LiveAccount.ts"
 

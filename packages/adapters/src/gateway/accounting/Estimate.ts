@@ -3,8 +3,8 @@
  * took. Both err on the dear side: no tokenizer makes more tokens than bytes, and text in its usual scripts has three
  * bytes or more to a token.
  */
-import { costOf, type Tokens } from "@slipway/domain/models/Budget"
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import { costOf, type Tokens } from "@slipway/domain/models/rules/Budget"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { Prepared } from "../preparation/Preparation.ts"
 
 /** Of requests whose answers were cut off, JSON and framing included. */

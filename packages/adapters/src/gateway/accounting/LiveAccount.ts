@@ -1,8 +1,8 @@
 /** The account of one session: the usage of its model, updated while requests run. */
-import { costOf, countsOf, type Tokens } from "@slipway/domain/models/Budget"
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
-import type { ModelAccount } from "@slipway/domain/models/ModelGateway"
-import { addTokenCounts, addUsage, type Spent, type TokenCounts } from "@slipway/domain/models/Usage"
+import type { ModelAccount } from "@slipway/domain/models/ports/ModelGateway"
+import { costOf, countsOf, type Tokens } from "@slipway/domain/models/rules/Budget"
+import { addTokenCounts, addUsage, type Spent, type TokenCounts } from "@slipway/domain/models/rules/Usage"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect, Queue, Stream } from "effect"
 
 /** The cost and tokens of one request. */

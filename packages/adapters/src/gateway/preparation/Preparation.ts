@@ -1,5 +1,5 @@
 /** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { isObject, only } from "../protocols/JsonFields.ts"
 import { protocols } from "../protocols/Protocol.ts"
 import * as Addresses from "./Addresses.ts"

@@ -1,5 +1,5 @@
 /** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { parentPort } from "node:worker_threads"
 import { type AddressRule, prepare } from "./Preparation.ts"
 import * as Transfer from "./Transfer.ts"

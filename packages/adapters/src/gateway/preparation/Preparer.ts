@@ -2,7 +2,7 @@
  * Prepares requests: small ones here, large ones on a thread of their own, so that nobody else waits for them. Either way one after
  * the other, and sessions take turns: many requests of one session delay another one's by a single request.
  */
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"

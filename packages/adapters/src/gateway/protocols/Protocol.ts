@@ -1,6 +1,6 @@
 /** What the gateway must know of a model API: its routes, what it lets through, and where the usage stands. */
-import type { Tokens } from "@slipway/domain/models/Budget"
-import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/ModelCatalogue"
+import type { Tokens } from "@slipway/domain/models/rules/Budget"
+import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { chat } from "./ChatProtocol.ts"
 import { messages } from "./MessagesProtocol.ts"
 import { responses } from "./ResponsesProtocol.ts"

@@ -1,5 +1,5 @@
 /** Reads the usage out of an answer's bytes as they pass by. What it cannot read it lets pass: the estimate covers it. */
-import { noTokens } from "@slipway/domain/models/Budget"
+import { noTokens } from "@slipway/domain/models/rules/Budget"
 import { isObject } from "./JsonFields.ts"
 import type { Counted, Json, Protocol } from "./Protocol.ts"
 

@@ -1,5 +1,5 @@
 /** Why a model's provider answers no requests, for people: what an agent says of it depends on the agent. */
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 
 interface ProviderError {
   /** One line of the log for each, until the provider answers again. */

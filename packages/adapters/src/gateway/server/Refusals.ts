@@ -1,6 +1,6 @@
 /** The gateway's own errors to requests of a session. */
-import type { SpendingRefused } from "@slipway/domain/models/Spending"
-import { codeOf } from "@slipway/domain/models/Spending"
+import type { SpendingRefused } from "@slipway/domain/models/ports/Spending"
+import { codeOf } from "@slipway/domain/models/ports/Spending"
 import type { Fetching } from "../preparation/Preparation.ts"
 
 export interface Refusal {

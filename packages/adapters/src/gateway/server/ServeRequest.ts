@@ -1,7 +1,7 @@
 /** One request of an agent: read, checked, reserved, sent to the provider and charged. */
-import { noTokens } from "@slipway/domain/models/Budget"
-import { codeOf, type ModelCall, type SpendingRefused } from "@slipway/domain/models/Spending"
-import * as RootSpan from "@slipway/domain/RootSpan"
+import { codeOf, type ModelCall, type SpendingRefused } from "@slipway/domain/models/ports/Spending"
+import { noTokens } from "@slipway/domain/models/rules/Budget"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { Cause, Effect, Exit, Fiber } from "effect"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { charge, CHARGE_WAIT, reserve } from "../accounting/Charge.ts"

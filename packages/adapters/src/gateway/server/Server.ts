@@ -1,5 +1,5 @@
 /** The HTTP server of the gateway: finds the session of a request by its token, and lets it in or refuses it. */
-import { ModelGatewayError } from "@slipway/domain/models/ModelGateway"
+import { ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
 import { Cause, Effect } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { Socket } from "node:net"

@@ -2,7 +2,7 @@
  * Copies of files of a tree whose owner may swap any folder for a link meanwhile: what is copied was read through descriptors of the
  * folders above it, so it lies in the tree. Paths are as git names them.
  */
-import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
+import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"
 import { closeSync, mkdirSync, readSync, symlinkSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"

@@ -5,7 +5,7 @@
  *
  *     <directory>/machine    the kernel's id while a process has the folder, and whose trees are not whole
  */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Option, Schema, Semaphore } from "effect"
 import { join } from "node:path"
 import { textIn } from "../../node/IsThere.ts"

@@ -1,6 +1,6 @@
 /** Trees in folders of this machine: `<workspace>/<folder>`, with the agent's `.git` in it, which no git of ours reads. */
-import { FileNotFound, FileTooLarge, IsDirectory } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { FileNotFound, FileTooLarge, IsDirectory } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 import { copyFile, mkdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"

@@ -1,7 +1,7 @@
 /** What the worker does in the machine of a sandbox, through its runner. What that says is as true as the machine. */
-import { TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Duration, Effect, Stream } from "effect"
 import type { RunnerConnection } from "../../runner/client/RunnerClient.ts"
 import type { ProcessRefused, RunnerError } from "../../runner/client/RunnerErrors.ts"

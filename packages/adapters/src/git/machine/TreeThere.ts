@@ -1,6 +1,13 @@
 /** Reads one tree in a machine, by the runner's walk of descriptors. Its names, sizes and bytes are whatever that machine likes. */
-import { FileNotFound, FileProtected, FileTooLarge, IsDirectory, NotADirectory, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import {
+  FileNotFound,
+  FileProtected,
+  FileTooLarge,
+  IsDirectory,
+  NotADirectory,
+  TreesUnavailable
+} from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 import * as FolderNames from "../../node/FolderNames.ts"
 import type { FileRefused } from "../../runner/client/RunnerErrors.ts"

@@ -6,8 +6,8 @@
  * What git in the box works with is a repository of its own there, with all commits that the tree came with: packs go in, and what
  * comes out is read as that of any box.
  */
-import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Option, Schema } from "effect"
 import { mkdir, open, readdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"

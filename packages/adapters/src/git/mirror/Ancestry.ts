@@ -1,5 +1,5 @@
 /** Whether a commit is in the history of branches and tags of a remote, which is told without the files of any commit. */
-import { isCommitId } from "@slipway/domain/source/Naming"
+import { isCommitId } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"
 import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"

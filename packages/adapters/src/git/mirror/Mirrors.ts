@@ -11,11 +11,11 @@
  * A download lands in a repository of its own and is moved to the mirror when it is whole. So one that is broken off
  * leaves neither locks nor objects in a mirror, and may go on in an orphan of a killed worker without doing harm.
  */
-import { CloneFailed } from "@slipway/domain/files/WorkingTrees"
-import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import type { Remote } from "@slipway/domain/source/SourceHost"
-import { Counter } from "@slipway/domain/Text"
+import { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { renameSync, statSync } from "node:fs"

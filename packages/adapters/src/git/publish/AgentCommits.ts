@@ -2,7 +2,7 @@
  * Takes over the agent's own commits, of which nothing is trusted: they are looked at beside the repository, by their bytes,
  * and become a part of it only when they are sound. Nothing in the agent's `.git` is read; what is here came from its box.
  */
-import { isEnvironmentFile } from "@slipway/domain/source/FileRules"
+import { isEnvironmentFile } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Stream } from "effect"
 import { eachField, fields, type GitFailed, line } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"

@@ -2,7 +2,7 @@
  * Where the agent's own git is, as the files of its `.git` say: read by descriptor, a few bytes of each, so that nobody has to start
  * git in the box to learn that there is nothing new. The agent may write there what it likes: it is told of its own commits alone.
  */
-import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
+import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import { Effect, Stream } from "effect"
 import type { HostRepository } from "../tree/HostRepository.ts"
 

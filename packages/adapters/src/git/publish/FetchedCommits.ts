@@ -1,7 +1,7 @@
 /** Commits of a source host that a tree did not start from, brought into its repository: what was published, newer commits of the base. */
-import type { CloneFailed } from "@slipway/domain/files/WorkingTrees"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import type { Remote } from "@slipway/domain/source/SourceHost"
+import type { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, type Scope } from "effect"
 import { join } from "node:path"
 import { textIn } from "../../node/IsThere.ts"

@@ -3,7 +3,7 @@
  * the repository of the tree. A worker that was lost after its push could record it nowhere that its successor sees: then the commits
  * themselves say whose they are.
  */
-import { BranchMoved, type BranchQuery, type BranchesFound } from "@slipway/domain/files/WorkingTrees"
+import { BranchMoved, type BranchQuery, type BranchesFound } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect } from "effect"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import type { HostRepository } from "../tree/HostRepository.ts"

@@ -1,7 +1,7 @@
 /** Pushes commits of a working tree, each on top of what was pushed before: nothing on the other side is ever replaced. */
-import { BranchMoved, PushFailed, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { isCommitId, isRefName } from "@slipway/domain/source/Naming"
-import type { Remote } from "@slipway/domain/source/SourceHost"
+import { BranchMoved, PushFailed, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { mkdir, readdir, stat, writeFile } from "node:fs/promises"

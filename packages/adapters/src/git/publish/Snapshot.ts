@@ -2,8 +2,8 @@
  * Commits a tree as it is. The box says what it holds, as objects; what may be in a commit is decided here, by those objects
  * alone: its parent, which names it may have, that no environment file and no other repository is new in it, and its size.
  */
-import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/WorkingTrees"
-import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/FileRules"
+import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
+import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Fiber } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 /** A three-way merge of trees without a checkout, by git's own rules. */
-import { MergeConflict, type MergeStep } from "@slipway/domain/files/WorkingTrees"
+import { MergeConflict, type MergeStep } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect } from "effect"
 import { fields, line } from "../Git.ts"
 import { type HostRepository, run } from "../tree/HostRepository.ts"

@@ -2,8 +2,8 @@
  * Commits of checkpoints that trees are compared with, each in a folder beside their repositories: neither the disk of a sandbox nor
  * its box has them. Those that were used last are kept. Each can be had again, so none outlives the process.
  */
-import { CheckpointDamaged, type FileNotFound, type TreeKey } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { CheckpointDamaged, type FileNotFound, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, type Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { renameSync } from "node:fs"

@@ -2,7 +2,7 @@
  * Makes a tree as it was saved, on a site of its own. Nothing of what was saved is believed: git names every object by its
  * bytes anew, what is missing is noticed before anything is checked out, and names and sizes have the limits of a checkout.
  */
-import { CheckpointDamaged, CloneFailed, TreesUnavailable } from "@slipway/domain/files/WorkingTrees"
+import { CheckpointDamaged, CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"

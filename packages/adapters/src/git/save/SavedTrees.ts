@@ -13,11 +13,11 @@ import {
   type TreeKey,
   type TreesUnavailable,
   type WorkingTrees
-} from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { sameRepo } from "@slipway/domain/source/Naming"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import type { Remote } from "@slipway/domain/source/SourceHost"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Exit, Scope, type Stream } from "effect"
 import { mkdir, readdir } from "node:fs/promises"
 import { join } from "node:path"

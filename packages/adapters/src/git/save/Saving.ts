@@ -2,9 +2,9 @@
  * Saves a tree as it is: the box says what it holds, as for a snapshot, and what it has beyond the commit it started from
  * becomes a pack. It is never published, so it holds files of the environment too.
  */
-import { CannotSave, type SaveOptions } from "@slipway/domain/files/WorkingTrees"
-import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
-import { isGitPath } from "@slipway/domain/source/FileRules"
+import { CannotSave, type SaveOptions } from "@slipway/domain/files/ports/WorkingTrees"
+import { isGitPath } from "@slipway/domain/source/rules/FileRules"
+import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { Effect, Option } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"

@@ -3,10 +3,10 @@
  * The first part says what is known of the trees, as JSON; then comes a pack for each of them, in the same order, empty where
  * there is nothing beyond the commit it started from. Whoever reads it believes nothing: any agent may have filled it.
  */
-import { CheckpointDamaged } from "@slipway/domain/files/WorkingTrees"
-import { isRefName } from "@slipway/domain/source/Naming"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Counter } from "@slipway/domain/Text"
+import { CheckpointDamaged } from "@slipway/domain/files/ports/WorkingTrees"
+import { isRefName } from "@slipway/domain/source/schema/Naming"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Effect, Option, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { open } from "node:fs/promises"

@@ -1,5 +1,5 @@
 /** Files of the commit that a tree started from, as the host's repository has them. */
-import type { BaseFile } from "@slipway/domain/files/WorkingTrees"
+import type { BaseFile } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect } from "effect"
 import { eachField } from "../Git.ts"
 import * as HostRepository from "./HostRepository.ts"

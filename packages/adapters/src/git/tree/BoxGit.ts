@@ -3,8 +3,8 @@
  * the agent could not read itself, so neither a link that is swapped under it nor files that take it long harm anybody
  * else. It sees the host's repository of the tree, read-only, and nothing in the agent's `.git` tells it what to do.
  */
-import type { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Clock, Effect, Stream } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"

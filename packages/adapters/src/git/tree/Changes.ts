@@ -1,6 +1,6 @@
 /** What differs between the commit a tree started from and the tree as it is. */
-import type { FileEntry, FileStatus } from "@slipway/domain/files/FileTree"
-import { isGitPath } from "@slipway/domain/source/FileRules"
+import type { FileEntry, FileStatus } from "@slipway/domain/files/schema/FileTree"
+import { isGitPath } from "@slipway/domain/source/rules/FileRules"
 import { Effect } from "effect"
 import { eachField, fields, terminated } from "../Git.ts"
 import { AT_ONCE, inPieces } from "../InPieces.ts"

@@ -2,9 +2,9 @@
  * The host's own repository of one working tree: its GIT_DIR lies outside the tree, borrows the mirror's objects and is
  * the only one a git process of ours ever uses. The agent gets a throw-away `.git` in the tree, which no git of ours reads.
  */
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { Counter } from "@slipway/domain/Text"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir, rm, stat, writeFile } from "node:fs/promises"

@@ -8,9 +8,9 @@ import {
   MAX_CHANGES,
   MAX_ENTRIES,
   type PartialWarning
-} from "@slipway/domain/files/FileTree"
-import { isProtected } from "@slipway/domain/source/FileRules"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+} from "@slipway/domain/files/schema/FileTree"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import * as DescriptorWalk from "../../node/DescriptorWalk.ts"
 import { FirstInOrder } from "../../node/FirstInOrder.ts"

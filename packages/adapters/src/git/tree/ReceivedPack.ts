@@ -2,7 +2,7 @@
  * Objects as a box writes them: an id and a line feed, then a pack. Nothing of it is trusted: it lies beside the repository
  * until it was looked at, and git names every object by its bytes anew.
  */
-import { isCommitId } from "@slipway/domain/source/Naming"
+import { isCommitId } from "@slipway/domain/source/schema/Naming"
 import { Effect, Schema } from "effect"
 import { chmod, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"

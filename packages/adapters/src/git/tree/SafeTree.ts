@@ -1,5 +1,5 @@
 /** Reads of a working tree, by the walk of `node/DescriptorWalk`, with the files port's errors. */
-import { FileNotFound, FileProtected, IsDirectory, NotADirectory } from "@slipway/domain/files/WorkingTrees"
+import { FileNotFound, FileProtected, IsDirectory, NotADirectory } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect, type Scope } from "effect"
 import { close, read as readDescriptor } from "node:fs"
 import { promisify } from "node:util"

@@ -11,8 +11,8 @@ import type {
   NotADirectory,
   OpenedFile,
   TreesUnavailable
-} from "@slipway/domain/files/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Data, type Effect, type Scope } from "effect"
 import type { GitFailed } from "../Git.ts"
 import type { Making } from "./HostRepository.ts"

@@ -1,7 +1,7 @@
 /** What differs between two commits of a tree, or between one and the tree as it is, as a patch. */
-import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/WorkingTrees"
-import { isProtected } from "@slipway/domain/source/FileRules"
-import { isCommitId } from "@slipway/domain/source/Naming"
+import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/ports/WorkingTrees"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import { isCommitId } from "@slipway/domain/source/schema/Naming"
 import { Effect, Schedule, type Scope } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"

@@ -9,7 +9,6 @@
  *     <directory>/machine                                       whose trees a loss of power tore (`PowerLoss`)
  *     <directory>/learned/                                      commits of checkpoints to compare with (`LearnedCommits`)
  */
-import type { FileTree } from "@slipway/domain/files/FileTree"
 import {
   type BranchQuery,
   CloneFailed,
@@ -25,12 +24,13 @@ import {
   type TreeKey,
   TreesUnavailable,
   WorkingTrees
-} from "@slipway/domain/files/WorkingTrees"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { isProtected } from "@slipway/domain/source/FileRules"
-import { sameRepo } from "@slipway/domain/source/Naming"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+} from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileTree } from "@slipway/domain/files/schema/FileTree"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Cause, Clock, Duration, Effect, Layer, Option, Queue, Schema, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir, rmdir } from "node:fs/promises"

@@ -1,7 +1,7 @@
 /** `WorkingTrees` whose trees are in the machines of their sandboxes (`machine/TreesInMachine`). */
-import { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import { Runners } from "../../runner/client/Runners.ts"
 import { PLACES } from "../../runner/Machines.ts"

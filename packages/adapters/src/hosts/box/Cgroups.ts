@@ -5,7 +5,7 @@
  *
  * A launcher writes its own id into `procs` before it becomes the box, so nothing of it ever runs outside.
  */
-import type { LimitsMet } from "@slipway/domain/sandbox/SandboxHost"
+import type { LimitsMet } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { codeOf } from "../../node/ErrorCode.ts"

@@ -1,4 +1,5 @@
 /** A `SandboxHost` of boxes: what is the same whatever they are made of. */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import {
   type Box,
   type BoxCommand,
@@ -7,8 +8,7 @@ import {
   type LimitsMet,
   type Programs,
   SandboxHost
-} from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+} from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Exit, Option, Schema, Scope, Stream } from "effect"
 import { existsSync } from "node:fs"
 import { readdir } from "node:fs/promises"

@@ -2,8 +2,8 @@
  * Whether boxes keep in what runs in them: makes one the usual way and looks at it, from inside and from the machine. What
  * was not seen counts as missing.
  */
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises"

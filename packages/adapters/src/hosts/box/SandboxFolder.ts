@@ -11,8 +11,8 @@
  *
  *     <sized folder>/box/home, scratch, incoming
  */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"

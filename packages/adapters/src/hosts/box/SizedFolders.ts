@@ -9,7 +9,7 @@
  * A folder is there whenever its file is, so whoever lists folders finds both. Mounts outlive the process: the next one finds
  * them, or makes them again after a reboot.
  */
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Schema, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { chmod, mkdir, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promises"

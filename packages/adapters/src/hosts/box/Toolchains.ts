@@ -2,7 +2,7 @@
  * Folders with programs that the operator keeps for repositories: every box sees them, and setup commands and agents find their
  * programs first. As installed by hand, or by mise, asdf, pyenv, nvm or SDKMAN.
  */
-import type { Programs } from "@slipway/domain/sandbox/SandboxHost"
+import type { Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { createHash } from "node:crypto"
 import { lstat, readdir, readlink, realpath, stat } from "node:fs/promises"
 import { join } from "node:path"

@@ -4,7 +4,7 @@
  *     <directory>/sandboxes/<sandbox>/git/<owner>+<name>     the service's own repository of one tree
  *     <directory>/sandboxes/<sandbox>/workspace/<folder>     the tree
  */
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { dirname, join, resolve } from "node:path"
 
 /** Holds a folder for each sandbox, named by it. */

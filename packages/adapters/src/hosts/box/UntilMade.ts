@@ -1,5 +1,5 @@
 /** Waits for the program that makes a box to say that it is made. */
-import { type BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 
 /** How long that may take, on however busy a machine. */

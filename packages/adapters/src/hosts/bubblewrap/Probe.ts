@@ -1,6 +1,6 @@
 /** What keeps a box of bubblewrap in, on this machine. */
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { existsSync, readFileSync } from "node:fs"
 import type { Limits } from "../box/Limits.ts"

@@ -7,8 +7,8 @@
  *     <directory>/<sandbox id>/…         see `box/SandboxFolder`
  *     <directory>/<sandbox id>/launch    what a starting box is told, removed when it has read it
  */
-import { HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, rm, writeFile } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /** Standard input, output and error of a container, over the one connection that the daemon gives for all three. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
-import type { BoxProcess } from "@slipway/domain/sandbox/SandboxHost"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import type { Duplex } from "node:stream"
 import { Transform } from "node:stream"

@@ -1,5 +1,5 @@
 /** What this host asks of a Docker daemon on this machine. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type Dockerode from "dockerode"
 import { Duration, Effect, Schema } from "effect"
 

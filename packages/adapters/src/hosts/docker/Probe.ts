@@ -1,6 +1,6 @@
 /** What keeps a box of Docker in, on this machine. */
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import type { Limits } from "../box/Limits.ts"
 import { counted, disk, look, ownUser, type Property, type Report, size } from "../box/Probe.ts"

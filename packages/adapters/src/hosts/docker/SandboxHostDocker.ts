@@ -4,7 +4,7 @@
  *
  *     <directory>/<sandbox id>/…    see `box/SandboxFolder`
  */
-import type { BoxProcess, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import type { BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Deferred, Effect, Exit } from "effect"
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"

@@ -6,8 +6,8 @@
  *     <directory>/<sandbox id>/…                   see `box/SandboxFolder`
  *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one is made of (`Bundle`), and what `runsc` notes of it
  */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"

@@ -1,5 +1,5 @@
 /** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
-import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import { Damaged } from "../../home/Archive.ts"
 import * as ReadHome from "../../home/ReadHome.ts"

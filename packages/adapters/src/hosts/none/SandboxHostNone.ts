@@ -3,8 +3,8 @@
  * operator trusts the agent with the machine. What a sandbox started is found again by `SANDBOX_MARK` in its
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
-import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, Option, Schema, type Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"

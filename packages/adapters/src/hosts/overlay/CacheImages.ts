@@ -2,9 +2,9 @@
  * Kept folders as a file that can be mounted: an ext4 with those of the tree in `tree`, those of the home in `home`. What a setup left
  * is unpacked by tar alone in a box of its own, as nobody, with nothing in sight but the file system it fills, which has a size.
  */
-import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
-import { parse } from "@slipway/domain/environment/CachePath"
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import * as CachedArchive from "@slipway/domain/environment/rules/CachedArchive"
+import { parse } from "@slipway/domain/environment/rules/CachePath"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Result, Schema, Stream } from "effect"
 import { chmod, open, rm } from "node:fs/promises"
 import * as NodeBoxProcess from "../../node/NodeBoxProcess.ts"

@@ -10,7 +10,7 @@
  * renamed like others, and without the overlay the tree is what it was. Those of the home have one each. Whoever unmounts the disk
  * unmounts them all. The image is linked beside the disk of each sandbox that uses it, so nobody can take it from under them.
  */
-import type { CachePath } from "@slipway/domain/environment/CachePath"
+import type { CachePath } from "@slipway/domain/environment/rules/CachePath"
 import { Result, Schema } from "effect"
 import { link, lstat, mkdir, readFile, realpath, rm, writeFile, chown } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"

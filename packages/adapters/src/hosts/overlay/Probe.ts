@@ -1,5 +1,5 @@
 /** Whether this machine shows cache images, found by showing one. */
-import * as CachedArchive from "@slipway/domain/environment/CachedArchive"
+import * as CachedArchive from "@slipway/domain/environment/rules/CachedArchive"
 import { Effect, Stream } from "effect"
 import { execFile } from "node:child_process"
 import { appendFile, chown, lstat, mkdir, rm, writeFile } from "node:fs/promises"

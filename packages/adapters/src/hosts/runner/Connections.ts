@@ -1,6 +1,6 @@
 /** One connection for each machine, which all share who need it: opened by the first, closed after the last. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Deferred, type Duration, Effect, Exit, Result, Scope } from "effect"
 import * as KeyedLock from "../../node/KeyedLock.ts"
 import * as RunnerClient from "../../runner/client/RunnerClient.ts"

@@ -1,5 +1,5 @@
 /** Files for a home, as the archive that a runner writes. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { areApart, isPath, MAXIMUM_PIECE_BYTES, Writer } from "../../home/Archive.ts"
 

@@ -2,8 +2,8 @@
  * Whether machines keep in what runs in them: has one made the usual way and looks at it, from inside. What whoever made it says is
  * believed by nobody, what was not seen counts as missing.
  */
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { createServer } from "node:net"

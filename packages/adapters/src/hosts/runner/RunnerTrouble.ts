@@ -1,5 +1,5 @@
 /** What went wrong between a worker and a runner, in words of the port. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import {
   HomeRefused,
   ProcessRefused,

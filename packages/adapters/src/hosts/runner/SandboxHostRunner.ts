@@ -4,6 +4,7 @@
  *
  *     <directory>/<sandbox id>.json     see `KnownMachines`
  */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import {
   type Box,
   type BoxCommand,
@@ -12,8 +13,7 @@ import {
   HomeTooLarge,
   HostError,
   SandboxHost
-} from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+} from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Context, Effect, Exit, Layer, Option, Scope, Stream } from "effect"
 import { dirname } from "node:path"
 import { isDeepStrictEqual } from "node:util"

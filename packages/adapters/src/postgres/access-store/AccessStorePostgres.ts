@@ -1,8 +1,8 @@
 /** `AccessStore` on Postgres. Authentication and the rate slot are one statement. */
-import { AccessStore, GrantNotFound, KeyNotFound, minted, type RateLimits } from "@slipway/domain/access/AccessStore"
-import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
-import { MintRefused } from "@slipway/domain/access/Minting"
-import { Scope } from "@slipway/domain/access/Principal"
+import { AccessStore, GrantNotFound, KeyNotFound, minted, type RateLimits } from "@slipway/domain/access/ports/AccessStore"
+import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { MintRefused } from "@slipway/domain/access/rules/Minting"
+import { Scope } from "@slipway/domain/access/schema/Principal"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../Database.ts"

@@ -1,5 +1,5 @@
 /** What the function `take_rate_slots` of the database says, asked for the windows of credential, user and grant in this order. */
-import type { RateLimits, RateSlot } from "@slipway/domain/access/AccessStore"
+import type { RateLimits, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Schema } from "effect"
 import { Int8 } from "../sql/Int8.ts"
 

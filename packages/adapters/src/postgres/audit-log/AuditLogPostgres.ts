@@ -1,5 +1,5 @@
 /** `AuditLog` on Postgres: a table that nothing changes but by adding to it. */
-import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/AuditLog"
+import { Acting, ActingFrom, Action, Actor, AuditLog, Origin } from "@slipway/domain/access/ports/AuditLog"
 import { DateTime, Effect, Layer, Schema, Struct } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Int8 } from "../sql/Int8.ts"

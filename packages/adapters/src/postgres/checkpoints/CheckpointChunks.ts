@@ -1,5 +1,5 @@
 /** The bytes of checkpoints in the database: a row for each MiB, so that no statement is long and no row is large. */
-import { StaleLease } from "@slipway/domain/sandbox/Leases"
+import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { CheckpointContents } from "../../checkpoints/CheckpointContents.ts"

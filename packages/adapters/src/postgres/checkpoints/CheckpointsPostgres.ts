@@ -2,12 +2,12 @@
  * `Checkpoints` on Postgres: which there are is in its tables, what they hold there too or in another of the `CheckpointContents`.
  * `SandboxStorePostgres` makes them visible.
  */
-import { Checkpoints, CheckpointNotFound, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/Checkpoints"
-import { type Lease, StaleLease } from "@slipway/domain/sandbox/Leases"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Checkpoints, CheckpointNotFound, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { type Lease, StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { type Array, DateTime, Effect, Layer, Schema, Sink, Stream } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import type { CheckpointContents, ContentKey } from "../../checkpoints/CheckpointContents.ts"

@@ -1,6 +1,7 @@
 /** `DeviceLoginStore` on Postgres. */
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { decided, DeviceLoginStore } from "@slipway/domain/access/ports/DeviceLoginStore"
 import {
   ask,
   DEVICE_LOGIN_KEPT,
@@ -9,9 +10,8 @@ import {
   type DeviceLogin,
   DeviceLoginRefused,
   INTERVAL
-} from "@slipway/domain/access/DeviceLogin"
-import { decided, DeviceLoginStore } from "@slipway/domain/access/DeviceLoginStore"
-import { networkOf } from "@slipway/domain/access/Network"
+} from "@slipway/domain/access/rules/DeviceLogin"
+import { networkOf } from "@slipway/domain/access/rules/Network"
 import { DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AccessStorePostgres from "../access-store/AccessStorePostgres.ts"

@@ -1,7 +1,7 @@
 /** `Leases` on Postgres: a lease is columns of the sandbox's row. */
-import { Hints, WORK } from "@slipway/domain/Hints"
-import { type Leased, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
+import { type Leased, LEASE_SECONDS, Leases, StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { Hints, WORK } from "@slipway/domain/store/Hints"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Renewals } from "../Database.ts"

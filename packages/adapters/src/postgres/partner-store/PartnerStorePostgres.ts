@@ -1,7 +1,9 @@
 /** `PartnerStore` on Postgres. */
-import { GrantNotFound } from "@slipway/domain/access/AccessStore"
-import { Ids } from "@slipway/domain/Ids"
-import { balanceOf } from "@slipway/domain/models/Credits"
+import { GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { balanceOf } from "@slipway/domain/models/rules/Credits"
+import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/ports/PartnerStore"
 import {
   type Claim,
   claim,
@@ -13,12 +15,10 @@ import {
   payInvoice,
   pullRequestId,
   type Touch
-} from "@slipway/domain/partner/Attribution"
-import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { ClaimNotFound, PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
+} from "@slipway/domain/partner/rules/Attribution"
 import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import type { Pull } from "@slipway/domain/source/PullRequest"
+import { naturalId, type PartnerEvent, PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
+import type { Pull } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Instant } from "../sql/Instant.ts"

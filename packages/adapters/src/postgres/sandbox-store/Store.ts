@@ -1,8 +1,8 @@
 /** What the functions of this store share. */
-import type { AuditLog } from "@slipway/domain/access/AuditLog"
-import type { Hints } from "@slipway/domain/Hints"
-import type { Ids } from "@slipway/domain/Ids"
-import type { Limits } from "@slipway/domain/sandbox/Policy"
+import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import type { Ids } from "@slipway/domain/ids/Ids"
+import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
+import type { Hints } from "@slipway/domain/store/Hints"
 import type { Effect } from "effect"
 import type { makeOpened } from "../partner-store/PartnerStorePostgres.ts"
 import type { Clients } from "../sql/Clients.ts"

@@ -1,8 +1,8 @@
 /** Commands of people: decided under the lock of their sandbox, kept with a receipt. */
-import type { Command } from "@slipway/domain/sandbox/Command"
-import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/Idempotency"
-import { conclude, securityEvents } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { conclude, securityEvents } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Command } from "@slipway/domain/sandbox/rules/Command"
+import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/rules/Idempotency"
 import { type DateTime, Effect, Option } from "effect"
 import { inTransaction } from "../sql/Transaction.ts"
 import type { CreatingStore } from "./create.ts"

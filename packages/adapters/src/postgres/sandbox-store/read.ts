@@ -1,7 +1,7 @@
 /** Reads of sandboxes, their logs, messages and approvals. */
-import type { Approval } from "@slipway/domain/sandbox/Approval"
-import { type ListQuery, SandboxNotFound } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type ListQuery, SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
 import { Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
 import { guard } from "../sql/SqlFailure.ts"

@@ -1,7 +1,7 @@
 /** Writing the new state of a sandbox with its events. */
-import { recordingOf } from "@slipway/domain/sandbox/Recording"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { Appended, topicsOf } from "@slipway/domain/sandbox/SandboxStore"
+import { Appended, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { recordingOf } from "@slipway/domain/sandbox/rules/EventProjection"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { type DateTime, Effect } from "effect"
 import type { CachedRow } from "./rows/RowCache.ts"
 import { updateSandbox } from "./statements/updateSandbox.ts"

@@ -1,6 +1,6 @@
 /** `SecretStore` on Postgres. Values are stored encrypted, each for its grant, repository and name alone. */
-import { GrantNotFound } from "@slipway/domain/access/AccessStore"
-import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import {
   MAX_SECRETS,
   MAX_SECRETS_OF_GRANT,
@@ -15,9 +15,9 @@ import {
   TooManySecrets,
   TooManyTrustedRefs,
   TrustedRefNotFound
-} from "@slipway/domain/environment/SecretStore"
-import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/SetupTrust"
-import { utf8Length } from "@slipway/domain/Utf8"
+} from "@slipway/domain/environment/ports/SecretStore"
+import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/rules/SetupTrust"
+import { utf8Length } from "@slipway/domain/text/Utf8"
 import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"

@@ -3,7 +3,7 @@
  * account can read. All processes on one database need the same; the database knows which it is by a digest. A file may hold
  * several, a line each: the first one encrypts, all decrypt.
  */
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"

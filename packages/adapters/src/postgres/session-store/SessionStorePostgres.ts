@@ -1,8 +1,8 @@
 /** `SessionStore` on Postgres. */
-import { AuditLog } from "@slipway/domain/access/AuditLog"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { SessionStore, told } from "@slipway/domain/access/ports/SessionStore"
+import type { Visit } from "@slipway/domain/access/rules/Session"
 import { Role } from "@slipway/domain/access/schema/User"
-import type { Visit } from "@slipway/domain/access/Session"
-import { SessionStore, told } from "@slipway/domain/access/SessionStore"
 import { DateTime, Duration, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { RateSlotRow, slotOf } from "../access-store/RateSlotRow.ts"

@@ -1,7 +1,7 @@
 /** `Setups` on Postgres: a row for each sandbox that has a setup. `UpkeepPostgres` deletes it with the sandbox's events. */
-import { StaleLease } from "@slipway/domain/sandbox/Leases"
-import { SetupCache, Setups } from "@slipway/domain/sandbox/Setups"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import { SetupCache, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Reads } from "../Database.ts"

@@ -2,7 +2,8 @@
  * `Spending` on Postgres. The organization's row is locked first, then the grant's, then the sandbox's, so that no two calls
  * wait for each other.
  */
-import { saturatingAdd } from "@slipway/domain/Counters"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
 import {
   type Account,
   type Accounts,
@@ -14,11 +15,10 @@ import {
   type Limits,
   noAccount,
   refusalOf
-} from "@slipway/domain/models/Budget"
-import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/Credits"
-import { type GrantSpending, type ModelCall, Spending } from "@slipway/domain/models/Spending"
-import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/Usage"
-import { SandboxId } from "@slipway/domain/SandboxId"
+} from "@slipway/domain/models/rules/Budget"
+import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "@slipway/domain/models/rules/Credits"
+import { noTokenCounts, nothingSpent, type TokenCounts } from "@slipway/domain/models/rules/Usage"
+import { saturatingAdd } from "@slipway/domain/text/Counters"
 import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Reads } from "../Database.ts"

@@ -2,7 +2,7 @@
  * Calls that wait at the same time share a statement: group commit for what is written, one round trip for what is read. Nobody waits
  * for a timer: what comes in one turn of the event loop goes together, and while a batch is on its way the next one gathers.
  */
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Context, Effect, Exit } from "effect"
 import { type SqlClient, SqlError } from "effect/sql"
 import { ANSWER_MILLIS, guard, unanswered, wasRefused } from "./SqlFailure.ts"

@@ -1,5 +1,5 @@
 /** What a failed statement means to a caller of a port. */
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, type Context, Effect, Fiber, Schema } from "effect"
 import { SqlError } from "effect/sql"
 

@@ -1,6 +1,16 @@
 /** `WebhookStore` on Postgres. */
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/PartnerEvent"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import {
+  TAKEN_TIME,
+  type TakenAttempt,
+  type Attempt,
+  EndpointNotFound,
+  type EndpointKey,
+  PartnerEventNotFound,
+  told,
+  TooManyEndpoints,
+  WebhookStore
+} from "@slipway/domain/partner/ports/WebhookStore"
 import {
   afterAttempt,
   atHead,
@@ -16,18 +26,8 @@ import {
   standingAfter,
   Trouble,
   WantedTypes
-} from "@slipway/domain/partner/Webhook"
-import {
-  TAKEN_TIME,
-  type TakenAttempt,
-  type Attempt,
-  EndpointNotFound,
-  type EndpointKey,
-  PartnerEventNotFound,
-  told,
-  TooManyEndpoints,
-  WebhookStore
-} from "@slipway/domain/partner/WebhookStore"
+} from "@slipway/domain/partner/rules/Webhook"
+import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { DateTime, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { SqlClient, SqlSchema, type Statement } from "effect/sql"
 import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"

@@ -1,6 +1,6 @@
 /** What workers can run, told to the processes that answer requests. */
-import type { Offer } from "@slipway/domain/models/ModelCatalogue"
-import { GONE_SECONDS } from "@slipway/domain/sandbox/Workers"
+import type { Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { guard } from "../sql/SqlFailure.ts"

@@ -1,5 +1,5 @@
 /** `Workers` on Postgres: a row for each, which the worker writes over and over. */
-import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, Workers } from "@slipway/domain/sandbox/Workers"
+import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { Effect, Layer, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 import { Instant } from "../sql/Instant.ts"

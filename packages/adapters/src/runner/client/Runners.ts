@@ -1,6 +1,6 @@
 /** The runners of this worker's sandboxes: what is done in a machine goes through one connection that all share who need it. */
-import type { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Context, type Effect, type Scope } from "effect"
 import type { RunnerConnection } from "./RunnerClient.ts"
 

@@ -1,6 +1,6 @@
 /** `Machines` by a program of the operator's: `docs/operating/machines.md` says how it is called. */
-import { HostError } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Duration, Effect, Layer, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { readFile } from "node:fs/promises"

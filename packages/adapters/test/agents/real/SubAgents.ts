@@ -1,8 +1,8 @@
 /** What every real agent is held to where it asks people: which edits are plain, where commands run, sub-agents, questions. */
 import { assert, type Vitest } from "@effect/vitest"
 import { calling } from "@slipway/adapters/testing/fake-model/Directives"
-import type { AgentEvent, AgentRuntime, AgentSession } from "@slipway/domain/sandbox/AgentRuntime"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import type { AgentEvent, AgentRuntime, AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
 import { Effect, Fiber, type Scope } from "effect"
 import { subAgents } from "../Scenarios.ts"

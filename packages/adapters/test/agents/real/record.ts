@@ -2,8 +2,8 @@
  * Records the transcripts that `npm test` replays: `SLIPWAY_DATA_DIR=… node test/agents/real/record.ts [agent or scenario…]`.
  * Worth repeating after a new version of an agent, and reading the difference.
  */
-import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/AgentRuntime"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
+import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Redacted, Stream } from "effect"
 import { writeFileSync } from "node:fs"
 import { isFor, run, type Scenario, scenarios } from "../Scenarios.ts"

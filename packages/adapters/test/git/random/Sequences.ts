@@ -6,11 +6,11 @@
  *     TREE_SEED         the first one's seed (default: 1); a failure names its own
  */
 import { assert } from "@effect/vitest"
-import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import type { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { isProtected } from "@slipway/domain/source/FileRules"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { join } from "node:path"

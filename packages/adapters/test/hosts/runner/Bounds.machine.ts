@@ -1,6 +1,6 @@
 /** What the worked example bounds its machines with, as they come and go. That programs keep to it is in the suite of isolation. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"

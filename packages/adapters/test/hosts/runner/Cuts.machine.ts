@@ -1,6 +1,6 @@
 /** A machine whose link breaks after each message in turn: the connection ends, or nothing comes through any more. */
 import { assert, describe, it } from "@effect/vitest"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Option, Stream } from "effect"
 import { readFileSync } from "node:fs"

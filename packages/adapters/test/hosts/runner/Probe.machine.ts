@@ -1,7 +1,7 @@
 /** What the service learns of machines before it runs an agent in one. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import * as Probe from "../../../src/hosts/runner/Probe.ts"

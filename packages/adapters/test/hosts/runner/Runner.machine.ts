@@ -1,7 +1,7 @@
 /** What machines with runners must do beyond what every host of boxes must: fences, ways out, ends. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/adapters/egress/Egress"
-import { type Box, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Exit, Fiber, Layer, Option, Scope, Stream } from "effect"
 import { readdirSync, readFileSync, statSync } from "node:fs"

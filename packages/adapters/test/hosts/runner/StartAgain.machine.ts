@@ -1,6 +1,6 @@
 /** A machine that ends while a sandbox has it: whoever needs it next has it started again, and does not wait for the next lease. */
 import { assert, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Scope } from "effect"
 import * as Connections from "../../../src/hosts/runner/Connections.ts"
 import * as KnownMachines from "../../../src/hosts/runner/KnownMachines.ts"

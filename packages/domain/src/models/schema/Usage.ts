@@ -1,6 +1,6 @@
 /** What a sandbox has used, as it is stored and sent. */
 import * as Schema from "effect/Schema"
-import { Counter } from "../../Text.ts"
+import { Counter } from "../../text/Text.ts"
 
 /** Totals since the sandbox was created. */
 export const Usage = Schema.Struct({

@@ -3,9 +3,9 @@ import * as DateTime from "effect/DateTime"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { RepoName } from "../../source/RepoRef.ts"
-import { text } from "../../Text.ts"
-import { CreditAmount, Uuid as UuidSchema } from "../PartnerEvent.ts"
+import { RepoName } from "../../source/schema/RepoRef.ts"
+import { text } from "../../text/Text.ts"
+import { CreditAmount, Uuid as UuidSchema } from "./PartnerEvent.ts"
 
 /** Any UUID. Lower case in memory, so that one that was written otherwise is the same one. */
 export const AnyUuid = UuidSchema.pipe(Schema.decode(SchemaTransformation.toLowerCase()))

@@ -1,6 +1,6 @@
 /** Decisions as they are sent, and approvals as they are stored. */
 import * as Schema from "effect/Schema"
-import { text } from "../../Text.ts"
+import { text } from "../../text/Text.ts"
 import { ApprovalOutcome, ApprovalResolver, ApprovalScope } from "./SandboxEvent.ts"
 
 /** As the agent named the tool call; 1 to 300 characters. */

@@ -1,7 +1,7 @@
 /** What people's commands bring and what they are told, as it is sent. */
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { Counter, text } from "../../Text.ts"
+import { Counter, text } from "../../text/Text.ts"
 
 /** Characters of a prompt at most. */
 export const MAX_PROMPT = 60_000

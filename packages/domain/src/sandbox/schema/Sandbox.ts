@@ -1,18 +1,18 @@
 /** A sandbox as stores keep it beside its log: what `evolve` in `../Sandbox.ts` makes. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { AgentRuntimeName } from "../../models/AgentRuntimeName.ts"
-import { ReasoningEffort } from "../../models/ReasoningEffort.ts"
+import { SandboxId } from "../../ids/SandboxId.ts"
+import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
+import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
+import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
-import { ToolApprovalMode } from "../../models/ToolApprovalMode.ts"
-import { SandboxId } from "../../SandboxId.ts"
-import { ActionState } from "../../source/PullRequest.ts"
-import { RepoName, RepoRef } from "../../source/RepoRef.ts"
-import { Counter, text } from "../../Text.ts"
-import { Timestamp } from "../../Timestamp.ts"
+import { ActionState } from "../../source/schema/PullRequest.ts"
+import { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
+import { Counter, text } from "../../text/Text.ts"
+import { Timestamp } from "../../time/Timestamp.ts"
+import { WaitingMessage, WaitingText } from "./MessageQueue.ts"
 import { ApprovalRequest, Initiator, Merges, PublicationTrouble, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
 import { Turn } from "./Turn.ts"
-import { WaitingMessage, WaitingText } from "./Waiting.ts"
 
 /** Free-form strings of the client: at most 16 pairs, kept as they came. */
 export const Metadata = Schema.Record(

@@ -1,7 +1,7 @@
 /** A turn as it is stored, and the words of its states. Its rules are in `../Turn.ts`. */
 import * as Schema from "effect/Schema"
-import { Counter } from "../../Text.ts"
-import { Timestamp } from "../../Timestamp.ts"
+import { Counter } from "../../text/Text.ts"
+import { Timestamp } from "../../time/Timestamp.ts"
 import { ToolKind } from "./ToolCall.ts"
 
 /** Where a turn is (docs/decisions/2.2). */

@@ -2,7 +2,7 @@
  * HTML as a value that text cannot be taken for: whatever a template interpolates is escaped, unless it is HTML already.
  * What is hidden in the text of an element is shown by its name; attributes keep it, since what they hold comes back.
  */
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 
 /** Markup that only the function `html` makes. */
 class Html {

@@ -1,8 +1,8 @@
 /** The document around every page. */
-import { scopesOf } from "@slipway/domain/access/Minting"
-import type { Visit } from "@slipway/domain/access/Session"
-import type { OwnGrant } from "@slipway/domain/access/SessionStore"
-import type { Role, User } from "@slipway/domain/access/User"
+import type { OwnGrant } from "@slipway/domain/access/ports/SessionStore"
+import { scopesOf } from "@slipway/domain/access/rules/Minting"
+import type { Visit } from "@slipway/domain/access/rules/Session"
+import type { Role, User } from "@slipway/domain/access/rules/User"
 import * as Assets from "../../assets/Assets.ts"
 import { html, type Html } from "../html/Html.ts"
 

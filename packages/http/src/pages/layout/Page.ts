@@ -2,10 +2,10 @@
  * How pages are answered: who asks is known before anything is done, a form comes from a page of the same session and, where
  * it changes something of a grant, of the same grant; whatever goes wrong is a page too. Everything works without scripts.
  */
-import { Acting, ActingFrom } from "@slipway/domain/access/AuditLog"
-import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/Session"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Acting, ActingFrom } from "@slipway/domain/access/ports/AuditLog"
+import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/rules/Session"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Data, Effect, Redacted, Result, type Scope, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HEADERS } from "../../server/PageHeaders.ts"

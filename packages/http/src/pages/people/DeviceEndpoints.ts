@@ -3,12 +3,12 @@
  * back (RFC 7009). Forms come in, and errors look, as OAuth has them (RFC 6749, section 5.2). The person's side is
  * `DevicePage`.
  */
-import { Access } from "@slipway/domain/access/Access"
-import { fromHeader } from "@slipway/domain/access/ApiKey"
-import { Acting } from "@slipway/domain/access/AuditLog"
-import { DEVICE_SCOPES, shownUserCode, UNNAMED_MACHINE } from "@slipway/domain/access/DeviceLogin"
-import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
+import { Acting } from "@slipway/domain/access/ports/AuditLog"
+import { fromHeader } from "@slipway/domain/access/rules/ApiKey"
+import { DEVICE_SCOPES, shownUserCode, UNNAMED_MACHINE } from "@slipway/domain/access/rules/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Clock, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { failures } from "../../server/Authenticate.ts"

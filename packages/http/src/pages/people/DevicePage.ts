@@ -1,7 +1,13 @@
 /** Where a person says whether a command on some machine gets a key: compares the code, picks the grant, approves or denies. */
-import type { Grant } from "@slipway/domain/access/AccessStore"
-import { DEVICE_KEY_LIFE, type DeviceLogin, deviceLoginExpiresAt, shownUserCode, userCodeOf } from "@slipway/domain/access/DeviceLogin"
-import { DeviceLogins } from "@slipway/domain/access/DeviceLogins"
+import type { Grant } from "@slipway/domain/access/ports/AccessStore"
+import {
+  DEVICE_KEY_LIFE,
+  type DeviceLogin,
+  deviceLoginExpiresAt,
+  shownUserCode,
+  userCodeOf
+} from "@slipway/domain/access/rules/DeviceLogin"
+import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Clock, Duration, Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { failures } from "../../server/Authenticate.ts"

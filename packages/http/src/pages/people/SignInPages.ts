@@ -1,7 +1,7 @@
 /** Signing in, by a one-time code or at an identity provider, and signing out. */
-import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
-import { SessionLifetimes } from "@slipway/domain/access/Session"
-import { Sessions, type SignedIn } from "@slipway/domain/access/Sessions"
+import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { SessionLifetimes } from "@slipway/domain/access/rules/Session"
+import { Sessions, type SignedIn } from "@slipway/domain/access/usecases/Sessions"
 import { Clock, Duration, Effect, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"

@@ -1,7 +1,7 @@
 /** `/secrets`: where owners set secrets of repositories and list the refs that get them (docs/decisions/17). Values are never shown. */
-import { Secrets } from "@slipway/domain/environment/Secrets"
-import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
-import { sameRepo } from "@slipway/domain/source/Naming"
+import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
+import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import { Effect, Redacted } from "effect"
 import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../html/Html.ts"

@@ -1,6 +1,6 @@
 /** Labels of a pull request on pages: its state, its link, the result of its checks, and how many lines it changes. */
-import type { ChangeCounts } from "@slipway/domain/source/ChangeCounts"
-import { type Checks, type PullState, pullStateOf } from "@slipway/domain/source/PullRequest"
+import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { type Checks, type PullState, pullStateOf } from "@slipway/domain/source/schema/PullRequest"
 import { Schema } from "effect"
 import { html, type Html } from "../html/Html.ts"
 

@@ -2,11 +2,11 @@
  * Caches the status of pull requests at their source host, with checks and comments, for pages. Hosts are slow: pages that need the same
  * pull request share one reading, a reading is kept for a while, and a page waits only a short time for it.
  */
-import type { Principal } from "@slipway/domain/access/Principal"
-import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/PullRequest"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Context, Deferred, Duration, Effect, Layer, Option, Semaphore } from "effect"
 
 /** Newest comments of a pull request that pages have; its own page has the rest. */

@@ -1,9 +1,15 @@
 /** Labels for the states, reasons and amounts of a sandbox, as pages and the command show them. */
-import type { TokenCounts } from "@slipway/domain/models/Usage"
-import type { Rejection } from "@slipway/domain/sandbox/Command"
-import type { ApprovalOutcome, ApprovalResolver, SandboxEventOf, SandboxStatus, StatusReason } from "@slipway/domain/sandbox/SandboxEvent"
-import type { TurnState } from "@slipway/domain/sandbox/Turn"
-import type { ActionState } from "@slipway/domain/source/PullRequest"
+import type { TokenCounts } from "@slipway/domain/models/rules/Usage"
+import type { Rejection } from "@slipway/domain/sandbox/rules/Command"
+import type {
+  ApprovalOutcome,
+  ApprovalResolver,
+  SandboxEventOf,
+  SandboxStatus,
+  StatusReason
+} from "@slipway/domain/sandbox/rules/SandboxEvent"
+import type { TurnState } from "@slipway/domain/sandbox/rules/Turn"
+import type { ActionState } from "@slipway/domain/source/schema/PullRequest"
 
 const grouped = new Intl.NumberFormat("en-US")
 

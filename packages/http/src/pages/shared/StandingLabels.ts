@@ -1,8 +1,8 @@
 /** Labels for what a sandbox wants of people, as the list and the overview show them. */
-import { pullsOf, type Queue } from "@slipway/domain/sandbox/Board"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { type Standing, standingOf } from "@slipway/domain/sandbox/Standing"
-import { pullStateOf } from "@slipway/domain/source/PullRequest"
+import { pullsOf, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { type Standing, standingOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { pullStateOf } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime } from "effect"
 import { html, type Html } from "../html/Html.ts"
 import { linkTo } from "./PullLabels.ts"

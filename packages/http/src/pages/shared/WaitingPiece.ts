@@ -1,6 +1,6 @@
 /** The sandboxes that wait for a person, as a hidden piece of every live page: its script counts them and announces new ones. */
-import { Board } from "@slipway/domain/sandbox/Board"
-import { visible } from "@slipway/domain/Visible"
+import { Board } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect } from "effect"
 import { html } from "../html/Html.ts"
 

@@ -3,7 +3,7 @@
  * about linear time; what it read becomes HTML by our templates alone, so that nothing an agent writes is markup by itself. Raw HTML,
  * references and links elsewhere than to the web stay the text that they are; an image is a link. Everything hidden is shown.
  */
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import MarkdownIt, { type MarkdownIt as Reader, type Token } from "markdown-it"
 import type { Chunked } from "../html/CooperativeRender.ts"
 import { html, type Html, type Part } from "../html/Html.ts"

@@ -1,7 +1,7 @@
 /** What the forms of an endpoint's page do, and the questions before what cannot be undone. */
+import { SIGNS_ALONG } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
-import { SIGNS_ALONG } from "@slipway/domain/partner/Webhook"
-import { Webhooks } from "@slipway/domain/partner/Webhooks"
+import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { Duration, Effect, Schema } from "effect"
 import { html } from "../html/Html.ts"
 import { shownOnce } from "../keys/ShownOnce.ts"

@@ -7,7 +7,7 @@ import {
   type Outcome,
   type Trouble,
   type WantedTypes
-} from "@slipway/domain/partner/Webhook"
+} from "@slipway/domain/partner/rules/Webhook"
 import { Duration } from "effect"
 import { html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"

@@ -1,7 +1,7 @@
 /** `/webhooks`: the endpoints of the reader's grant, and the form for another one. */
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/Webhook"
-import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/rules/Webhook"
+import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { Effect } from "effect"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"

@@ -1,5 +1,5 @@
 /** Where owners register endpoints of webhooks, see what became of each attempt, and change them (docs/decisions/11.4). */
-import { scopesOf } from "@slipway/domain/access/Minting"
+import { scopesOf } from "@slipway/domain/access/rules/Minting"
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import * as Page from "../layout/Page.ts"

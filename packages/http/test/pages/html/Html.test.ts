@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Schema } from "effect"
 import { html, type Part } from "../../../src/pages/html/Html.ts"
 

@@ -1,10 +1,10 @@
 /** The list of a grant's pull requests: whose they are, how they are chosen, and what is shown of each. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { type Checks, noChecks, type PullRequest } from "@slipway/domain/source/PullRequest"
-import { type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { type Checks, noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime, Effect, Redacted, Result } from "effect"
 import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply } from "../../../testing/Harness.ts"
 

@@ -1,5 +1,5 @@
 /** What the commands that administer a service share. They work whether or not the service is running. */
-import { Acting } from "@slipway/domain/access/AuditLog"
+import { Acting } from "@slipway/domain/access/ports/AuditLog"
 import { Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as Storage from "../../service/storage/Storage.ts"

@@ -1,5 +1,5 @@
 /** `slipway audit`: what happened to keys, grants, people and sessions. */
-import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/AuditLog"
+import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"

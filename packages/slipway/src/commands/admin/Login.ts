@@ -1,7 +1,7 @@
 /** `slipway login`: a link that signs a person in. */
-import { Members } from "@slipway/domain/access/Members"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Sessions } from "@slipway/domain/access/Sessions"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Effect, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as RunningServices from "../../service/RunningServices.ts"

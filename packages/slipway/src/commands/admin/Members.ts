@@ -1,8 +1,8 @@
 /** `slipway members`: who belongs to an organization. */
-import { Members } from "@slipway/domain/access/Members"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Member } from "@slipway/domain/access/rules/User"
 import { Role } from "@slipway/domain/access/schema/User"
-import type { Member } from "@slipway/domain/access/User"
+import { Members } from "@slipway/domain/access/usecases/Members"
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"

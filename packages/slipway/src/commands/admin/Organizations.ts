@@ -1,7 +1,7 @@
 /** `slipway orgs`: organizations, and whether their keys are heard. */
-import { Members } from "@slipway/domain/access/Members"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import type { Organization } from "@slipway/domain/access/User"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Organization } from "@slipway/domain/access/rules/User"
+import { Members } from "@slipway/domain/access/usecases/Members"
 import { DateTime, Effect, Schema } from "effect"
 import { Argument, Command } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"

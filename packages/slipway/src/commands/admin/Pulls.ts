@@ -8,11 +8,11 @@ import {
   LocalPullRequests,
   mergeCommands
 } from "@slipway/adapters/local-source/LocalPullRequests"
-import { CommitAuthor } from "@slipway/domain/publishing/Publication"
-import { Publishing } from "@slipway/domain/publishing/Publishing"
-import { sandboxOf } from "@slipway/domain/source/PullRequest"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { visible } from "@slipway/domain/Visible"
+import { CommitAuthor } from "@slipway/domain/publishing/rules/Publication"
+import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Console, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"

@@ -1,7 +1,7 @@
 /** `slipway secrets`: what setups get, such as the token of a private registry, and on which refs. Values are never shown. */
-import { Secrets } from "@slipway/domain/environment/Secrets"
-import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/SecretStore"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
+import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Option, Redacted, Schema, Stdio, Stream } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"

@@ -1,8 +1,8 @@
 /** `slipway webhooks`: where grants are told of the events of their feeds. */
+import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/ports/WebhookStore"
+import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
-import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/Webhook"
-import { Webhooks, type WithSecret } from "@slipway/domain/partner/Webhooks"
-import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/WebhookStore"
+import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { settings } from "../../settings/Webhooks.ts"

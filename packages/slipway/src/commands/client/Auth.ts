@@ -1,5 +1,5 @@
 /** `slipway auth`: keys that a person gets by signing in with a browser, and this machine keeps. */
-import { UNNAMED_MACHINE } from "@slipway/domain/access/DeviceLogin"
+import { UNNAMED_MACHINE } from "@slipway/domain/access/rules/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import { Console, DateTime, Effect, Option, Redacted, Schema } from "effect"
 import { Command, Flag } from "effect/cli"

@@ -1,6 +1,6 @@
 /** Following a turn live: showing what happens, and asking for its approvals where somebody sits at the terminal. */
 import type { ApprovalRequest, SandboxStatus, SlipwayError, StreamEvent, TokenCounts, TurnState } from "@slipway/client"
-import { coveredKind } from "@slipway/domain/sandbox/Approval"
+import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { Effect, Queue } from "effect"
 import * as Answer from "../terminal/Answer.ts"
 import * as EventText from "../terminal/EventText.ts"

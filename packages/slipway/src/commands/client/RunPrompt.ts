@@ -1,6 +1,6 @@
 /** `slipway run` and `slipway attach`: an agent's turn, followed live. */
 import type { NewSandbox, RepoRef, Sandbox, TokenCounts } from "@slipway/client"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Console, Effect, Option, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as EventText from "../terminal/EventText.ts"

@@ -1,6 +1,6 @@
 /** The server that a command talks to over HTTP: which one, with whose key, and what its refusals come to. */
 import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@slipway/client"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Config, Duration, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
 import * as RunningServices from "../../service/RunningServices.ts"

@@ -4,7 +4,7 @@ import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles
 import * as CheckpointFolder from "@slipway/adapters/checkpoints/CheckpointFolder"
 import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/adapters/postgres/Database"
-import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/Checkpoints"
+import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"

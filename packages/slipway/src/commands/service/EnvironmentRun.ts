@@ -1,6 +1,6 @@
 /** `slipway env run`: does once, in a box here, what a sandbox of the repository would do before its agent starts. */
-import { FILES } from "@slipway/domain/environment/FindEnvironment"
-import { visible } from "@slipway/domain/Visible"
+import { FILES } from "@slipway/domain/environment/rules/FindEnvironment"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Clock, Console, Effect, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import path from "node:path"

@@ -1,5 +1,5 @@
 /** `slipway env`: what a repository says that its sandboxes need. */
-import { FILES } from "@slipway/domain/environment/FindEnvironment"
+import { FILES } from "@slipway/domain/environment/rules/FindEnvironment"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import path from "node:path"

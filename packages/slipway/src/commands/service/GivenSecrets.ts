@@ -1,6 +1,6 @@
 /** Secrets for one command: named on its command line or in a file, where a name alone is; values never stand in arguments. */
-import { SecretName } from "@slipway/domain/environment/Environment"
-import { MAX_VALUES_BYTES, SecretValue } from "@slipway/domain/environment/SecretStore"
+import { MAX_VALUES_BYTES, SecretValue } from "@slipway/domain/environment/ports/SecretStore"
+import { SecretName } from "@slipway/domain/environment/rules/Environment"
 import { Effect, Option, Redacted, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { open } from "node:fs/promises"

@@ -1,5 +1,5 @@
 /** `slipway models`: what the catalogue of this process holds. */
-import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/ModelCatalogueFile"
+import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/schema/ModelCatalogueFile"
 import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Isolation from "../../service/machine/Isolation.ts"

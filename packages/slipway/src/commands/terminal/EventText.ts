@@ -3,8 +3,8 @@
  * of ours, and characters that would do something to the terminal stand by their names.
  */
 import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
-import { inOneLine } from "@slipway/domain/Lines"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { inOneLine } from "@slipway/domain/text/Lines"
 import { labels, tokensTold } from "@slipway/http/pages/shared/SandboxLabels"
 import type { styleText } from "node:util"
 

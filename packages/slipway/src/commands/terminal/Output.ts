@@ -1,5 +1,5 @@
 /** What the commands print: tables and sentences for people, one JSON value for programs. */
-import { HIDDEN, visible } from "@slipway/domain/Visible"
+import { HIDDEN, visible } from "@slipway/domain/text/EscapeInvisible"
 import { Console, type Effect } from "effect"
 import { Flag } from "effect/cli"
 

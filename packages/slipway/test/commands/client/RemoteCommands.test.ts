@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Sandbox, SlipwayClient } from "@slipway/client"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Result } from "effect"
 import { spawn } from "node:child_process"
 import { readFileSync } from "node:fs"

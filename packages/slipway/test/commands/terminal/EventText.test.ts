@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { ApprovalRequest, StreamEvent } from "@slipway/client"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import * as Answer from "../../../src/commands/terminal/Answer.ts"
 import * as EventText from "../../../src/commands/terminal/EventText.ts"
 

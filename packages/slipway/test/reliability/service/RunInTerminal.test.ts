@@ -1,7 +1,7 @@
 /** `slipway run` and its family over a real service, at a terminal and in scripts. */
 import { assert, layer } from "@effect/vitest"
 import { SlipwayClient } from "@slipway/client"
-import { visible } from "@slipway/domain/Visible"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { proxyTo } from "@slipway/http/testing/CuttingProxy"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { execFileSync } from "node:child_process"

@@ -2,11 +2,11 @@
  * What every `AccessStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh names make it repeatable on one database.
  */
-import { AccessStore, type KeyRecord, type RateLimits } from "@slipway/domain/access/AccessStore"
-import type { AuditLog } from "@slipway/domain/access/AuditLog"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import type { Scope } from "@slipway/domain/access/Principal"
-import { Ids } from "@slipway/domain/Ids"
+import { AccessStore, type KeyRecord, type RateLimits } from "@slipway/domain/access/ports/AccessStore"
+import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"

@@ -1,6 +1,6 @@
 /** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
-import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "@slipway/domain/access/AuditLog"
-import { Ids } from "@slipway/domain/Ids"
+import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "@slipway/domain/access/ports/AuditLog"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

@@ -2,12 +2,12 @@
  * What every `DeviceLoginStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh users and codes make it repeatable on one database.
  */
-import { AccessStore, type KeyRecord } from "@slipway/domain/access/AccessStore"
-import type { AuditLog } from "@slipway/domain/access/AuditLog"
-import { INTERVAL } from "@slipway/domain/access/DeviceLogin"
-import { DeviceLoginStore, type MostOpen } from "@slipway/domain/access/DeviceLoginStore"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import { Ids } from "@slipway/domain/Ids"
+import { AccessStore, type KeyRecord } from "@slipway/domain/access/ports/AccessStore"
+import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { DeviceLoginStore, type MostOpen } from "@slipway/domain/access/ports/DeviceLoginStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { INTERVAL } from "@slipway/domain/access/rules/DeviceLogin"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

@@ -2,8 +2,8 @@
  * What every `IdentityProvider` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port.
  */
-import type { Identity } from "@slipway/domain/access/Identity"
-import { IdentityProvider } from "@slipway/domain/access/IdentityProvider"
+import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import type { Identity } from "@slipway/domain/access/rules/Identity"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"

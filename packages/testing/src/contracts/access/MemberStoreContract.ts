@@ -2,11 +2,11 @@
  * What every `MemberStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { AuditLog } from "@slipway/domain/access/AuditLog"
-import type { Identity } from "@slipway/domain/access/Identity"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import type { User } from "@slipway/domain/access/User"
-import { Ids } from "@slipway/domain/Ids"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Identity } from "@slipway/domain/access/rules/Identity"
+import type { User } from "@slipway/domain/access/rules/User"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

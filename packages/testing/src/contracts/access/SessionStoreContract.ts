@@ -2,12 +2,12 @@
  * What every `SessionStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh users make it repeatable on one database.
  */
-import { AccessStore } from "@slipway/domain/access/AccessStore"
-import type { AuditLog } from "@slipway/domain/access/AuditLog"
-import { MemberStore } from "@slipway/domain/access/MemberStore"
-import type { Session } from "@slipway/domain/access/Session"
-import { type SessionRateLimits, SessionStore } from "@slipway/domain/access/SessionStore"
-import { Ids } from "@slipway/domain/Ids"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { type SessionRateLimits, SessionStore } from "@slipway/domain/access/ports/SessionStore"
+import type { Session } from "@slipway/domain/access/rules/Session"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -2,12 +2,18 @@
  * What every `SecretStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
-import { Access } from "@slipway/domain/access/Access"
-import { Acting, type AuditLog } from "@slipway/domain/access/AuditLog"
-import { Secrets } from "@slipway/domain/environment/Secrets"
-import { MAX_SECRETS, MAX_SECRETS_OF_GRANT, MAX_VALUE_BYTES, MAX_VALUES_BYTES, SecretStore } from "@slipway/domain/environment/SecretStore"
-import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/SetupTrust"
-import { Ids } from "@slipway/domain/Ids"
+import { Acting, type AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import {
+  MAX_SECRETS,
+  MAX_SECRETS_OF_GRANT,
+  MAX_VALUE_BYTES,
+  MAX_VALUES_BYTES,
+  SecretStore
+} from "@slipway/domain/environment/ports/SecretStore"
+import { MAX_TRUSTED_REFS } from "@slipway/domain/environment/rules/SetupTrust"
+import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
+import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

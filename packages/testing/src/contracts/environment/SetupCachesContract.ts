@@ -3,8 +3,8 @@
  * here is not part of the port. Each test gets a machine of its own, which keeps {@link KEPT_BYTES} and of one cache
  * {@link LARGEST_BYTES}.
  */
-import { type CachePlace, type FoundCache, SetupCaches } from "@slipway/domain/environment/SetupCaches"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { type CachePlace, type FoundCache, SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -1,6 +1,6 @@
 /** The part of `WorkingTreesContract` about saving trees, and restoring them on a machine that has none or others. */
-import { MAXIMUM_SAVED_BYTES, type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { MAXIMUM_SAVED_BYTES, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"

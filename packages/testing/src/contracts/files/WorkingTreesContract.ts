@@ -3,9 +3,9 @@
  * not here is not part of the port. `trees` holds for every implementation, `onDisk` for those whose trees are files of a
  * real machine, where agents make links and pipes; `suite` is both. Uses the real clock.
  */
-import type { FileEntry } from "@slipway/domain/files/FileTree"
-import { type TreeKey, WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"

@@ -2,14 +2,14 @@
  * What every `ModelGateway` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { Ids } from "@slipway/domain/Ids"
-import type { Tokens } from "@slipway/domain/models/Budget"
-import type { Upstream } from "@slipway/domain/models/ModelCatalogue"
-import { ModelGateway, type ModelAccess } from "@slipway/domain/models/ModelGateway"
-import { Spending } from "@slipway/domain/models/Spending"
-import { noTokenCounts } from "@slipway/domain/models/Usage"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ModelGateway, type ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import type { Tokens } from "@slipway/domain/models/rules/Budget"
+import { noTokenCounts } from "@slipway/domain/models/rules/Usage"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

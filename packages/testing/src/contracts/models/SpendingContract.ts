@@ -3,13 +3,13 @@
  * `LIMITS`, and with these and `CREDIT_PRICE`; a rule that is not here is not part of the port. Fresh ids make it repeatable
  * on one database.
  */
-import { Ids } from "@slipway/domain/Ids"
-import { BudgetExceeded, type Limits } from "@slipway/domain/models/Budget"
-import { NoCredits } from "@slipway/domain/models/Credits"
-import { type ModelCall, Spending } from "@slipway/domain/models/Spending"
-import { nothingSpent, noTokenCounts, type TokenCounts } from "@slipway/domain/models/Usage"
-import { PartnerStore } from "@slipway/domain/partner/PartnerStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
+import { BudgetExceeded, type Limits } from "@slipway/domain/models/rules/Budget"
+import { NoCredits } from "@slipway/domain/models/rules/Credits"
+import { nothingSpent, noTokenCounts, type TokenCounts } from "@slipway/domain/models/rules/Usage"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"

@@ -2,7 +2,9 @@
  * What every `PartnerStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { Ids } from "@slipway/domain/Ids"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { PartnerStore, type Telling } from "@slipway/domain/partner/ports/PartnerStore"
 import {
   type Claimant,
   conversionId,
@@ -10,12 +12,10 @@ import {
   type ClaimTerms,
   type Project,
   pullRequestId
-} from "@slipway/domain/partner/Attribution"
-import type { PartnerFact } from "@slipway/domain/partner/PartnerEvent"
-import { PartnerStore, type Telling } from "@slipway/domain/partner/PartnerStore"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+} from "@slipway/domain/partner/rules/Attribution"
+import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"

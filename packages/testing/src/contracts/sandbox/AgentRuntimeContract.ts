@@ -2,17 +2,17 @@
  * What every `AgentRuntime` must do. Prompts are scripts of the offline agent (docs/decisions/14), which the fake model of the other
  * runtimes understands too. Runs real agents on the real clock.
  */
-import type { ModelAccess } from "@slipway/domain/models/ModelGateway"
-import { profileSteers } from "@slipway/domain/models/Steering"
+import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
+import { profileSteers } from "@slipway/domain/models/rules/Steering"
 import {
   type AgentEvent,
   AgentRuntime,
   type AgentSession,
   type AgentSessionOptions,
   type TurnEnd
-} from "@slipway/domain/sandbox/AgentRuntime"
-import type { Box } from "@slipway/domain/sandbox/SandboxHost"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+} from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -3,19 +3,27 @@
  * begins on the same storage; or it dies in the midst of a call, after any of its writes. Beside `SandboxStoreContract`,
  * `LeasesContract` and `UpkeepContract`, of the same rows.
  */
-import { Acting, AuditLog } from "@slipway/domain/access/AuditLog"
-import { Ids } from "@slipway/domain/Ids"
-import { cancelMessage, type Command, decideApproval, interrupt, restore, sendMessage, terminate } from "@slipway/domain/sandbox/Command"
-import { LEASE_SECONDS, type Lease, Leases } from "@slipway/domain/sandbox/Leases"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { partId } from "@slipway/domain/sandbox/SandboxEvent"
-import { SandboxStore, type Writer } from "@slipway/domain/sandbox/SandboxStore"
+import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { LEASE_SECONDS, type Lease, Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
+import {
+  cancelMessage,
+  type Command,
+  decideApproval,
+  interrupt,
+  restore,
+  sendMessage,
+  terminate
+} from "@slipway/domain/sandbox/rules/Command"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { partId } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { turnId } from "@slipway/domain/sandbox/Turn"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import type { SandboxId } from "@slipway/domain/SandboxId"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"

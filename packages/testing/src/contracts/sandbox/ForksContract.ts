@@ -2,15 +2,15 @@
  * What `SandboxStore` and `Checkpoints` must do of forks together: a fork never refers to what is gone. Adapters prove themselves by
  * running this suite against their layer. Fresh ids make it repeatable on one database.
  */
-import { Ids } from "@slipway/domain/Ids"
-import { Checkpoints } from "@slipway/domain/sandbox/Checkpoints"
-import { restore, terminate } from "@slipway/domain/sandbox/Command"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { restore, terminate } from "@slipway/domain/sandbox/rules/Command"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
-import { decide } from "@slipway/domain/sandbox/SystemCommand"
-import { turnId } from "@slipway/domain/sandbox/Turn"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

@@ -2,8 +2,8 @@
  * What every `SandboxHost` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
  */
-import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "@slipway/domain/sandbox/SandboxHost"
-import { ID_ALPHABET, SandboxId } from "@slipway/domain/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

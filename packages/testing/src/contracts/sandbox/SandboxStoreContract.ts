@@ -2,15 +2,9 @@
  * What every `SandboxStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
  * not here is not part of the port. Fresh ids make it repeatable on one database.
  */
-import { Hints, WORK } from "@slipway/domain/Hints"
-import { Ids } from "@slipway/domain/Ids"
-import { PAGE_BYTES } from "@slipway/domain/Page"
-import { cancelMessage, decideApproval, interrupt, sendMessage, terminate } from "@slipway/domain/sandbox/Command"
-import { LEASE_SECONDS, Leases } from "@slipway/domain/sandbox/Leases"
-import { PART_BYTES, TURN_EVENTS } from "@slipway/domain/sandbox/OutputLimit"
-import { Policy } from "@slipway/domain/sandbox/Policy"
-import { evolve, initial, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { partId } from "@slipway/domain/sandbox/SandboxEvent"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { LEASE_SECONDS, Leases } from "@slipway/domain/sandbox/ports/Leases"
 import {
   Appended,
   bytesOf,
@@ -19,13 +13,19 @@ import {
   type SandboxSummary,
   summaryOf,
   type Writer
-} from "@slipway/domain/sandbox/SandboxStore"
+} from "@slipway/domain/sandbox/ports/SandboxStore"
+import { cancelMessage, decideApproval, interrupt, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
+import { PART_BYTES, TURN_EVENTS } from "@slipway/domain/sandbox/rules/OutputLimit"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { partId } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { decide, type SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { turnId } from "@slipway/domain/sandbox/Turn"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import { Hints, WORK } from "@slipway/domain/store/Hints"
+import { PAGE_BYTES } from "@slipway/domain/store/Page"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as DateTime from "effect/DateTime"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

@@ -2,13 +2,13 @@
  * What every `Setups` must do, beside the `SandboxStore`, `Leases` and `Upkeep` of the same rows. An adapter proves itself by running
  * this suite against its layer; a rule that is not here is not part of the port.
  */
-import { Ids } from "@slipway/domain/Ids"
-import { terminate } from "@slipway/domain/sandbox/Command"
-import { LEASE_SECONDS } from "@slipway/domain/sandbox/Leases"
-import { MAX_SETUP_OUTPUT, type SetupRecord, Setups } from "@slipway/domain/sandbox/Setups"
-import type { SystemCommand } from "@slipway/domain/sandbox/SystemCommand"
-import { Upkeep } from "@slipway/domain/sandbox/Upkeep"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { LEASE_SECONDS } from "@slipway/domain/sandbox/ports/Leases"
+import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { MAX_SETUP_OUTPUT, type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
+import { terminate } from "@slipway/domain/sandbox/rules/Command"
+import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

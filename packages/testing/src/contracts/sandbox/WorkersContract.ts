@@ -2,10 +2,10 @@
  * What every `Workers` must do, beside the `Board` that tells of the same workers. An adapter proves itself by running this suite
  * against its layer; a rule that is not here is not part of the port.
  */
-import { Ids } from "@slipway/domain/Ids"
-import { Board } from "@slipway/domain/sandbox/Board"
-import { terminate } from "@slipway/domain/sandbox/Command"
-import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, type WorkerReport, Workers } from "@slipway/domain/sandbox/Workers"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Board } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, type WorkerReport, Workers } from "@slipway/domain/sandbox/ports/Workers"
+import { terminate } from "@slipway/domain/sandbox/rules/Command"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

@@ -2,9 +2,9 @@
  * What every `PullRequests` must do, beside the `SourceHost` of the same repositories. An adapter proves itself by running this suite
  * against its layer; a rule that is not here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
-import { type PullRequestRefused, PullRequests } from "@slipway/domain/source/PullRequests"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { type PullRequestRefused, PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

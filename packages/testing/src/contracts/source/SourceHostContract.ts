@@ -2,9 +2,9 @@
  * What every `SourceHost` must do. An adapter proves itself by running this suite against its layer; a rule that is not
  * here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
-import { MAX_COMMENT, noChecks } from "@slipway/domain/source/PullRequest"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { SourceHost } from "@slipway/domain/source/SourceHost"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_COMMENT, noChecks } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"

@@ -2,7 +2,7 @@
  * What every `Hints` must do. An adapter proves itself by running this suite against its layer; a rule that is not here
  * is not part of the port.
  */
-import { Hints, type Topic } from "@slipway/domain/Hints"
+import { Hints, type Topic } from "@slipway/domain/store/Hints"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"

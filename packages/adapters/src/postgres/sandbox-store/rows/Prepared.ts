@@ -1,5 +1,5 @@
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
-import type { SandboxId } from "@slipway/domain/SandboxId"
 
 /** A request for a sandbox as `insertSandboxes` takes it. Encoded before it joins a batch. */
 export interface Prepared {

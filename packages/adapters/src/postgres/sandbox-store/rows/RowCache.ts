@@ -2,9 +2,9 @@
  * Rows of sandboxes as this process wrote them last. Another process may have changed one meanwhile: nothing is done by what is known
  * here unless the statement that does it finds the row to be that very version.
  */
-import { workOf } from "@slipway/domain/sandbox/Leasing"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 
 export interface CachedRow {
   readonly sandbox: Sandbox

@@ -1,7 +1,7 @@
 /** Columns of `sandboxes` as statements write them; `SandboxRow` reads them. */
-import type { Limits } from "@slipway/domain/sandbox/Policy"
+import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
+import { nextDeadline } from "@slipway/domain/sandbox/rules/TimeLimit"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
-import { nextDeadline } from "@slipway/domain/sandbox/TimeLimit"
 import { Schema, Struct } from "effect"
 import { iso } from "../../sql/Iso.ts"
 

@@ -1,5 +1,5 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
-import type { SandboxSummary } from "@slipway/domain/sandbox/SandboxStore"
+import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { DateTime, Schema } from "effect"

@@ -1,5 +1,5 @@
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Approval } from "@slipway/domain/sandbox/schema/Approval"
-import { SandboxId } from "@slipway/domain/SandboxId"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { textArray } from "../../sql/TextArray.ts"

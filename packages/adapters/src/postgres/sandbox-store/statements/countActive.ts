@@ -1,5 +1,5 @@
 /** What the limit on active sandboxes is decided on, within the transaction that creates them. */
-import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import type { SqlClient } from "effect/sql"
 import { textArray } from "../../sql/TextArray.ts"
 import type { Prepared } from "../rows/Prepared.ts"

@@ -1,6 +1,6 @@
 /** Keys of requests that may be repeated: `idempotency_keys`, by its primary key of grant, route and key. */
-import { type KeyedRequest, RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type KeyedRequest, RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 

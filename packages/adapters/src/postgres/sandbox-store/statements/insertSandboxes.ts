@@ -1,4 +1,4 @@
-import { RETENTION_DAYS } from "@slipway/domain/sandbox/Idempotency"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Prepared } from "../rows/Prepared.ts"

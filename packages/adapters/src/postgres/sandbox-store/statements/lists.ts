@@ -1,6 +1,6 @@
 /** Pages of a grant's sandboxes, newest first, each up to `PAGE_BYTES`. The index over grant, time and id gives their order. */
-import { PAGE_BYTES } from "@slipway/domain/Page"
-import type { ListQuery } from "@slipway/domain/sandbox/SandboxStore"
+import type { ListQuery } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { PAGE_BYTES } from "@slipway/domain/store/Page"
 import type { SqlClient } from "effect/sql"
 import { iso } from "../../sql/Iso.ts"
 import { LIST_COLUMNS, SUMMARY_COLUMNS, SUMMARY_NAMES } from "../rows/SandboxRow.ts"

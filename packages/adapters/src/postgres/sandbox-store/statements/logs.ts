@@ -1,8 +1,8 @@
 /** Pages of a sandbox's log and of its messages, each up to `PAGE_BYTES`. */
-import { PAGE_BYTES } from "@slipway/domain/Page"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { CHECKPOINT_TYPES } from "@slipway/domain/sandbox/SandboxStore"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { CHECKPOINT_TYPES } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { PAGE_BYTES } from "@slipway/domain/store/Page"
 import { Effect, Schema } from "effect"
 import { type SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Instant } from "../../sql/Instant.ts"

@@ -1,6 +1,6 @@
 /** Receipts of commands: the table `commands`. */
-import type { Receipt } from "@slipway/domain/sandbox/Command"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Receipt } from "@slipway/domain/sandbox/rules/Command"
 import { type DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { iso } from "../../sql/Iso.ts"

@@ -1,5 +1,5 @@
-import { SandboxNotFound } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Effect } from "effect"
 import type { Clients } from "../../sql/Clients.ts"
 import type { CachedRow } from "../rows/RowCache.ts"

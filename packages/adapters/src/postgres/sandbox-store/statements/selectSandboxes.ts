@@ -1,4 +1,4 @@
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as Batches from "../../sql/Batches.ts"

@@ -1,5 +1,5 @@
 /** Trace contexts of requests, by sandbox and turn. The empty turn is the creation's. */
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SqlClient } from "effect/sql"
 
 /** Keeps the first trace of a turn. */

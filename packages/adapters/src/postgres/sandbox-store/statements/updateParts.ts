@@ -1,7 +1,7 @@
 /** Parts of the statement that writes a sandbox (`updateSandbox`). Each is empty when there is nothing to write. */
-import type { Recording } from "@slipway/domain/sandbox/Recording"
-import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/SandboxEvent"
-import type { SandboxId } from "@slipway/domain/SandboxId"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Recording } from "@slipway/domain/sandbox/rules/EventProjection"
+import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { DateTime } from "effect"
 import type { SqlClient } from "effect/sql"
 import { iso } from "../../sql/Iso.ts"

@@ -2,14 +2,14 @@
  * Caches which files of a sandbox differ from the commit it started from, and how, for pages. Git reads them in the sandbox's box, which
  * takes a while: pages that ask at the same time share one reading, and a reading is kept until the files may have changed.
  */
-import type { Principal } from "@slipway/domain/access/Principal"
-import { type ComparedTrees, Files } from "@slipway/domain/files/Files"
-import type { ChangedFiles } from "@slipway/domain/files/FileTree"
-import { workOf } from "@slipway/domain/sandbox/Leasing"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxNotFound } from "@slipway/domain/sandbox/SandboxStore"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
-import type { StoreUnavailable } from "@slipway/domain/StoreUnavailable"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import type { ChangedFiles } from "@slipway/domain/files/schema/FileTree"
+import { type ComparedTrees, Files } from "@slipway/domain/files/usecases/Files"
+import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, DateTime, Deferred, Duration, Effect, Layer, Option, type Scope } from "effect"
 
 export const AWAY = "The sandbox's worker cannot be reached just now. Load the page again in a moment."

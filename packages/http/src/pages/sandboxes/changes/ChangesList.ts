@@ -1,8 +1,8 @@
 /** Which files of a sandbox differ from the commit it started from, as its page and the page of its changes list them. */
-import type { ChangedFile, ChangedFiles, PartialWarning } from "@slipway/domain/files/FileTree"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { isProtected } from "@slipway/domain/source/FileRules"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { ChangedFile, ChangedFiles, PartialWarning } from "@slipway/domain/files/schema/FileTree"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { Chunked } from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"
 import { first, type HtmlBudget } from "../../html/HtmlBudget.ts"

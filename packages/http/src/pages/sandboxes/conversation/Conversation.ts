@@ -1,6 +1,6 @@
 /** What was said and done in a sandbox, as its page shows it: one item for each part, in the order in which they began. */
-import type { RecordedEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import type { TurnOutcome } from "@slipway/domain/sandbox/Turn"
+import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import { DateTime } from "effect"
 import type { Chunked } from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"

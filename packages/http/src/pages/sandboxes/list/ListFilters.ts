@@ -1,5 +1,5 @@
 /** What the list and the overview are narrowed to: it is in their addresses, so that it can be kept and sent to others. */
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { Refused } from "../../layout/Refused.ts"

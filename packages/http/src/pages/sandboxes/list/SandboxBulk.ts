@@ -1,7 +1,7 @@
 /** `/sandboxes/terminate`: ends several sandboxes at once, after asking. */
-import { principalOf } from "@slipway/domain/access/Session"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { SandboxId } from "@slipway/domain/SandboxId"
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Schema } from "effect"
 import { html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"

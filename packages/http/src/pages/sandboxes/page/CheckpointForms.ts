@@ -1,7 +1,7 @@
 /** Going back to a checkpoint of a sandbox, and forking it: what is asked first, and what is done. */
-import { principalOf } from "@slipway/domain/access/Session"
-import { Ids } from "@slipway/domain/Ids"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Option } from "effect"
 import { html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"

@@ -1,7 +1,7 @@
 /** The checkpoints of a sandbox, as its page lists them: where it can go back to, and what a fork can start as. */
-import type { Checkpoint } from "@slipway/domain/sandbox/Checkpoints"
-import { hasTrees, isSettled, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import { isActive } from "@slipway/domain/sandbox/Turn"
+import type { Checkpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { hasTrees, isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 

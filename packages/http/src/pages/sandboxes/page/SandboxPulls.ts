@@ -1,8 +1,8 @@
 /** How the pull requests of a sandbox stand, as its page shows it: with their checks, and what people say of them. */
-import type { Principal } from "@slipway/domain/access/Principal"
-import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/PullRequest"
-import type { RepoName } from "@slipway/domain/source/RepoRef"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, type Duration, Effect, Option } from "effect"
 import * as CooperativeRender from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"

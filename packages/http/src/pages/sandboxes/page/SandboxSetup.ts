@@ -1,5 +1,5 @@
 /** How the setup of a sandbox stands and what it wrote, as its page shows it. */
-import type { SetupCache, SetupState, SetupStatus } from "@slipway/domain/sandbox/Setups"
+import type { SetupCache, SetupState, SetupStatus } from "@slipway/domain/sandbox/ports/Setups"
 import type { DateTime } from "effect"
 import type { Chunked } from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"

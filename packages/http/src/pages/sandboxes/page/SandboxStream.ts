@@ -2,12 +2,12 @@
  * `/sandboxes/:id/pieces`: what becomes of the page of a sandbox after the event it was rendered at, as Server-Sent Events of HTML:
  * pieces that changed, and the changed items of the conversation. `live.js` puts them in the place of what the page has.
  */
-import { ActingFrom } from "@slipway/domain/access/AuditLog"
-import { principalOf } from "@slipway/domain/access/Session"
-import { isSettled } from "@slipway/domain/sandbox/Sandbox"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
-import { type Frame, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
-import { isActive } from "@slipway/domain/sandbox/Turn"
+import { ActingFrom } from "@slipway/domain/access/ports/AuditLog"
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import { isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isActive } from "@slipway/domain/sandbox/rules/Turn"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { type Frame, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Clock, Effect, Latch, Stream, Struct } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as BasePath from "../../../server/BasePath.ts"

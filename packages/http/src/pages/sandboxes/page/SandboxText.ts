@@ -1,6 +1,6 @@
 /** `/sandboxes/:id/text`: all of a text that a sandbox's page had no room for, as it was written, one part after the other. */
-import { principalOf } from "@slipway/domain/access/Session"
-import { Sandboxes } from "@slipway/domain/sandbox/Sandboxes"
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect } from "effect"
 import * as CooperativeRender from "../../html/CooperativeRender.ts"
 import { html } from "../../html/Html.ts"

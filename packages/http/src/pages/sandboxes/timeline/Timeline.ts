@@ -1,7 +1,7 @@
 /** What a sandbox spent its time with, and what its turns cost, from its events alone. Pure functions of bounded state. */
-import { addTokenCounts, noTokenCounts, type TokenCounts } from "@slipway/domain/models/Usage"
-import type { RecordedEvent, SandboxStatus } from "@slipway/domain/sandbox/SandboxEvent"
-import { type TurnState, turnTransitions } from "@slipway/domain/sandbox/Turn"
+import { addTokenCounts, noTokenCounts, type TokenCounts } from "@slipway/domain/models/rules/Usage"
+import type { RecordedEvent, SandboxStatus } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { type TurnState, turnTransitions } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
 
 /** What the time goes to. At each moment it is one of these. */

@@ -1,9 +1,9 @@
 /** The run of a sandbox as a picture drawn to scale, with a table that says the same, and what each turn cost. */
-import type { Principal } from "@slipway/domain/access/Principal"
-import type { Sandbox } from "@slipway/domain/sandbox/Sandbox"
-import type { SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
-import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/SandboxEvents"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { DateTime, Effect } from "effect"
 import { columnHeads, html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { unifiedDiff } from "@slipway/domain/sandbox/ToolCall"
+import { unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import * as CooperativeRender from "../../../../src/pages/html/CooperativeRender.ts"
 import { HtmlBudget } from "../../../../src/pages/html/HtmlBudget.ts"
 import * as ApprovalDiff from "../../../../src/pages/sandboxes/changes/ApprovalDiff.ts"

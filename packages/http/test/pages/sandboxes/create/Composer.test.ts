@@ -1,11 +1,11 @@
 /** The form of a new sandbox: what it makes, and what comes back when something is wrong with it. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { offlineDemo } from "@slipway/domain/models/ModelCatalogue"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { SandboxId } from "@slipway/domain/SandboxId"
-import { RepoName } from "@slipway/domain/source/RepoRef"
-import { RepoNotAccessible } from "@slipway/domain/source/SourceHost"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Redacted } from "effect"
 import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply, running } from "../../../../testing/Harness.ts"
 

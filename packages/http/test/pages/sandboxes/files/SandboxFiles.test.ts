@@ -1,8 +1,8 @@
 /** The files of a sandbox as a page: folders, texts, pictures and downloads. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import type { FileEntry } from "@slipway/domain/files/FileTree"
-import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/WorkingTrees"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
 import { Effect, Redacted, Stream } from "effect"
 import { ask, COOKIE, create, joined, layer as http, mintKey, running } from "../../../../testing/Harness.ts"
 

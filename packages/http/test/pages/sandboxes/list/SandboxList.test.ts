@@ -1,8 +1,8 @@
 /** The list of sandboxes: what it says of each, what it finds, how it is watched, and ending several at once. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import { RepoName } from "@slipway/domain/source/RepoRef"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Redacted, Result } from "effect"
 import { checkpointed } from "../../../../testing/Checkpointed.ts"
 import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../../testing/Harness.ts"

@@ -1,12 +1,12 @@
 /** What the page of a sandbox tells of its pull request: checks, and what people say of it. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/Sessions"
-import type { WorkingTrees } from "@slipway/domain/files/WorkingTrees"
-import { SandboxStore } from "@slipway/domain/sandbox/SandboxStore"
-import type { SandboxId } from "@slipway/domain/SandboxId"
-import { type CommentWithText, noChecks, type PullRequest, type PullRequestDetails } from "@slipway/domain/source/PullRequest"
-import { type SourceHost, SourceHostError } from "@slipway/domain/source/SourceHost"
-import { visible } from "@slipway/domain/Visible"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { type CommentWithText, noChecks, type PullRequest, type PullRequestDetails } from "@slipway/domain/source/schema/PullRequest"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { DateTime, Deferred, Effect, Redacted, Result } from "effect"
 import {
   ask,

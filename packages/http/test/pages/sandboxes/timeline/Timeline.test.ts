@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { RecordedEvent, SandboxEvent } from "@slipway/domain/sandbox/SandboxEvent"
+import type { RecordedEvent, SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { DateTime, Schema } from "effect"
 import { type Kind, merged, Run, type Segment } from "../../../../src/pages/sandboxes/timeline/Timeline.ts"
 import { duration, render } from "../../../../src/pages/sandboxes/timeline/TimelinePiece.ts"

@@ -1,0 +1,140 @@
+/** Repositories of one process: what the memory layers share instead of git. */
+import * as Context from "effect/Context"
+import * as Layer from "effect/Layer"
+import { digest } from "../../src/ids/Digest.ts"
+import type { RepoName } from "../../src/source/schema/RepoRef.ts"
+
+/** Text by path, relative to the repository. */
+export type Files = Readonly<Record<string, string>>
+/** `null` deletes a file. */
+export type Changes = Readonly<Record<string, string | null>>
+
+/** All files of a commit, not a difference. */
+export interface MemoryCommit {
+  readonly parents: ReadonlyArray<string>
+  readonly files: Files
+  /** Those of the files that may be executed. */
+  readonly executables?: ReadonlySet<string>
+  /** Whatever else tells it from others: message, author, time. */
+  readonly note?: string
+}
+
+/** Decided by all of the commit and nothing else. */
+export const shaOf = ({ executables = new Set(), files, note = "", parents }: MemoryCommit): string => {
+  const entries = Object.entries(files).sort(([a], [b]) => a < b ? -1 : 1)
+  return digest(JSON.stringify([parents, entries, entries.flatMap(([path]) => executables.has(path) ? [path] : []), note])).slice(0, 40)
+}
+
+/** A repository with its branches and tags by name, and commits by sha. */
+export class MemoryRepository {
+  readonly commits = new Map<string, MemoryCommit>()
+  readonly branches = new Map<string, string>()
+  readonly tags = new Map<string, string>()
+  readonly fullName: RepoName
+  readonly defaultBranch: string
+
+  constructor(fullName: RepoName, defaultBranch: string, files: Files) {
+    this.fullName = fullName
+    this.defaultBranch = defaultBranch
+    this.branches.set(defaultBranch, this.add({ parents: [], files }))
+  }
+
+  /** Takes a commit that no branch has yet. */
+  add(commit: MemoryCommit): string {
+    const executables = new Set(Array.from(commit.executables ?? []).filter((path) => Object.hasOwn(commit.files, path)))
+    const sha = shaOf({ ...commit, executables })
+    this.commits.set(sha, { ...commit, executables })
+    return sha
+  }
+
+  filesOf(sha: string | undefined): Files {
+    return this.commits.get(sha ?? "")?.files ?? {}
+  }
+
+  executablesOf(sha: string | undefined): ReadonlySet<string> {
+    return this.commits.get(sha ?? "")?.executables ?? new Set()
+  }
+
+  /** Commits on top of `branch`, which starts from the default branch when it is new. Gives the commit. */
+  commit(branch: string, changes: Changes): string {
+    const parent = this.branches.get(branch) ?? this.branches.get(this.defaultBranch) ?? ""
+    const files = { ...this.filesOf(parent), ...changes }
+    const kept = Object.entries(files).flatMap(([path, content]) => content === null ? [] : [[path, content] as const])
+    const sha = this.add({ parents: [parent], files: Object.fromEntries(kept), executables: this.executablesOf(parent) })
+    this.branches.set(branch, sha)
+    return sha
+  }
+
+  /** Merges by a merge commit: what `head` changed since it left `base` goes before. */
+  merge(head: string, base: string): string {
+    const [ours, theirs] = [this.branches.get(base) ?? "", this.branches.get(head) ?? ""]
+    const before = this.filesOf(this.mergeBase(ours, theirs))
+    const after = this.filesOf(theirs)
+    const [wasExecutable, isExecutable] = [this.executablesOf(this.mergeBase(ours, theirs)), this.executablesOf(theirs)]
+    const files = new Map(Object.entries(this.filesOf(ours)))
+    const executables = new Set(this.executablesOf(ours))
+    for (const path of new Set([...Object.keys(before), ...Object.keys(after)])) {
+      const content = after[path]
+      if (content === undefined && before[path] !== undefined) files.delete(path)
+      else if (content !== undefined && content !== before[path]) files.set(path, content)
+      if (isExecutable.has(path) && !wasExecutable.has(path)) executables.add(path)
+      else if (!isExecutable.has(path) && wasExecutable.has(path)) executables.delete(path)
+    }
+    const sha = this.add({ parents: [ours, theirs], files: Object.fromEntries(files), executables })
+    this.branches.set(base, sha)
+    return sha
+  }
+
+  /** The commit itself and all it came from, nearest first. */
+  history(sha: string): ReadonlyArray<string> {
+    const seen = new Set([sha])
+    for (const next of seen) for (const parent of this.commits.get(next)?.parents ?? []) seen.add(parent)
+    return [...seen]
+  }
+
+  mergeBase(a: string, b: string): string | undefined {
+    const known = new Set(this.history(a))
+    return this.history(b).find((sha) => known.has(sha))
+  }
+}
+
+const ADDRESS = "file:///memory/"
+
+/** The repositories that the memory layers of `SourceHost` and `WorkingTrees` share. */
+export class MemoryRepositories extends Context.Service<MemoryRepositories, {
+  /** In any case of letters. */
+  find(fullName: RepoName): MemoryRepository | undefined
+  /** In the order in which they were made. */
+  names(): ReadonlyArray<RepoName>
+  /** By the address that `SourceHostMemory.layer` gives of it. */
+  at(url: string): MemoryRepository | undefined
+  /** Makes a repository whose first commit holds `files`. */
+  add(fullName: RepoName, files: Files, defaultBranch?: string): MemoryRepository
+}>()("@slipway/domain/MemoryRepositories") {
+  static readonly layer = Layer.sync(MemoryRepositories, () => {
+    const repositories = new Map<string, MemoryRepository>()
+    return MemoryRepositories.of({
+      find: (fullName) => repositories.get(fullName.toLowerCase()),
+      names: () => Array.from(repositories.values(), ({ fullName }) => fullName),
+      at: (url) => url.startsWith(ADDRESS) ? repositories.get(url.slice(ADDRESS.length).toLowerCase()) : undefined,
+      add: (fullName, files, defaultBranch = "main") => {
+        const repository = new MemoryRepository(fullName, defaultBranch, files)
+        repositories.set(fullName.toLowerCase(), repository)
+        return repository
+      }
+    })
+  })
+}
+
+/** Lines that were added and deleted, by a longest common subsequence. */
+export const changedLines = (before: string, after: string): { readonly additions: number; readonly deletions: number } => {
+  const [a, b] = [before, after].map((text) => text === "" ? [] : text.replace(/\n$/u, "").split("\n")) as [Array<string>, Array<string>]
+  let row = new Array<number>(b.length + 1).fill(0)
+  for (const line of a) {
+    const next = [0]
+    for (const [j, other] of b.entries()) next.push(line === other ? (row[j] ?? 0) + 1 : Math.max(row[j + 1] ?? 0, next[j] ?? 0))
+    row = next
+  }
+  const common = row[b.length] ?? 0
+  return { additions: b.length - common, deletions: a.length - common }
+}

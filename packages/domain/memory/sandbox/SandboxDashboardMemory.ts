@@ -1,0 +1,95 @@
+/** `Board` in memory, over the rows of `SandboxStoreMemory`. */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { SandboxId } from "../../src/ids/SandboxId.ts"
+import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
+import { Board, GROUPS, LOOKED_THROUGH, type PastGroup, PLACES, pullsOf, RECENT } from "../../src/sandbox/ports/SandboxDashboard.ts"
+import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
+import { standingOf } from "../../src/sandbox/rules/AttentionState.ts"
+import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
+import { pageOf } from "../../src/store/Page.ts"
+import { saturatingAdd } from "../../src/text/Counters.ts"
+import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
+import * as WorkersMemory from "./WorkersMemory.ts"
+
+export const make = (state: SandboxRows): Board["Service"] => {
+  const { rows } = state
+  const of = (grantId: string) =>
+    Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
+
+  return Board.of({
+    list: (grantId, { after, limit, pull, repo, search, standing }) =>
+      Effect.sync(() => {
+        const looked = of(grantId).filter((sandbox) => after === null || newestFirst(after, sandbox) < 0).slice(0, LOOKED_THROUGH)
+        const found = looked.filter((sandbox) =>
+          (standing === null || standingOf(sandbox) === standing) &&
+          (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+          sandbox.title.toLowerCase().includes(search.toLowerCase()) &&
+          (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
+        )
+        return pageOf(found, limit, bytesOf.sandbox)
+      }),
+
+    changes: (ids) =>
+      Effect.sync(() =>
+        new Map(ids.flatMap((id) => {
+          const changes = rows.get(id)?.checkpoints.findLast(({ checkpoint }) => checkpoint === rows.get(id)?.sandbox.checkpoint)?.changes
+          return changes === undefined ? [] : [[id, changes] as const]
+        }))
+      ),
+
+    recent: (grantId) =>
+      Effect.sync(() =>
+        of(grantId).slice(0, RECENT).map(({ createdAt, createdBy, model, reasoningEffort, repos, startedAt, toolApprovalMode }) => ({
+          createdBy,
+          createdAt,
+          repos,
+          model,
+          reasoningEffort,
+          toolApprovalMode,
+          started: startedAt !== null
+        }))
+      ),
+
+    queue: (grantId) =>
+      Effect.map(DateTime.now, (now) => {
+        const working = Array.from(rows.values()).filter(({ sandbox }) => workOf(sandbox) !== null)
+        const waiting = working
+          .filter((row) => workOf(row.sandbox) === "boot" && !isHeld(row, now))
+          .sort((a, b) =>
+            DateTime.Order(a.workSince ?? now, b.workSince ?? now) || DateTime.Order(a.sandbox.createdAt, b.sandbox.createdAt) ||
+            (a.sandbox.id < b.sandbox.id ? -1 : 1)
+          )
+          .slice(0, PLACES)
+        const places = new Map<SandboxId, number>()
+        for (const [i, { sandbox }] of waiting.entries()) if (sandbox.grantId === grantId) places.set(sandbox.id, i + 1)
+        const present = WorkersMemory.known(state, now).filter(({ isDraining, isThere }) => isThere && !isDraining)
+        return {
+          places,
+          atWork: working.filter((row) => isHeld(row, now) && takesSlot(row.sandbox)).length,
+          slots: present.reduce((sum, { slots }) => sum + slots.all, 0)
+        }
+      }),
+
+    past: (grantId, since) =>
+      Effect.sync(() => {
+        const groups = new Map<string, PastGroup>()
+        for (
+          const { createdAt, model, reason, repos, status, tokens, usage } of of(grantId)
+            .filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since)).slice(0, LOOKED_THROUGH)
+        ) {
+          const day = DateTime.formatIsoDateUtc(createdAt)
+          const repo = repos[0]?.fullName.toLowerCase() ?? ""
+          const key = JSON.stringify([day, repo, model, status, reason])
+          const known = groups.get(key) ?? { day, repo, model, status, reason, count: 0, costMicroUsd: 0, tokens: noTokenCounts }
+          groups.set(key, {
+            ...known,
+            count: known.count + 1,
+            costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
+            tokens: addTokenCounts(known.tokens, tokens)
+          })
+        }
+        return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)
+      })
+  })
+}

@@ -1,0 +1,197 @@
+/** What `SandboxStore`, `Leases` and `Upkeep` in memory are over: a row for each sandbox, and the keys that made them. */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import type { Uuid } from "../../src/ids/Ids.ts"
+import type { SandboxId } from "../../src/ids/SandboxId.ts"
+import type { Checkpoint } from "../../src/sandbox/ports/Checkpoints.ts"
+import { type Lease, StaleLease } from "../../src/sandbox/ports/Leases.ts"
+import { SandboxNotFound, type LogEntry, type Message, type ListPosition } from "../../src/sandbox/ports/SandboxStore.ts"
+import type { SetupRecord } from "../../src/sandbox/ports/Setups.ts"
+import type { WorkerReport } from "../../src/sandbox/ports/Workers.ts"
+import type { Approval } from "../../src/sandbox/rules/Approval.ts"
+import type { Receipt } from "../../src/sandbox/rules/Command.ts"
+import { recordingOf, withMessages } from "../../src/sandbox/rules/EventProjection.ts"
+import { RETENTION_DAYS } from "../../src/sandbox/rules/Idempotency.ts"
+import { isArrival, isUnsaved, type Leasable, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
+import { type Creation, initial, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
+import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
+
+/** `createdAt`, then `id`, both descending. */
+export const newestFirst = (a: ListPosition, b: ListPosition): number =>
+  DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+/** What one put left of a checkpoint. */
+export interface CheckpointContent {
+  readonly checkpoint: number
+  readonly fence: number
+  readonly changes: ReadonlyArray<ChangeCounts> | undefined
+  /** `null`: it is not whole yet. */
+  bytes: ReadonlyArray<Uint8Array> | null
+}
+
+/** A checkpoint that the log tells of. */
+export interface CheckpointRow extends Checkpoint {
+  readonly content: ReadonlyArray<Uint8Array>
+  readonly changes: ReadonlyArray<ChangeCounts> | undefined
+}
+
+/** One sandbox, and all that is known of it. */
+export interface Row {
+  sandbox: Sandbox
+  readonly log: Array<LogEntry>
+  readonly receipts: Map<Uuid, Receipt>
+  /** By turn; that of the creation is under the empty text. */
+  readonly traces: Map<string, string>
+  readonly keys: Map<string, Receipt & { readonly fingerprint: string; readonly boundAt: DateTime.Utc }>
+  readonly approvals: Map<string, Approval>
+  /** Text so far by message. */
+  readonly texts: Map<string, string>
+  messages: ReadonlyArray<Message>
+  /** Ascending. */
+  checkpoints: Array<CheckpointRow>
+  /** In the order in which their puts began. */
+  contents: Array<CheckpointContent>
+  fence: number
+  leaseUntil: DateTime.Utc | null
+  machine: string | null
+  /** Its machine gave it up. */
+  drained: boolean
+  /** From which machine it was taken, and why, until the one that took it has everything. */
+  moved: { readonly from: string; readonly cause: "drained" | "lost" } | null
+  /** When it began to need a worker; `null`: it needs none. */
+  workSince: DateTime.Utc | null
+  agentSession: string | null
+  setup: SetupRecord | null
+  /** Every head that it published, the repository in lower case. */
+  pushed: ReadonlyArray<{ readonly repo: string; readonly sha: string; readonly merged: boolean }>
+  purged: number
+}
+
+/** A sandbox as it was asked for: nothing happened to it yet. */
+export const newRow = (creation: Creation): Row => ({
+  sandbox: initial(creation),
+  log: [],
+  receipts: new Map(),
+  traces: new Map(),
+  keys: new Map(),
+  approvals: new Map(),
+  texts: new Map(),
+  messages: [],
+  checkpoints: [],
+  contents: [],
+  fence: 0,
+  leaseUntil: null,
+  machine: null,
+  drained: false,
+  moved: null,
+  workSince: null,
+  agentSession: null,
+  setup: null,
+  pushed: [],
+  purged: 0
+})
+
+/** Adds the heads that it published, and marks those that a person merged. */
+const keepPushed = (row: Row): void => {
+  for (const { headSha, merged, repo } of row.sandbox.publications) {
+    const name = repo.toLowerCase()
+    if (headSha !== null && !row.pushed.some((one) => one.repo === name && one.sha === headSha)) {
+      row.pushed = [...row.pushed, { repo: name, sha: headSha, merged: false }]
+    }
+    if (merged === true) row.pushed = row.pushed.map((one) => one.repo === name ? { ...one, merged: true } : one)
+  }
+}
+
+/** Makes visible what the lease that records a checkpoint put of it last. */
+const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number): void => {
+  for (const { data, type } of events) {
+    if (type !== "sandbox.checkpoint" || data.checkpoint === undefined) continue
+    const { checkpoint, repos = [], turn_id: turnId = null } = data
+    const put = row.contents.findLast((content) => content.checkpoint === checkpoint && content.fence === fence)
+    if (put === undefined || put.bytes === null) continue
+    row.contents = row.contents.filter((content) => content !== put)
+    row.checkpoints.push({
+      checkpoint,
+      turnId,
+      createdAt: at,
+      bytes: put.bytes.reduce((total, chunk) => total + chunk.length, 0),
+      repos,
+      content: put.bytes,
+      changes: put.changes
+    })
+  }
+}
+
+/**
+ * Writes events into the log and into what follows from them. `decidedAt`: the caller's clock; `now`: the clock that leases go by.
+ * `fence`: of the lease under which they are recorded, if one is. The entries of the log that they came to.
+ */
+export const record = (
+  row: Row,
+  events: ReadonlyArray<SandboxEvent>,
+  decidedAt: DateTime.Utc,
+  now: DateTime.Utc,
+  fence: number | null = null
+): ReadonlyArray<LogEntry> => {
+  const { approvals, at, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, decidedAt)
+  if (fence !== null) keepCheckpoints(row, events, at, fence)
+  if (fence !== null && isArrival(events)) row.moved = null
+  row.sandbox = sandbox
+  keepPushed(row)
+  row.workSince = workOf(sandbox) === null ? null : row.workSince ?? now
+  row.log.push(...entries)
+  for (const approval of approvals) row.approvals.set(approval.approvalId, approval)
+  row.messages = withMessages(row.messages, messages, (id) => row.texts.get(id), at)
+  for (const [id, text] of texts) row.texts.set(id, text)
+  return entries
+}
+
+/** What a creation's key is bound to. */
+interface Binding {
+  readonly fingerprint: string
+  readonly id: SandboxId
+  readonly boundAt: DateTime.Utc
+}
+
+/** Whether a key's time is over: it binds nothing any more. */
+export const isExpired = ({ boundAt }: { readonly boundAt: DateTime.Utc }, now: DateTime.Utc): boolean =>
+  DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)
+
+/** The state of one store. */
+export interface SandboxRows {
+  readonly rows: Map<SandboxId, Row>
+  /** By grant and key. */
+  readonly keys: Map<string, Binding>
+  /** What each worker said last of itself, by its name. */
+  readonly workers: Map<string, { readonly report: WorkerReport; readonly seenAt: DateTime.Utc }>
+}
+
+export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map(), workers: new Map() })
+
+/** What of a row decides who may lease it. */
+export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }: Row): Leasable => ({
+  ...sandbox,
+  drained,
+  unsaved: isUnsaved(sandbox),
+  work: workOf(sandbox),
+  workSince,
+  lease: leaseUntil === null || machine === null ? null : { machine, until: leaseUntil }
+})
+
+/** Whether a worker holds it. */
+export const isHeld = ({ leaseUntil }: Row, now: DateTime.Utc): boolean => leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)
+
+/** The row that the lease is of. */
+export const leased = ({ rows }: SandboxRows, { fence, sandboxId }: Lease): Effect.Effect<Row, StaleLease> => {
+  const row = rows.get(sandboxId)
+  return row?.fence === fence ? Effect.succeed(row) : Effect.fail(new StaleLease())
+}
+
+/** The row of a sandbox, of this grant if one is named. */
+export const rowOf = ({ rows }: SandboxRows, id: SandboxId, grantId?: string): Effect.Effect<Row, SandboxNotFound> => {
+  const row = rows.get(id)
+  return row === undefined || grantId !== undefined && row.sandbox.grantId !== grantId
+    ? Effect.fail(new SandboxNotFound())
+    : Effect.succeed(row)
+}

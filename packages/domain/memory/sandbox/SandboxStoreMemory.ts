@@ -1,0 +1,216 @@
+/** `SandboxStore` in memory, with `Leases`, `Upkeep` and `Checkpoints` over its rows: for tests and for embedding without a database. */
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
+import { AccessStore } from "../../src/access/ports/AccessStore.ts"
+import { AuditLog } from "../../src/access/ports/AuditLog.ts"
+import type { SandboxId } from "../../src/ids/SandboxId.ts"
+import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/ports/ActiveSandboxes.ts"
+import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpoints.ts"
+import { Leases } from "../../src/sandbox/ports/Leases.ts"
+import { Upkeep } from "../../src/sandbox/ports/Maintenance.ts"
+import { Board } from "../../src/sandbox/ports/SandboxDashboard.ts"
+import {
+  Appended,
+  SandboxIdTaken,
+  bytesOf,
+  CHECKPOINT_TYPES,
+  type Writer,
+  SandboxStore,
+  topicsOf,
+  securityEvents,
+  conclude,
+  summaryOf,
+  type ListQuery
+} from "../../src/sandbox/ports/SandboxStore.ts"
+import { Setups } from "../../src/sandbox/ports/Setups.ts"
+import { Workers } from "../../src/sandbox/ports/Workers.ts"
+import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.ts"
+import { Policy } from "../../src/sandbox/rules/Policy.ts"
+import { created, isSettled, type Origin } from "../../src/sandbox/rules/Sandbox.ts"
+import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
+import { Hints } from "../../src/store/Hints.ts"
+import { pageOf } from "../../src/store/Page.ts"
+import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
+import * as CheckpointsMemory from "./CheckpointsMemory.ts"
+import * as LeasesMemory from "./LeasesMemory.ts"
+import * as UpkeepMemory from "./MaintenanceMemory.ts"
+import * as BoardMemory from "./SandboxDashboardMemory.ts"
+import * as SandboxRows from "./SandboxRows.ts"
+import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
+import * as SetupsMemory from "./SetupsMemory.ts"
+import * as WorkersMemory from "./WorkersMemory.ts"
+
+type Kept = SandboxStore | Board | Leases | Upkeep | Checkpoints | Setups | Workers
+
+/** Process-local. State dies with the layer. */
+export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
+
+/** Over rows that others may read and change as well. */
+export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, Hints> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const hints = yield* Hints
+    const limits = yield* Policy
+    const maxActive = yield* MaxActiveSandboxes
+    const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
+    const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
+    const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
+    const { keys, rows } = state
+
+    const writable = (id: SandboxId, by: Writer) =>
+      by === "policy" ? rowOf(state, id) : "grantId" in by ? rowOf(state, id, by.grantId) : leased(state, by)
+
+    const scopeOf = (grantId: string, { key }: KeyedRequest, forkOf: SandboxId | null) => `${grantId} ${forkOf ?? ""} ${key}`
+
+    const isKept = ({ checkpoint, sandboxId }: Origin) =>
+      rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
+
+    const write = Effect.fnUntraced(
+      function*(row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
+        if (events.length === 0) return
+        const before = row.sandbox
+        const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+        yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
+      }
+    )
+
+    const replay = Effect.fn("SandboxStore.replay")(function*(grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null) {
+      const bound = keys.get(scopeOf(grantId, keyed, forkOf))
+      if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
+      yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+      return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
+    })
+
+    const matching = (grantId: string, { after, repo, status }: ListQuery) =>
+      Effect.sync(() =>
+        Array.from(rows.values(), ({ sandbox }) => sandbox)
+          .filter((sandbox) =>
+            sandbox.grantId === grantId &&
+            (status === null || sandbox.status === status) &&
+            (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+            (after === null || newestFirst(after, sandbox) < 0)
+          )
+          .sort(newestFirst)
+      )
+
+    const store = SandboxStore.of({
+      create: Effect.fn("SandboxStore.create")(function*({ creation, keyed, organizationId, trace = null }) {
+        const { origin } = creation
+        const forkOf = origin?.sandboxId ?? null
+        const known = keyed === null ? null : yield* replay(creation.grantId, keyed, forkOf)
+        if (known !== null) return { sandbox: known, replayed: true }
+        if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+        if (origin !== null && !isKept(origin)) return yield* new CheckpointNotFound()
+        if (maxActive !== null) {
+          const active = Array.from(rows.values()).filter(({ sandbox }) =>
+            sandbox.grantId === creation.grantId && !isSettled(sandbox.status)
+          )
+          if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
+        }
+        const row = newRow(creation)
+        if (trace !== null) row.traces.set("", trace)
+        rows.set(creation.id, row)
+        if (keyed !== null) {
+          keys.set(scopeOf(creation.grantId, keyed, forkOf), {
+            fingerprint: keyed.fingerprint,
+            id: creation.id,
+            boundAt: yield* DateTime.now
+          })
+        }
+        const events = created(creation)
+        yield* write(row, events, creation.createdAt)
+        if (audit !== null) yield* audit.append(securityEvents(creation.id, events, creation.createdAt))
+        if (tasks !== null && organizationId !== null) yield* tasks.started(row.sandbox, organizationId)
+        return { sandbox: row.sandbox, replayed: false }
+      }, asTransaction),
+
+      replay,
+
+      find: ({ grantId, id }) => Effect.map(rowOf(state, id, grantId), (row) => row.sandbox),
+
+      list: (grantId, query) =>
+        Effect.map(matching(grantId, query), (found) =>
+          pageOf(
+            found.map((sandbox) => sandbox.waitingTexts.length === 0 ? sandbox : { ...sandbox, waitingTexts: [] }),
+            query.limit,
+            bytesOf.sandbox
+          )),
+
+      summaries: (grantId, query) =>
+        Effect.map(matching(grantId, query), (found) => pageOf(found.map(summaryOf), query.limit, bytesOf.summary)),
+
+      log: (id, after, limit) =>
+        Effect.sync(() => pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)),
+
+      checkpointLog: (id, after, limit) =>
+        Effect.sync(() => {
+          const log = (rows.get(id)?.log ?? []).filter(({ seq, type }) => seq > after && CHECKPOINT_TYPES.some((one) => one === type))
+          return pageOf(log, limit, bytesOf.entry)
+        }),
+
+      messages: (id, after, limit) =>
+        Effect.sync(() => pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)),
+
+      command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed, trace = null) {
+        const time = yield* DateTime.now
+        const row = yield* rowOf(state, id, grantId)
+        const before = row.sandbox
+        const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
+        if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
+          yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+          const result = { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" as const }
+          return { result, turnId: bound.turnId, before, events: [], sandbox: before }
+        }
+        const commandId = command.identity(row.sandbox)
+        const receipt = row.receipts.get(commandId) ?? null
+        const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
+        const isMessage = command.messageId !== undefined &&
+          Array.from(row.receipts.values()).some(({ turnId }) => turnId === command.messageId)
+        const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, isMessage }))
+        const events = verdict.outcome === "applied" ? verdict.events : []
+        yield* write(row, events, now)
+        if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))
+        const { keep, result, turnId } = conclude(row.sandbox.revision, commandId, receipt, verdict)
+        if (keep !== null) row.receipts.set(commandId, keep)
+        if (trace !== null && keep?.turnId != null) row.traces.set(keep.turnId, trace)
+        if (keyed !== undefined && keep?.outcome === "applied") {
+          row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
+        }
+        return { result, turnId, before, events, sandbox: row.sandbox }
+      }, asTransaction),
+
+      change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now, opened) {
+        const row = yield* writable(id, by)
+        const before = row.sandbox
+        const events = yield* Effect.fromResult(decide(before))
+        yield* write(row, events, now, by !== "policy" && "fence" in by ? by.fence : null)
+        if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
+        return { before, events, sandbox: row.sandbox }
+      }, asTransaction),
+
+      traces: (id, turnId) =>
+        Effect.sync(() => {
+          const traces = rows.get(id)?.traces
+          return { creation: traces?.get("") ?? null, turn: turnId === null ? null : traces?.get(turnId) ?? null }
+        }),
+
+      approvals: (id, approvalIds) => Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
+
+      purged: (id) => Effect.sync(() => rows.get(id)?.purged ?? 0)
+    })
+
+    return Context.make(SandboxStore, store).pipe(
+      Context.add(Board, BoardMemory.make(state)),
+      Context.add(Leases, LeasesMemory.make(state, limits, hints)),
+      Context.add(Upkeep, UpkeepMemory.make(state, limits, access)),
+      Context.add(Checkpoints, CheckpointsMemory.make(state)),
+      Context.add(Setups, SetupsMemory.make(state)),
+      Context.add(Workers, WorkersMemory.make(state))
+    )
+  }))
+
+/** Nothing else runs between what is read and what is written, however busy this fiber was before. */
+const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)

@@ -1,0 +1,72 @@
+/** Who may mint which key. */
+import * as Context from "effect/Context"
+import * as Data from "effect/Data"
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import * as Instant from "../../time/Instant.ts"
+import type { Scope } from "../schema/Principal.ts"
+import type { Member, Organization, Role } from "./User.ts"
+
+/** A key is not minted. Retrying does not help. */
+export class MintRefused extends Data.TaggedError("MintRefused")<{
+  readonly because: "not_approved" | "not_a_member" | "suspended" | "scope" | "already_expired" | "expires_too_late" | "too_many_keys"
+}> {
+  override get message() {
+    return REASONS[this.because]
+  }
+}
+
+/** The longest life that can be given to a key, in days: a leap year, as GitHub has it. Longer is better said as "never". */
+export const MAX_LIFE_DAYS = 366
+
+const REASONS: Record<MintRefused["because"], string> = {
+  not_approved: "The user is not approved. An administrator can: slipway users approve <user>",
+  not_a_member: "The user is not an active member of the grant's organization.",
+  suspended: "The organization is suspended. An administrator can: slipway orgs resume <organization>",
+  scope: "The scopes are more than the user may give.",
+  already_expired: "The key would have expired already.",
+  expires_too_late: `A key that expires does so within ${MAX_LIFE_DAYS} days.`,
+  too_many_keys: "The user has as many good keys as a user may have. Revoke one that is not used."
+}
+
+/**
+ * Good keys that a user may have, in all grants together: what a key may is limited by key, so keys are too. Configuration.
+ */
+export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUser", { defaultValue: () => 100 })
+
+/** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
+const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks", "secrets"] }
+
+export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]
+
+/** Whether a member may revoke a key of the organization: one's own, and an owner everybody's. */
+export const mayRevoke = (by: { readonly userId: string; readonly role: Role }, key: { readonly userId: string }): boolean =>
+  by.role === "owner" || by.userId === key.userId
+
+/** How long a key is to live; `null`: until it is revoked. */
+export type Life = Duration.Duration | null
+
+/** When a key that is minted `now` expires, or why it is not minted. `by`: an operator gives any scope. */
+export const decide = (
+  { by, life, member, organization, scopes }: {
+    readonly by: "operator" | "person"
+    /** The key's user in the grant's organization; `null`: never was in it. */
+    readonly member: Member | null
+    readonly organization: Pick<Organization, "suspendedAt">
+    readonly scopes: ReadonlyArray<Scope>
+    readonly life: Life
+  },
+  now: DateTime.Utc
+): Result.Result<DateTime.Utc | null, MintRefused> => {
+  const refuse = (because: MintRefused["because"]) => Result.fail(new MintRefused({ because }))
+  if (organization.suspendedAt !== null) return refuse("suspended")
+  if (member === null || !member.active) return refuse("not_a_member")
+  if (member.user.approvedAt === null) return refuse("not_approved")
+  if (by === "person" && !scopes.every((scope) => scopesOf(member.role).includes(scope))) return refuse("scope")
+  if (life === null) return Result.succeed(null)
+  const expiresAt = Instant.addDuration(now, life)
+  if (!Instant.isGreaterThan(expiresAt, now)) return refuse("already_expired")
+  if (Instant.isGreaterThan(expiresAt, Instant.addDuration(now, Duration.days(MAX_LIFE_DAYS)))) return refuse("expires_too_late")
+  return Result.succeed(expiresAt)
+}

@@ -1,0 +1,45 @@
+/** Folders that setup fills and that are kept for the next sandbox (docs/decisions/17): whose they may be, and where. */
+import * as Result from "effect/Result"
+import { isGitPath, isProtected, normalizePath } from "../../source/rules/FileRules.ts"
+import { AGENTS, CREDENTIALS } from "./PrivatePaths.ts"
+
+/** Where a folder lies: in the repository's tree, or below the home of the box. `path` is normalised and never empty. */
+export interface CachePath {
+  readonly base: "tree" | "home"
+  readonly path: string
+}
+
+const HOME = "~/"
+
+/** Below the home: none may come from another sandbox, so neither may a folder that holds one. */
+const PRIVATE = [...AGENTS, ...CREDENTIALS]
+
+const holds = (folder: string, path: string): boolean => path === folder || path.startsWith(`${folder}/`)
+
+/** Whether one of the two is the other or lies in it. */
+export const overlap = (a: CachePath, b: CachePath): boolean => a.base === b.base && (holds(a.path, b.path) || holds(b.path, a.path))
+
+/** The path as it is written, or why it cannot be cached. */
+export const parse = (text: string): Result.Result<CachePath, string> => {
+  const base = text.startsWith(HOME) ? "home" : "tree"
+  const place = base === "home" ? "the home" : "the tree"
+  const rest = base === "home" ? text.slice(HOME.length) : text
+  if (rest.startsWith("/")) return Result.fail("starts with /: name a path in the tree, or ~/ and a path below the home")
+  if (text === "~") return Result.fail("is the whole home")
+  if (text.startsWith("~") && base === "tree") return Result.fail("is in another user's home")
+  if (rest.includes("*")) return Result.fail("is a pattern: name each folder")
+  const normalized = normalizePath(rest)
+  if (Result.isFailure(normalized)) return Result.fail(`climbs out of ${place}`)
+  const path = normalized.success
+  if (path === "") return Result.fail(`is the whole of ${place}`)
+  if (isGitPath(path)) return Result.fail("is git's own")
+  if (isProtected(path)) return Result.fail("is a protected file or folder")
+  const kept = base === "home" ? PRIVATE.find((one) => holds(one, path) || holds(path, one)) : undefined
+  if (kept === undefined) return Result.succeed({ base, path })
+  return Result.fail(
+    holds(kept, path) ? "is where an agent or a tool keeps what is private" : `holds ${HOME}${kept}, which is private: name a folder in it`
+  )
+}
+
+/** As a file has it. */
+export const show = ({ base, path }: CachePath): string => base === "home" ? HOME + path : path

@@ -1,0 +1,255 @@
+/** What a repository says that its sandboxes need: `.slipway/environment.json` (docs/decisions/17). */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { isGitPath, normalizePath } from "../../source/rules/FileRules.ts"
+import { nearest } from "../../text/EditDistance.ts"
+import { visible } from "../../text/EscapeInvisible.ts"
+import { text } from "../../text/Text.ts"
+import { cut, utf8Length } from "../../text/Utf8.ts"
+import * as CachePath from "./CachePath.ts"
+import { destination } from "./Destination.ts"
+import { isFree, isReserved, VariableName } from "./VariableName.ts"
+
+/** A secret is named as the environment variable that setup gets it in: upper case, 64 characters at most. */
+export const SecretName = Schema.String.check(
+  Schema.isPattern(/^[A-Z_][A-Z0-9_]{0,63}$/u, {
+    expected: "a name of capital letters, digits and _, not a digit first, at most 64 characters"
+  }),
+  isFree
+)
+export type SecretName = typeof SecretName.Type
+
+/** Bytes of a file that says what sandboxes need: beside it, a repository's package.json is of a few KiB. */
+export const MAX_FILE_BYTES = 64 * 1024
+/** What is wrong with a larger one. */
+export const TOO_LARGE = `is larger than ${MAX_FILE_BYTES / 1024} KiB`
+/** Characters of a command: at most 32 KiB in UTF-8, a quarter of what Linux takes as one argument (`MAX_ARG_STRLEN`). */
+export const MAX_COMMAND = 8_192
+/** Commands of a setup, caches and files of a key: far more than a person writes by hand. */
+export const MAX_COMMANDS = 64
+export const MAX_CACHES = 32
+export const MAX_KEY_FILES = 64
+/** Characters of a path: at most `PATH_MAX` of Linux, 4,096 bytes, in UTF-8. */
+export const MAX_PATH = 1_023
+/** Variables, and characters of a value: all of them stay below a quarter of `ARG_MAX` with the file's 64 KiB. */
+export const MAX_VARIABLES = 100
+export const MAX_VALUE = 8_192
+/** As many as a repository may have. */
+export const MAX_SECRETS = 100
+export const MAX_DESTINATIONS = 100
+/** Minutes. */
+export const DEFAULT_TIMEOUT = 10
+
+const About = (description: string) => ({ description })
+
+/** Accepts what `problemOf` finds nothing wrong with, which is some of what `pattern` matches. */
+const rule = (pattern: string, problemOf: (value: string) => string | undefined) =>
+  Schema.makeFilter(problemOf, { toJsonSchema: () => ({ pattern }) })
+
+/** No pattern, not from the root. */
+const RELATIVE = "^[^/*][^*]*$"
+
+export const OnFailure = Schema.Literals(["fail", "continue"])
+export type OnFailure = typeof OnFailure.Type
+
+const Command = text(1, MAX_COMMAND).check(rule("\\S", (command) => command.trim() === "" ? "is empty" : undefined))
+
+const Cache = text(1, MAX_PATH).check(rule(RELATIVE, (path) => {
+  const parsed = CachePath.parse(path)
+  return Result.isFailure(parsed) ? parsed.failure : undefined
+}))
+
+const KeyFile = text(1, MAX_PATH).check(rule(RELATIVE, (path) => {
+  const normalized = normalizePath(path)
+  if (path.startsWith("/")) return "starts with /: name a file in the tree"
+  if (Result.isFailure(normalized)) return "climbs out of the tree"
+  if (path.includes("*")) return "is a pattern: name each file"
+  if (normalized.success === "") return "is the whole of the tree"
+  return isGitPath(path) ? "is git's own" : undefined
+}))
+
+const Destination = text(1, 260).check(
+  rule(
+    "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$",
+    (entry) => destination(entry) === undefined ? "is no name with a port, such as registry.npmjs.org:443" : undefined
+  )
+)
+
+/** The first that is there already, by what makes two of them the same. */
+const once = <T>(same: (a: T, b: T) => boolean, problem: (first: number) => string) =>
+  Schema.makeFilter((all: ReadonlyArray<T>) => {
+    for (const [i, one] of all.entries()) {
+      const first = all.findIndex((other) => same(one, other))
+      if (first < i) return { path: [i], issue: problem(first) }
+    }
+    return undefined
+  }, { toJsonSchema: () => [{}, true] })
+
+const cachesOverlap = (a: string, b: string): boolean => {
+  const [one, other] = [CachePath.parse(a), CachePath.parse(b)]
+  return Result.isSuccess(one) && Result.isSuccess(other) && CachePath.overlap(one.success, other.success)
+}
+
+/** The file as it is written. */
+export const EnvironmentFile = Schema.Struct({
+  $schema: Schema.optionalKey(text(0, MAX_PATH)).annotateKey(About("Where editors find this schema.")),
+  setup: Schema.optionalKey(Schema.Array(Command).check(Schema.isMaxLength(MAX_COMMANDS))).annotateKey(
+    About("Commands, each run once by /bin/sh in the repository's folder before the agent starts, in this order.")
+  ),
+  cache: Schema.optionalKey(
+    Schema.Array(Cache).check(
+      Schema.isMaxLength(MAX_CACHES),
+      once(cachesOverlap, (first) => `is, holds or lies in cache[${first}]`)
+    )
+  ).annotateKey(About("Folders that setup fills, kept for the next sandbox: ignored ones of the tree, or ~/... below the home.")),
+  cacheKey: Schema.optionalKey(Schema.Array(KeyFile).check(Schema.isMaxLength(MAX_KEY_FILES))).annotateKey(
+    About("Files whose content names the cache, with setup and the machine's image. Without it, the lock files found in the tree.")
+  ),
+  env: Schema.optionalKey(Schema.Record(VariableName, text(0, MAX_VALUE)).check(Schema.isMaxProperties(MAX_VARIABLES))).annotateKey(
+    About("Plain variables for setup and the agent.")
+  ),
+  secrets: Schema.optionalKey(
+    Schema.Array(SecretName).check(
+      Schema.isMaxLength(MAX_SECRETS),
+      once<string>((a, b) => a === b, (first) => `is secrets[${first}] again`)
+    )
+  ).annotateKey(About("Names of secrets that setup gets as variables. The agent never does.")),
+  egress: Schema.optionalKey(Schema.Array(Destination).check(Schema.isMaxLength(MAX_DESTINATIONS))).annotateKey(
+    About("What the repository would like to reach, as name:port. The operator decides what of it can be.")
+  ),
+  timeoutMinutes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))).annotateKey(
+    About(`Minutes that setup may take: 1 to 60, by default ${DEFAULT_TIMEOUT}.`)
+  ),
+  onFailure: Schema.optionalKey(OnFailure).annotateKey(
+    About("When a command of setup fails: the sandbox fails, or the agent is told and goes on (the default).")
+  )
+}).check(
+  Schema.makeFilter(({ env = {}, secrets = [] }: { readonly env?: object; readonly secrets?: ReadonlyArray<string> }) => {
+    const i = secrets.findIndex((name) => Object.hasOwn(env, name))
+    return i === -1 ? undefined : { path: ["secrets", i], issue: "is in env too" }
+  }, { toJsonSchema: () => [{}, true] })
+).annotate({ identifier: "EnvironmentFile" })
+export type EnvironmentFile = typeof EnvironmentFile.Type
+
+/** Of `.slipway/environment.json`: JSON Schema, draft 2020-12. What no schema can say, such as a path that climbs, is refused later. */
+export const jsonSchema = () => {
+  const { definitions, schema } = Schema.toJsonSchemaDocument(EnvironmentFile, { onExcessProperty: "error" })
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "What the sandboxes of a repository need",
+    ...schema,
+    $defs: definitions
+  }
+}
+
+/** One program with its arguments, started in the repository's folder. */
+export interface SetupCommand {
+  /** The key it was written under, such as `setup[2]`. */
+  readonly key: string
+  readonly argv: readonly [program: string, ...args: ReadonlyArray<string>]
+}
+
+/** What a sandbox of a repository needs. */
+export interface Environment {
+  /** In order. The commands of one step run side by side. */
+  readonly setup: ReadonlyArray<ReadonlyArray<SetupCommand>>
+  readonly cache: ReadonlyArray<CachePath.CachePath>
+  /** Normalised paths of the tree; `null`: the lock files found in it. */
+  readonly cacheKey: ReadonlyArray<string> | null
+  readonly env: Readonly<Record<string, string>>
+  readonly secrets: ReadonlyArray<SecretName>
+  /** `name:port`, lower case. */
+  readonly egress: ReadonlyArray<string>
+  readonly timeoutMinutes: number
+  readonly onFailure: OnFailure
+  /** The image of containers that the file asks for. */
+  readonly image: string | null
+  /** Keys of the file that do not count here. */
+  readonly ignored: ReadonlyArray<string>
+  readonly source: "slipway" | "devcontainer"
+}
+
+/** The file cannot be used: nothing of it is. Retrying does not help. */
+export class EnvironmentInvalid extends Schema.TaggedError<EnvironmentInvalid>()("EnvironmentInvalid", {
+  /** Its path in the tree. */
+  file: Schema.String,
+  /** Where in it, as `setup[2]` or `env.NAME`; "": the file as a whole. */
+  key: Schema.String,
+  problem: Schema.String
+}) {
+  override get message() {
+    return [this.file, this.key, this.problem].filter((part) => part !== "").join(": ")
+  }
+}
+
+/** What is shown of a name that somebody wrote. */
+const MAX_NAME = 64
+/** Bytes of what a parser says. */
+const MAX_REASON = 200
+export const shown = (name: string): string => cut(visible(name), MAX_NAME, "…")
+
+/** `setup[2]`, `env.NODE_ENV`. */
+export const keyOf = (path: ReadonlyArray<PropertyKey>): string =>
+  path.map((part, i) => typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${shown(String(part))}`).join("")
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+const EXCESS = "Expected no excess property"
+
+/** The first thing that is wrong. */
+export const invalid = (file: string, issue: SchemaIssue.Issue, known: ReadonlyArray<string>): EnvironmentInvalid => {
+  const [first] = format(issue).issues
+  const path = (first?.path ?? []).map((part) => typeof part === "object" ? part.key : part)
+  const name = String(path.at(-1) ?? "")
+  const problem = () => {
+    if (path.length === 0) return "is no JSON object"
+    if (first?.message !== EXCESS) return (first?.message ?? "cannot be used").replace(/^Expected/u, "expected")
+    if (path.length > 1) return isReserved(name) ? "is set by the service itself" : "is no name of a variable"
+    const meant = nearest(shown(name), known)
+    return `is not known.${meant === null ? "" : ` Did you mean ${meant}?`}`
+  }
+  return new EnvironmentInvalid({ file, key: keyOf(path), problem: problem() })
+}
+
+/** The JSON of a file of bounded size; `parse` reads it. */
+export const parseFile = (
+  file: string,
+  content: string,
+  parse: (content: string) => unknown
+): Result.Result<unknown, EnvironmentInvalid> => {
+  const refuse = (problem: string) => new EnvironmentInvalid({ file, key: "", problem })
+  if (utf8Length(content) > MAX_FILE_BYTES) return Result.fail(refuse(TOO_LARGE))
+  return Result.try({
+    try: () => parse(content.replace(/^\ufeff/u, "")),
+    catch: (error) => refuse(`is no JSON: ${error instanceof Error ? cut(visible(error.message), MAX_REASON, "…") : "it cannot be read"}`)
+  })
+}
+
+const decode = Schema.decodeUnknownResult(EnvironmentFile, { onExcessProperty: "error" })
+const KEYS = Object.keys(EnvironmentFile.fields)
+
+/** What runs a command that is written as one line. */
+export const shell = (command: string): SetupCommand["argv"] => ["/bin/sh", "-c", command]
+
+const normalized = (path: string): string => Result.getOrElse(normalizePath(path), () => path)
+
+const fromFile = (file: EnvironmentFile): Environment => ({
+  setup: (file.setup ?? []).map((command, i) => [{ key: `setup[${i}]`, argv: shell(command) }]),
+  cache: (file.cache ?? []).flatMap((path) => Result.match(CachePath.parse(path), { onFailure: () => [], onSuccess: (one) => [one] })),
+  cacheKey: file.cacheKey === undefined ? null : Array.from(new Set(file.cacheKey.map(normalized))),
+  env: file.env ?? {},
+  secrets: file.secrets ?? [],
+  egress: Array.from(new Set((file.egress ?? []).map((entry) => entry.toLowerCase()))),
+  timeoutMinutes: file.timeoutMinutes ?? DEFAULT_TIMEOUT,
+  onFailure: file.onFailure ?? "continue",
+  image: null,
+  ignored: [],
+  source: "slipway"
+})
+
+/** Reads `.slipway/environment.json`; `file` is what errors call it. */
+export const readEnvironment = (file: string, content: string): Result.Result<Environment, EnvironmentInvalid> =>
+  Result.flatMap(
+    parseFile(file, content, JSON.parse),
+    (value) => Result.mapBoth(decode(value), { onFailure: ({ issue }) => invalid(file, issue, KEYS), onSuccess: fromFile })
+  )

@@ -1,0 +1,64 @@
+/** Which commits a setup may have its secrets for, and whose caches may be filled (docs/decisions/17). */
+import * as Schema from "effect/Schema"
+import { BRANCHES, isCommitId, isRefName } from "../../source/schema/Naming.ts"
+import { text } from "../../text/Text.ts"
+
+/** Refs that the owners of one grant list for one repository (ours). */
+export const MAX_TRUSTED_REFS = 50
+
+const HEADS = "refs/heads/"
+
+/** Whether sandboxes push to a branch of this name. */
+export const isPushed = (ref: string): boolean => (ref.startsWith(HEADS) ? ref.slice(HEADS.length) : ref).startsWith(BRANCHES)
+
+/** The letters before the star of a pattern; `null`: it is no pattern. */
+const stemOf = (listed: string): string | null => listed.endsWith("/*") ? listed.slice(0, -1) : null
+
+/** Whether `listed` names `ref`: it is the same name, or a pattern such as `release/*`. */
+export const names = (listed: string, ref: string): boolean => {
+  const stem = stemOf(listed)
+  return stem === null ? listed === ref : ref.length > stem.length && ref.startsWith(stem)
+}
+
+const problemOf = (ref: string): string | undefined => {
+  if (isPushed(ref)) return "another branch than those that sandboxes push to"
+  if (isCommitId(ref)) return "a branch or a tag, not a commit"
+  const name = stemOf(ref)?.slice(0, -1) ?? ref
+  return name !== "" && isRefName(name) ? undefined : "a branch, a tag, or a pattern such as release/*"
+}
+
+/** What an owner may list: the short name of a branch or a tag, or all below a folder: `release/*`. */
+export const TrustedRef = text(1, 255).check(
+  Schema.makeFilter((ref: string) => {
+    const problem = problemOf(ref)
+    return problem === undefined ? undefined : `Expected ${problem}`
+  }, { toJsonSchema: () => [{}, true] })
+)
+export type TrustedRef = typeof TrustedRef.Type
+
+/** What is known of the commit that a tree started from. */
+export interface StartingPoint {
+  /** As the sandbox asked for it; `undefined`: the default branch. */
+  readonly ref: string | undefined
+  readonly defaultBranch: string
+  /** What owners listed. */
+  readonly listed: ReadonlyArray<string>
+  /** The first of {@link refsToAsk} whose history at the source has the commit; `null`: none. */
+  readonly on: string | null
+  /** A sandbox pushed the commit, and its pull request was not merged by a person. */
+  readonly isPushedUnmerged: boolean
+}
+
+/** The refs of which the source is asked whether the commit is in their history, in this order. Empty: it would change nothing. */
+export const refsToAsk = ({ defaultBranch, listed, ref }: Pick<StartingPoint, "defaultBranch" | "listed" | "ref">): ReadonlyArray<string> =>
+  ref !== undefined && isPushed(ref) ? [] : [defaultBranch, ...listed].filter((name, i, all) => !isPushed(name) && all.indexOf(name) === i)
+
+/** Why the commit is not trusted, a sentence for people; `null`: it is. */
+export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref }: StartingPoint): string | null => {
+  if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
+  if (on !== null && on === defaultBranch && !isPushed(on)) return null
+  if (on !== null && listed.includes(on) && !isPushed(on)) {
+    return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and nobody merged its pull request." : null
+  }
+  return "The commit that it starts from is neither on the default branch nor on a ref that an owner listed."
+}

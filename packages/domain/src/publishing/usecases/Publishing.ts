@@ -1,0 +1,196 @@
+/**
+ * Publishing a sandbox's changes as a draft pull request (docs/decisions/7). A request records the wish; the
+ * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
+ */
+import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Principal } from "../../access/schema/Principal.ts"
+import type { SandboxId } from "../../ids/SandboxId.ts"
+import { type SandboxNotFound, SandboxStore } from "../../sandbox/ports/SandboxStore.ts"
+import { SandboxNotRunning } from "../../sandbox/rules/Command.ts"
+import { hasTrees, isUnderWay, publicationOf, type Publication, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
+import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
+import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
+import { sandboxOf } from "../../source/schema/PullRequest.ts"
+import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, withoutText } from "../../source/schema/PullRequest.ts"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { Hints } from "../../store/Hints.ts"
+import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
+import { observed, request } from "../rules/Publication.ts"
+
+/** Nothing in the working tree to publish. */
+export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("NothingToPublish", {}) {
+  override get message() {
+    return "no sandbox changes to publish"
+  }
+}
+
+/** The branch of the publication was moved by somebody else. Nothing was pushed. The message says what to do. */
+export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+/** What the sandbox changed conflicts with its base branch. Nothing was pushed. The message names the files and says what to do. */
+export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeConflict", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** How long a request waits for its publication before it answers that it is still under way (docs/decisions/7). */
+export const WAIT = Duration.seconds(20)
+
+/** `comments` are those of `status`, with what they say. */
+export interface StatusWithComments {
+  readonly status: PullRequestStatus
+  readonly comments: ReadonlyArray<CommentWithText>
+}
+
+/** From a working tree to one draft pull request, whatever happens in between. */
+export class Publishing extends Context.Service<Publishing, {
+  /**
+   * Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request, and what is published
+   * already is not pushed again.
+   */
+  publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    PullRequestStatus,
+    | BranchMoved
+    | MergeConflict
+    | NothingToPublish
+    | RepoNotAccessible
+    | RepoNotFound
+    | RepoRequired
+    | SandboxNotFound
+    | SandboxNotRunning
+    | SourceHostError
+    | StoreUnavailable
+  >
+  /** How the pull request stands, as the source host knows it now. What changed there is told by an event. */
+  status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    PullRequestStatus,
+    RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
+  >
+  /** As `status`, with what the comments say. */
+  statusWithComments(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+    StatusWithComments,
+    RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
+  >
+  /** The source host says that something happened to a branch of ours: tells by an event what. Unknown branches are ignored. */
+  follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
+}>()("@slipway/domain/Publishing") {
+  static readonly layer = Layer.effect(
+    Publishing,
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const host = yield* SourceHost
+      const hints = yield* Hints
+
+      /** Looked at once more under the sandbox's lock: whoever else saw the change may have told it. */
+      const tell = Effect.fnUntraced(
+        function*(sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
+          if (observed(sandbox, repo, pullRequest).length === 0) return
+          yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
+        },
+        Effect.catchTag("SandboxNotFound", () => Effect.void),
+        Effect.catchTag("StaleLease", Effect.die)
+      )
+
+      const describe = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
+        const publication = publicationOf(sandbox, repo)
+        const number = publication?.number ?? null
+        const details = number === null ? null : yield* host.pullRequestDetails(repo, number)
+        if (details !== null) yield* tell(sandbox, repo, details.pullRequest)
+        const comments = details?.comments ?? []
+        const status: PullRequestStatus = {
+          actionState: publication?.actionState ?? "idle",
+          checks: details?.checks ?? noChecks,
+          comments: comments.map(withoutText),
+          pullRequest: details?.pullRequest ?? null,
+          repository: repo,
+          detailsPending: isUnderWay(publication) || details?.pending === true
+        }
+        const found: StatusWithComments = { status, comments }
+        return found
+      })
+      const statusOf = (sandbox: Sandbox, repo: RepoName) => Effect.map(describe(sandbox, repo), ({ status }) => status)
+
+      const refuse = ({ error, repo }: Publication) => {
+        if (error === null) return Effect.void
+        switch (error.code) {
+          case "invalid_request":
+            return Effect.fail(new NothingToPublish())
+          case "branch_moved":
+            return Effect.fail(new BranchMoved({ detail: error.message }))
+          case "merge_conflict":
+            return Effect.fail(new MergeConflict({ detail: error.message }))
+          case "repo_not_accessible":
+            return Effect.fail(new RepoNotAccessible({ repo }))
+          default:
+            return Effect.fail(
+              new SourceHostError({
+                operation: "publish",
+                detail: error.message,
+                retryable: true,
+                ...(error.retry_after === undefined ? {} : { retryAfter: error.retry_after })
+              })
+            )
+        }
+      }
+
+      return Publishing.of({
+        follow: Effect.fn("Publishing.follow")(
+          function*(named, branch) {
+            const id = sandboxOf(branch)
+            if (id === undefined) return
+            const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
+            const repo = selectRepo(sandbox, named)
+            if (Result.isFailure(repo)) return
+            const number = publicationOf(sandbox, repo.success)?.number ?? null
+            if (number === null) return
+            yield* tell(sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+          },
+          Effect.catchTag("SandboxNotFound", () => Effect.void),
+          Effect.catchTag("StaleLease", Effect.die)
+        ),
+        status: Effect.fn("Publishing.status")(function*(by, id, repo) {
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
+          return yield* statusOf(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+        }),
+        statusWithComments: Effect.fn("Publishing.statusWithComments")(function*(by, id, repo) {
+          const sandbox = yield* store.find({ grantId: by.grantId, id })
+          return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+        }),
+        publish: Effect.fn("Publishing.publish")(
+          function*(by, id, asked) {
+            const key = { grantId: by.grantId, id }
+            const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
+            const changed = yield* hints.watch(id)
+            yield* store.change(id, key, (sandbox) => request(sandbox, repo), yield* DateTime.now)
+            const ended = Effect.gen(function*() {
+              for (;;) {
+                const sandbox = yield* store.find(key)
+                const publication = publicationOf(sandbox, repo)
+                if (!isUnderWay(publication)) return { sandbox, publication }
+                if (!hasTrees(sandbox)) return yield* new SandboxNotRunning()
+                yield* changed
+              }
+            })
+            const end = yield* Effect.timeoutOption(ended, WAIT)
+            if (Option.isNone(end)) return yield* statusOf(yield* store.find(key), repo)
+            if (end.value.publication !== undefined) yield* refuse(end.value.publication)
+            return yield* statusOf(end.value.sandbox, repo)
+          },
+          Effect.scoped,
+          Effect.catchTag("StaleLease", Effect.die)
+        )
+      })
+    })
+  )
+}

@@ -1,0 +1,58 @@
+/** What becomes of a grant's pull request: people look at it and, where the source host leaves that to us, merge or close it. */
+import * as Effect from "effect/Effect"
+import type { Principal } from "../../access/schema/Principal.ts"
+import { SandboxNotFound } from "../../sandbox/ports/SandboxStore.ts"
+import type { Sandbox } from "../../sandbox/rules/Sandbox.ts"
+import { Sandboxes } from "../../sandbox/usecases/Sandboxes.ts"
+import { type Ended, PullRequests } from "../../source/ports/PullRequests.ts"
+import { SourceHost } from "../../source/ports/SourceHost.ts"
+import { sandboxOf } from "../../source/schema/PullRequest.ts"
+import type { PullRequest } from "../../source/schema/PullRequest.ts"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { CommitAuthor } from "../rules/Publication.ts"
+import { Publishing } from "./Publishing.ts"
+
+/** A pull request of the grant that asked. */
+export interface Found {
+  readonly repo: RepoName
+  readonly pullRequest: PullRequest
+  /** Which publishes to its branch. */
+  readonly sandbox: Sandbox
+}
+
+/** `null`: the source host has pages for it. `SandboxNotFound`: no sandbox of the grant publishes to its branch. */
+export const make = Effect.gen(function*() {
+  const pulls = yield* PullRequests
+  if (pulls === null) return null
+  const sandboxes = yield* Sandboxes
+  const host = yield* SourceHost
+  const publishing = yield* Publishing
+  const author = yield* CommitAuthor
+
+  const find = Effect.fn("Review.find")(function*(by: Principal, repo: RepoName, number: number) {
+    const { pullRequest } = yield* host.pullRequestDetails(repo, number)
+    const id = sandboxOf(pullRequest.headRef)
+    if (id === undefined) return yield* new SandboxNotFound()
+    const found: Found = { repo, pullRequest, sandbox: yield* sandboxes.get(by, id) }
+    return found
+  })
+
+  /** Tells the sandbox's readers at once; they would see it with their next question anyway. */
+  const told = ({ pullRequest: { headRef }, repo }: Found) => (ended: Ended) =>
+    publishing.follow(repo, headRef).pipe(
+      Effect.catch((error) =>
+        Effect.logWarning("the sandbox's events do not tell yet what became of its pull request", { reason: error.message })
+      ),
+      Effect.as(ended)
+    )
+
+  return {
+    /** How it stands now. */
+    find,
+    diff: ({ pullRequest: { number }, repo }: Found) => pulls.diff(repo, number),
+    /** `headSha`: the commit that the person looked at. */
+    merge: (found: Found, headSha: string) =>
+      Effect.flatMap(pulls.merge(found.repo, found.pullRequest.number, { headSha, author }), told(found)),
+    close: (found: Found) => Effect.flatMap(pulls.close(found.repo, found.pullRequest.number), told(found))
+  }
+})

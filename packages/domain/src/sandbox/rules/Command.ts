@@ -1,0 +1,298 @@
+/**
+ * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, take back one that
+ * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
+ * lock of its sandbox and is durable before it is answered.
+ */
+import * as Data from "effect/Data"
+import * as Result from "effect/Result"
+import type { Ids, Uuid } from "../../ids/Ids.ts"
+import type { DenialTelling } from "../../models/rules/Steering.ts"
+import type { Rejection } from "../schema/Command.ts"
+import { type Approval, type ApprovalDecision, coveredKind, denialMessage, outcomeOf } from "./Approval.ts"
+import { isWaiting, MAX_WAITING, placeOf, type WhenBusy } from "./MessageQueue.ts"
+import { isSettled, type Sandbox } from "./Sandbox.ts"
+import type { SandboxEvent } from "./SandboxEvent.ts"
+import { denyApprovals, moveTo, nextTurn, resolveApprovals, turnPending, turnUpdated } from "./Transition.ts"
+import { isActive, turnId } from "./Turn.ts"
+
+export type { CommandResult, Rejection } from "../schema/Command.ts"
+
+/** The durable trace of a command, found again by its id. */
+export interface Receipt {
+  readonly commandId: Uuid
+  /** Revision of the sandbox after the command; unchanged by a rejected one. */
+  readonly revision: number
+  readonly outcome: "applied" | "rejected"
+  /** The turn that it started or waits for; `null`: it was no message, or was rejected. */
+  readonly turnId: Uuid | null
+}
+
+/** The sandbox has no such checkpoint, or has it no longer. */
+export class CheckpointNotFound extends Data.TaggedError("CheckpointNotFound") {
+  override get message() {
+    return "No such checkpoint."
+  }
+}
+
+/** No such approval in this sandbox. */
+export class ApprovalNotFound extends Data.TaggedError("ApprovalNotFound") {
+  override get message() {
+    return "No such approval."
+  }
+}
+/** Calls like this one cannot be approved for the rest of the turn. `isEdit`: it is an edit, but not of plain files. */
+export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported")<{ readonly isEdit: boolean }> {
+  override get message() {
+    return this.isEdit
+      ? "The edit deletes a file, or changes a file that is protected or outside the repositories. Approve it alone."
+      : "The agent does not say of which kind this is. Approve it alone."
+  }
+}
+/** The sandbox is not running, so it cannot take a message, show files or publish. */
+export class SandboxNotRunning extends Data.TaggedError("SandboxNotRunning") {
+  override get message() {
+    return "The sandbox is not running."
+  }
+}
+/** A turn is active; a message must wait for its end. */
+export class TurnActive extends Data.TaggedError("TurnActive") {
+  override get message() {
+    return "A turn is active. Wait for its end or interrupt it."
+  }
+}
+/** As many messages wait as may. One that is taken back or gets its turn makes room. */
+export class QueueFull extends Data.TaggedError("QueueFull") {
+  override get message() {
+    return `${MAX_WAITING} messages wait already. Take one back, or wait for the next turn.`
+  }
+}
+/** The sandbox's agent takes nothing while it is at a turn. */
+export class SteeringUnsupported extends Data.TaggedError("SteeringUnsupported") {
+  override get message() {
+    return "The agent of this sandbox takes no message while a turn is active. Queue the message instead."
+  }
+}
+/** No message of a person has this id in this sandbox. */
+export class MessageNotFound extends Data.TaggedError("MessageNotFound") {
+  override get message() {
+    return "No such message."
+  }
+}
+/** The message waits no longer, so it cannot be taken back. `isActive`: its own turn is the active one. */
+export class MessageNotWaiting extends Data.TaggedError("MessageNotWaiting")<{ readonly isActive: boolean }> {
+  override get message() {
+    return this.isActive
+      ? "The turn of this message is active already. Interrupt it to stop it."
+      : "This message waits no longer: its turn is over, its agent has it, or it was cancelled."
+  }
+}
+
+/** What a command comes to. `duplicate`: an equal one took effect before. */
+export type Verdict =
+  | { readonly outcome: "applied"; readonly events: ReadonlyArray<SandboxEvent> }
+  | { readonly outcome: "duplicate" }
+  | { readonly outcome: "rejected"; readonly rejection: Rejection }
+
+/** What a command is decided on, read under the lock of its sandbox. */
+export interface Current {
+  readonly sandbox: Sandbox
+  /** Of the command's own identity. */
+  readonly receipt: Receipt | null
+  /** The one the command names. */
+  readonly approval: Approval | null
+  /** Whether the receipt of another command has the turn that the command names. */
+  readonly isMessage: boolean
+}
+
+/** A person's command, decided under the lock of its sandbox. Pure: `E` is what its caller did wrong. */
+export interface Command<E> {
+  /** Two commands with one identity are the same command. */
+  identity(sandbox: Sandbox): Uuid
+  /** The approval it is about. */
+  readonly approvalId: string | null
+  /** The message that it is about: the turn of an earlier command. */
+  readonly messageId?: string
+  /** The first situation of docs/decisions/3, that matches. */
+  decide(current: Current): Result.Result<Verdict, E>
+}
+
+const applied = (events: ReadonlyArray<SandboxEvent>): Result.Result<Verdict> => Result.succeed({ outcome: "applied", events })
+const rejected = (rejection: Rejection): Result.Result<Verdict> => Result.succeed({ outcome: "rejected", rejection })
+const duplicate: Result.Result<Verdict> = Result.succeed({ outcome: "duplicate" })
+
+/** Neither running nor on its way there: nobody works for it any more. */
+const isOver = (sandbox: Sandbox) => sandbox.status === "terminating" || isSettled(sandbox.status)
+
+type Derive = Pick<Ids["Service"], "derive">
+
+/** Ends the sandbox. Never rejected. */
+export const terminate = (ids: Derive): Command<never> => ({
+  identity: ({ id }) => ids.derive(`${id}/terminate`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) =>
+    receipt?.outcome === "applied"
+      ? duplicate
+      // One that time or a revoked grant already ends is accepted too: there is nothing left to change.
+      : applied(Result.getOrElse(moveTo(sandbox, "terminated"), () => []))
+})
+
+/** Ends the active turn. */
+export const interrupt = (ids: Derive): Command<never> => ({
+  identity: ({ id, revision, turn }) =>
+    // Naming an ended turn finds the interrupt that ended it, if there was one.
+    ids.derive(
+      turn !== null && (isActive(turn) || turn.interruptRequested)
+        ? `${id}/interrupt/${turn.id}`
+        : `${id}/interrupt/none/${revision}`
+    ),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    const { turn } = sandbox
+    if (!isActive(turn)) return rejected("no_active_turn")
+    const asked = { reason: "interrupt", initiator: "user" } as const
+    // No agent has a pending turn, so it ends here; any other one ends when its agent answers.
+    return applied([
+      ...denyApprovals(sandbox, "interrupt"),
+      turn.state === "pending"
+        ? { type: "turn.completed", turn_id: turn.id, data: { state: "cancelled", ...asked } }
+        : turnUpdated(turn, "running", asked),
+      ...(turn.state === "pending" ? nextTurn(sandbox) : [])
+    ])
+  }
+})
+
+/** Who decides, and how the agent of a sandbox is told why. */
+export interface Decider {
+  readonly userId: string
+  tellingOf(sandbox: Sandbox): DenialTelling
+}
+
+/**
+ * Approves or denies a pending tool call. With the scope of a turn, what else waits of the same kind is approved by it too. A reason
+ * that the agent is not told with the denial itself waits for it as a message.
+ */
+export const decideApproval = (
+  ids: Derive,
+  approvalId: string,
+  { decision, reason, scope }: ApprovalDecision,
+  { tellingOf, userId }: Decider
+): Command<ApprovalNotFound | QueueFull | ScopeUnsupported> => ({
+  // Whatever goes with it: whoever decides the same again is told that it is decided.
+  identity: ({ id }) => ids.derive(`${id}/approval/${approvalId}/${decision}`),
+  approvalId,
+  decide: ({ approval, sandbox }) => {
+    if (approval === null) return Result.fail(new ApprovalNotFound())
+    const outcome = outcomeOf[decision]
+    if (approval.by === "user" && approval.outcome === outcome) return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (approval.by === "timeout") return rejected("approval_expired")
+    if (approval.outcome !== null) return rejected("approval_already_resolved")
+    const request = sandbox.approvals.find(({ approval_id }) => approval_id === approvalId)
+    const kind = scope === "turn" ? coveredKind(request ?? {}) : null
+    if (scope === "turn" && kind === null) return Result.fail(new ScopeUnsupported({ isEdit: request?.kind === "edit" }))
+    const covered = sandbox.approvals.filter((other) => kind !== null && other.approval_id !== approvalId && coveredKind(other) === kind)
+    const resolved = resolveApprovals(sandbox, [
+      {
+        approval_id: approvalId,
+        outcome,
+        by: "user",
+        ...(scope === undefined ? {} : { scope }),
+        ...(reason === undefined ? {} : { reason })
+      },
+      ...covered.map(({ approval_id }) => ({ approval_id, outcome, by: "policy" as const }))
+    ])
+    const telling = tellingOf(sandbox)
+    if (reason === undefined || telling === "answer") return applied(resolved)
+    return Result.map(
+      queued(ids, sandbox, denialMessage(request?.tool ?? "", reason), userId, telling === "steer"),
+      (message): Verdict => ({ outcome: "applied", events: [...resolved, message] })
+    )
+  }
+})
+
+/** How many prompts a sandbox has accepted. Each has the number of the turn that it gets, whether or not it gets one. */
+const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
+
+/** A message that begins to wait. Its id is that of the turn that it gets. */
+const queued = (
+  ids: Derive,
+  sandbox: Sandbox,
+  text: string,
+  authorId: string,
+  steers: boolean
+): Result.Result<SandboxEvent, QueueFull> => {
+  if (sandbox.waiting.length >= MAX_WAITING) return Result.fail(new QueueFull())
+  return Result.succeed({
+    type: "message.queued",
+    data: {
+      message_id: turnId(ids, sandbox.id, promptsOf(sandbox) + 1),
+      position: placeOf(sandbox, steers) + 1,
+      text,
+      author: { id: authorId },
+      steers
+    }
+  })
+}
+
+/** What is to become of a message while a turn is active. */
+export interface Busy {
+  readonly whenBusy: WhenBusy
+  /** Whether the sandbox's agent can be steered. */
+  canSteer(sandbox: Sandbox): boolean
+}
+
+/** Starts the next turn, or waits for it. Its id is that of the turn that it gets. */
+export const sendMessage = (
+  ids: Derive,
+  prompt: string,
+  authorId: string,
+  { canSteer, whenBusy }: Busy = { whenBusy: "reject", canSteer: () => false }
+): Command<QueueFull | SandboxNotRunning | SteeringUnsupported | TurnActive> => ({
+  identity: (sandbox) => ids.derive(`${sandbox.id}/message/${promptsOf(sandbox) + 1}`),
+  approvalId: null,
+  decide: ({ sandbox }) => {
+    if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+    if (!isActive(sandbox.turn)) return applied([turnPending(turnId(ids, sandbox.id, promptsOf(sandbox) + 1), prompt, authorId)])
+    if (whenBusy === "reject") return Result.fail(new TurnActive())
+    const steers = whenBusy === "steer"
+    if (steers && !canSteer(sandbox)) return Result.fail(new SteeringUnsupported())
+    return Result.map(queued(ids, sandbox, prompt, authorId, steers), (message): Verdict => ({ outcome: "applied", events: [message] }))
+  }
+})
+
+/** Takes back a message that waits. */
+export const cancelMessage = (ids: Derive, messageId: string): Command<MessageNotFound | MessageNotWaiting> => ({
+  identity: ({ id }) => ids.derive(`${id}/cancel/${messageId}`),
+  approvalId: null,
+  messageId,
+  decide: ({ isMessage, receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isWaiting(sandbox, messageId)) {
+      return applied([{ type: "message.cancelled", data: { message_id: messageId, reason: "command" } }])
+    }
+    if (sandbox.turn?.id === messageId) return Result.fail(new MessageNotWaiting({ isActive: isActive(sandbox.turn) }))
+    // The first prompt came with the creation, which has no receipt.
+    const isFirst = () => promptsOf(sandbox) > 0 && turnId(ids, sandbox.id, 1) === messageId
+    return Result.fail(isMessage || isFirst() ? new MessageNotWaiting({ isActive: false }) : new MessageNotFound())
+  }
+})
+
+/**
+ * Takes trees and conversation back to a checkpoint, between turns; the log goes on. `isKept`: its bytes are there. A worker
+ * carries it out; going back once more is another command then, whether or not a checkpoint could be taken.
+ */
+export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Command<CheckpointNotFound | SandboxNotRunning> => ({
+  identity: ({ id, restores }) => ids.derive(`${id}/restore/${checkpoint}/${restores}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+    if (isActive(sandbox.turn)) return rejected("turn_active")
+    if (sandbox.restoring !== null) return rejected("restore_active")
+    if (!isKept || checkpoint < 1 || checkpoint > sandbox.checkpoint) return Result.fail(new CheckpointNotFound())
+    return applied([{ type: "sandbox.restoring", data: { checkpoint } }])
+  }
+})

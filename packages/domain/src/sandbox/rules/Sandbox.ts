@@ -1,0 +1,316 @@
+/**
+ * The sandbox aggregate: its status, its current turn, its pending approvals and its publications. Pure: `evolve` folds
+ * the events of its log, with the times they were recorded at, so the same history always gives the same sandbox.
+ * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
+ */
+import type * as DateTime from "effect/DateTime"
+import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
+import { sameRepo } from "../../source/schema/Naming.ts"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { saturatingAdd } from "../../text/Counters.ts"
+import type { Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
+import type { SandboxStatus, StatusReason } from "../schema/SandboxEvent.ts"
+import type { Turn } from "../schema/Turn.ts"
+import { isWaiting, without, withQueued } from "./MessageQueue.ts"
+import { changesRevision, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
+import { isActive } from "./Turn.ts"
+
+export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
+
+/** No worker has anything left to do for it, until a terminate command. */
+export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
+
+/** Whether there are trees to look at and to publish: live ones, or after a sandbox succeeded or failed those of its last checkpoint. */
+export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
+  status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
+
+/** What an event is dated that is recorded `now`: no event is dated before the one that precedes it. */
+export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
+  recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now
+
+/** A sandbox that was just asked for, before its first event. */
+export const initial = (creation: Creation): Sandbox => ({
+  ...creation,
+  status: "queued",
+  reason: null,
+  initiator: "user",
+  statusAt: creation.createdAt,
+  startedAt: null,
+  setupTime: null,
+  completedAt: null,
+  error: null,
+  turn: null,
+  waiting: [],
+  waitingTexts: [],
+  turnless: 0,
+  idleSince: null,
+  approvals: [],
+  publications: [],
+  usage: noUsage,
+  tokens: noTokenCounts,
+  checkpoint: 0,
+  owesCheckpoint: false,
+  pinned: false,
+  restoring: null,
+  restores: 0,
+  revision: 0,
+  lastSeq: 0,
+  recordedAt: null,
+  logBytes: 0
+})
+
+/** The first events of a sandbox. */
+export const created = ({ origin }: Pick<Creation, "origin">): ReadonlyArray<SandboxEvent> => [
+  { type: "sandbox.status", data: { status: "queued", previous: null, reason: null, initiator: "user" } },
+  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }])
+]
+
+const sentences: Partial<Record<StatusReason, string>> = {
+  queue_timeout: "No worker was free in time.",
+  boot_timeout: "The sandbox did not boot in time.",
+  last_turn_failed: "The last turn failed and nothing followed it.",
+  release_failed: "The host did not confirm that everything of the sandbox is gone."
+}
+
+const silent = ({ speaking: _speaking, spokeAt: _spokeAt, ...turn }: Turn): Turn => turn
+
+const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | "message.steered" | "message.cancelled">): Sandbox => {
+  if (event.type === "message.queued") return { ...sandbox, ...withQueued(sandbox, event) }
+  const { message_id: id } = event.data
+  if (!isWaiting(sandbox, id)) return sandbox
+  const { turn } = sandbox
+  // What the agent was saying comes before what it was told then.
+  const isInterrupted = event.type === "message.steered" && turn?.id === event.turn_id && turn?.spokeAt !== undefined
+  return {
+    ...sandbox,
+    ...without(sandbox, id),
+    turn: isInterrupted ? silent(turn) : turn,
+    turnless: sandbox.turnless + 1
+  }
+}
+
+const evolveTurn = (
+  sandbox: Sandbox,
+  event: SandboxEventOf<"turn.updated" | "turn.started" | "turn.completed">,
+  at: DateTime.Utc
+): Sandbox => {
+  const { turn } = sandbox
+  const id = event.turn_id
+  if (event.type === "turn.updated" && event.data.state === "pending" && id !== undefined) {
+    return {
+      ...sandbox,
+      ...(isWaiting(sandbox, id) ? without(sandbox, id) : {}),
+      turn: {
+        n: (turn?.n ?? 0) + 1,
+        id,
+        prompt: event.data.text ?? "",
+        authorId: event.data.author?.id ?? "",
+        state: "pending",
+        startedAt: null,
+        interruptRequested: false,
+        ...(turn === null ? {} : { after: turn.id }),
+        began: { seq: sandbox.lastSeq, bytes: sandbox.logBytes }
+      },
+      idleSince: null
+    }
+  }
+  if (turn === null || turn.id !== id) return sandbox
+  switch (event.type) {
+    case "turn.started":
+      return {
+        ...sandbox,
+        turn: { ...turn, state: "running", startedAt: at }
+      }
+    case "turn.updated":
+      return {
+        ...sandbox,
+        turn: {
+          ...turn,
+          state: event.data.state,
+          interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
+        }
+      }
+    case "turn.completed":
+      return {
+        ...sandbox,
+        turn: {
+          ...silent(turn),
+          state: event.data.state,
+          interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
+        },
+        // What no agent took changed nothing.
+        owesCheckpoint: sandbox.owesCheckpoint || turn.startedAt !== null,
+        idleSince: at
+      }
+  }
+}
+
+/** A text begins or goes on; the next message, of whomever, the next tool call or its own completion says that it is whole. */
+const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">): Sandbox => {
+  const { turn } = sandbox
+  if (turn === null || turn.id !== event.turn_id) return sandbox
+  switch (event.type) {
+    case "message.updated":
+      return event.data.kind === "text"
+        ? { ...sandbox, turn: { ...turn, speaking: event.data.message_id, spokeAt: sandbox.lastSeq + 1 } }
+        : event.data.message_id === turn.speaking
+        ? sandbox
+        : { ...sandbox, turn: silent(turn) }
+    case "message.completed":
+      return event.data.message_id === turn.speaking ? { ...sandbox, turn: silent(turn) } : sandbox
+    case "tool.updated":
+      // Calls begin as pending. What goes on beside a text says nothing of it.
+      return event.data.status === "pending" ? { ...sandbox, turn: silent(turn) } : sandbox
+  }
+}
+
+const evolveApproval = (sandbox: Sandbox, { data }: SandboxEventOf<"approval.resolved">): Sandbox => {
+  const { approvals, turn } = sandbox
+  const kind = approvals.find(({ approval_id }) => approval_id === data.approval_id)?.kind
+  return {
+    ...sandbox,
+    approvals: approvals.filter(({ approval_id }) => approval_id !== data.approval_id),
+    turn: data.scope === "turn" && turn !== null && kind !== undefined
+      ? { ...turn, approvedKinds: [...turn.approvedKinds ?? [], kind] }
+      : turn
+  }
+}
+
+const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status">, at: DateTime.Utc): Sandbox => ({
+  ...sandbox,
+  status: data.status,
+  reason: data.reason,
+  initiator: data.initiator,
+  statusAt: at,
+  startedAt: sandbox.startedAt ?? (data.status === "running" ? at : null),
+  setupTime: null,
+  completedAt: sandbox.completedAt ?? (isSettled(data.status) ? at : null),
+  error: data.status !== "failed" ? null : (data.reason === null ? undefined : sentences[data.reason]) ?? sandbox.error
+})
+
+/** What setups took by `at`: of a run no more than it may. */
+const spentMs = ({ setupTime }: Sandbox, at: DateTime.Utc): number => {
+  if (setupTime === null) return 0
+  const { run, spentMs } = setupTime
+  return run === null ? spentMs : spentMs + Math.min(Math.max(at.epochMilliseconds - run.since.epochMilliseconds, 0), run.limitMs)
+}
+
+const evolveSetup = (sandbox: Sandbox, { data, type }: SandboxEventOf<"sandbox.boot" | "setup.started">, at: DateTime.Utc): Sandbox => {
+  // Later ones are of no boot.
+  if (sandbox.status !== "creating") return sandbox
+  if (type === "setup.started") {
+    return { ...sandbox, setupTime: { spentMs: spentMs(sandbox, at), run: { since: at, limitMs: data.limit_ms } } }
+  }
+  return data.stage !== "setup" || sandbox.setupTime === null
+    ? sandbox
+    : { ...sandbox, setupTime: { spentMs: spentMs(sandbox, at), run: null } }
+}
+
+const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_request.updated">, at: DateTime.Utc): Sandbox => {
+  const same = (publication: Publication) => publication.repo.toLowerCase() === data.repo.toLowerCase()
+  const known = sandbox.publications.find(same)
+  const url = data.url ?? known?.url
+  const isPushed = isUnderWay(known) && data.action_state === "idle" && data.error === undefined
+  const pushed = isPushed && data.head_ref !== undefined && data.head_sha !== undefined
+    ? { headRef: data.head_ref, sha: data.head_sha, merges: data.merges ?? [] }
+    : known?.pushed
+  const next: Publication = {
+    repo: known?.repo ?? data.repo,
+    actionState: data.action_state,
+    number: data.number ?? known?.number ?? null,
+    ...(url === undefined ? {} : { url }),
+    headSha: data.head_sha ?? known?.headSha ?? null,
+    state: data.state ?? known?.state ?? null,
+    draft: data.draft ?? known?.draft ?? null,
+    merged: data.merged ?? known?.merged ?? null,
+    ...(pushed === undefined ? {} : { pushed }),
+    error: data.error ?? null
+  }
+  return {
+    ...sandbox,
+    // The machine that goes on with the sandbox has to know what was pushed.
+    owesCheckpoint: sandbox.owesCheckpoint || sandbox.status === "running" && next.headSha !== (known?.headSha ?? null),
+    idleSince: isUnderWay(known) && !isUnderWay(next) && !isActive(sandbox.turn) ? at : sandbox.idleSince,
+    publications: known === undefined
+      ? [...sandbox.publications, next]
+      : sandbox.publications.map((publication) => same(publication) ? next : publication)
+  }
+}
+
+const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox => {
+  switch (event.type) {
+    case "sandbox.status":
+      return evolveStatus(sandbox, event, at)
+    case "sandbox.error":
+      return { ...sandbox, error: event.data.message }
+    case "turn.started":
+    case "turn.updated":
+    case "turn.completed":
+      return evolveTurn(sandbox, event, at)
+    case "approval.requested":
+      return { ...sandbox, approvals: [...sandbox.approvals, event.data] }
+    case "approval.resolved":
+      return evolveApproval(sandbox, event)
+    case "pull_request.updated":
+      return evolvePublication(sandbox, event, at)
+    case "usage.updated":
+      return { ...sandbox, usage: event.data.usage, tokens: event.data.tokens ?? sandbox.tokens }
+    case "message.queued":
+    case "message.steered":
+    case "message.cancelled":
+      return evolveQueue(sandbox, event)
+    case "message.updated":
+    case "message.completed":
+    case "tool.updated":
+      return evolveMessage(sandbox, event)
+    case "sandbox.checkpoint":
+      return {
+        ...sandbox,
+        checkpoint: event.data.checkpoint ?? sandbox.checkpoint,
+        owesCheckpoint: false,
+        pinned: event.data.checkpoint === undefined
+      }
+    case "sandbox.restoring":
+      return { ...sandbox, restoring: event.data.checkpoint }
+    case "sandbox.restored": {
+      const { cause, checkpoint } = event.data
+      return {
+        ...sandbox,
+        // A machine that is lost takes nothing back of what a person asked for.
+        ...(cause === "command" ? { restoring: null, restores: sandbox.restores + 1 } : {}),
+        // Whoever goes on next takes the newest one, which is another.
+        owesCheckpoint: checkpoint === undefined ? sandbox.owesCheckpoint : cause === "fork" || checkpoint !== sandbox.checkpoint,
+        pinned: sandbox.pinned && checkpoint === undefined
+      }
+    }
+    case "sandbox.boot":
+    case "setup.started":
+      return evolveSetup(sandbox, event, at)
+    case "sandbox.forked":
+      return sandbox
+  }
+}
+
+/** Total: an event that means nothing in this state only counts. `at` is when the event was recorded. */
+export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox => {
+  const next = apply(sandbox, event, at)
+  return {
+    ...next,
+    revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
+    lastSeq: sandbox.lastSeq + 1,
+    recordedAt: dateOf(sandbox, at),
+    logBytes: saturatingAdd(sandbox.logBytes, sizeOf(event))
+  }
+}
+
+/** `evolve` over events of one time, in order. */
+export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
+  events.reduce((current, event) => evolve(current, event, at), sandbox)
+
+/** `undefined`: nothing was asked for yet. */
+export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
+  sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
+
+/** Whether a worker still has to carry it out. */
+export const isUnderWay = (publication: Publication | undefined): boolean =>
+  publication?.actionState === "publishing" || publication?.actionState === "updating"

@@ -1,0 +1,250 @@
+/** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
+import type * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
+import type { TokenCounts, Usage } from "../../models/rules/Usage.ts"
+import { coveredKind } from "./Approval.ts"
+import { type BoxLimit, tell } from "./BoxLimit.ts"
+import { textOf } from "./MessageQueue.ts"
+import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
+import type { Limits } from "./Policy.ts"
+import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
+import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
+import { after, expire, MAX_SETUP } from "./TimeLimit.ts"
+import { cancelWaiting, closeTurn, endTurn, IllegalTransition, live, moveTo, nextTurn, turnPending, turnUpdated } from "./Transition.ts"
+import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
+
+type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
+
+/** What the service itself does to a sandbox. The commands of people are in `Command.ts`. */
+export type SystemCommand =
+  /** A worker took the lease and begins to boot. */
+  | { readonly _tag: "StartBoot" }
+  | { readonly _tag: "ReportBoot"; readonly data: SandboxEventOf<"sandbox.boot">["data"] }
+  /** The repositories' setups begin, in a boot or where trees were made again, and may take `limit` together, at most `MAX_SETUP`. */
+  | { readonly _tag: "StartSetup"; readonly limit: Duration.Duration }
+  /** Box, clones and agent are ready. `turnId` names the first turn. */
+  | { readonly _tag: "FinishBoot"; readonly turnId: string }
+  /** Boot went wrong, or agent or host are gone for good. `error` is a sentence for people, free of secrets. */
+  | {
+    readonly _tag: "Fail"
+    readonly reason: "boot_failed" | "clone_failed" | "repo_not_accessible" | "agent_lost" | "host_lost"
+    readonly error: string
+    readonly retryable: boolean
+  }
+  /** The agent took the prompt of the pending turn. */
+  | { readonly _tag: "StartTurn"; readonly turnId: string }
+  /** What the agent did. Ignored unless that turn is active: a late event of an ended turn is dropped. */
+  | { readonly _tag: "RecordWork"; readonly turnId: string; readonly events: ReadonlyArray<SandboxEventOf<Work>> }
+  | {
+    readonly _tag: "RequestApproval"
+    readonly turnId: string
+    readonly approval: Omit<ApprovalRequest, "expires_at">
+  }
+  | {
+    readonly _tag: "EndTurn"
+    readonly turnId: string
+    readonly state: TurnOutcome
+    readonly reason?: string
+    readonly initiator?: Initiator
+  }
+  /** The agent took a message that steers, which waited for it. Ignored unless that turn is active. */
+  | { readonly _tag: "RecordSteer"; readonly turnId: string; readonly messageId: string }
+  /** Programs of the sandbox met a limit of its box. Ignored unless that turn is active. */
+  | { readonly _tag: "ReportBoxLimit"; readonly turnId: string; readonly limit: BoxLimit }
+  /** The agent sent a message larger than its driver reads, which ends the turn. */
+  | { readonly _tag: "RefuseMessage"; readonly turnId: string }
+  | {
+    readonly _tag: "ReportUsage"
+    readonly usage: Usage
+    /** Left out: they are not known, as what the agent itself says of its usage has none. */
+    readonly tokens?: TokenCounts
+  }
+  /** Applies every limit whose time has come. */
+  | { readonly _tag: "Expire" }
+  | { readonly _tag: "RevokeGrant" }
+  /** The host confirmed that nothing of a terminating sandbox is left. */
+  | { readonly _tag: "Release" }
+  | { readonly _tag: "ReportPublication"; readonly data: SandboxEventOf<"pull_request.updated">["data"] }
+  /** A checkpoint is stored, or could not be taken. Its number is the next one. `workedTurns`: when its files began to be read. */
+  | {
+    readonly _tag: "RecordCheckpoint"
+    readonly data: Omit<SandboxEventOf<"sandbox.checkpoint">["data"], "turn_id">
+    readonly workedTurns?: number
+  }
+  /** Trees and conversation are those of a checkpoint. A turn that an agent of another machine was at is over. */
+  | {
+    readonly _tag: "RecordRestore"
+    readonly data: Omit<SandboxEventOf<"sandbox.restored">["data"], "checkpoint" | "error" | "lost_turn"> & { readonly checkpoint: number }
+  }
+  /** Nothing of what a person wants back can be read: everything is as it was. `error` is a sentence for people, free of secrets. */
+  | { readonly _tag: "FailRestore"; readonly error: string; readonly damaged: ReadonlyArray<number> }
+
+/** What the service's own decisions depend on beside the sandbox. */
+export interface Context {
+  readonly now: DateTime.Utc
+  readonly limits: Limits
+}
+
+/** The number of the newest turn that an agent may have been at. */
+export const workedTurns = ({ turn }: Sandbox): number => turn === null ? 0 : turn.startedAt === null ? turn.n - 1 : turn.n
+
+/** The newest turn that has ended, where no agent is at another one. */
+const lastEnded = ({ turn }: Sandbox): string | undefined =>
+  turn === null || isActive(turn) && turn.startedAt !== null ? undefined : isActive(turn) ? turn.after : turn.id
+
+const refuse = (command: string, sandbox: Sandbox) =>
+  Result.fail(new IllegalTransition({ command, state: `${sandbox.status}/${sandbox.turn?.state ?? "no turn"}` }))
+
+const inTurn = (sandbox: Sandbox, turnId: string, to: TurnState): sandbox is Sandbox & { readonly turn: Turn } =>
+  sandbox.turn !== null && sandbox.turn.id === turnId && turnTransitions[sandbox.turn.state].includes(to)
+
+/** How a request is answered at once; `null`: a person decides. */
+const answerOf = ({ approvedKinds, interruptRequested }: Turn, request: Pick<ApprovalRequest, "kind" | "plain">) => {
+  // Nobody may decide for a turn that is being ended.
+  if (interruptRequested) return { outcome: "denied", by: "interrupt" } as const
+  const kind = coveredKind(request)
+  return kind !== null && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
+}
+
+/** What the command changes, as events; empty when it has nothing left to do. */
+export const decide = (
+  sandbox: Sandbox,
+  command: SystemCommand,
+  { limits, now }: Context
+): Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition> => {
+  switch (command._tag) {
+    case "StartBoot":
+      // A boot taken over from a lost worker starts again without another event.
+      return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "leased")
+    case "ReportBoot":
+      return sandbox.status === "creating" || sandbox.status === "running" && command.data.stage === "setup"
+        ? Result.succeed([{ type: "sandbox.boot", data: command.data }])
+        : refuse(command._tag, sandbox)
+    case "StartSetup":
+      return sandbox.status === "creating" || sandbox.status === "running"
+        ? Result.succeed([{
+          type: "setup.started",
+          data: { limit_ms: Math.ceil(Duration.toMillis(Duration.min(command.limit, MAX_SETUP))) }
+        }])
+        : refuse(command._tag, sandbox)
+    case "FinishBoot":
+      return Result.map(moveTo(sandbox, "ready"), (events) => [
+        ...events,
+        turnPending(command.turnId, sandbox.prompt, sandbox.createdBy)
+      ])
+    case "Fail":
+      return Result.map(moveTo(sandbox, command.reason), (events) => [
+        { type: "sandbox.error", data: { code: command.reason, message: command.error, retryable: command.retryable } },
+        ...events
+      ])
+    case "StartTurn": {
+      if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
+      const { authorId, id, prompt, state } = sandbox.turn
+      // A prompt handed to a second agent after a crash is the same turn, already started.
+      if (state !== "pending") return Result.succeed([])
+      const started: SandboxEvent = {
+        type: "turn.started",
+        turn_id: id,
+        data: { prompt_id: id, text: prompt, files: [], author: { id: authorId } }
+      }
+      return Result.succeed([started, ...endIfFull(evolve(sandbox, started, now))])
+    }
+    case "RecordWork":
+      return Result.succeed(
+        isActive(sandbox.turn) && sandbox.turn.id === command.turnId && sandbox.turn.startedAt !== null
+          ? admit(sandbox, command.events.map((event) => ({ ...boundWork(event), turn_id: command.turnId })))
+          : []
+      )
+    case "RequestApproval": {
+      const { turnId } = command
+      const approval = boundApproval(command.approval)
+      if (sandbox.status !== "running" || !inTurn(sandbox, turnId, "awaiting_approval")) return refuse(command._tag, sandbox)
+      if (sandbox.approvals.some(({ approval_id }) => approval_id === approval.approval_id)) return Result.succeed([])
+      const requested: SandboxEventOf<"approval.requested"> = {
+        type: "approval.requested",
+        turn_id: turnId,
+        data: { ...approval, expires_at: after(dateOf(sandbox, now), limits.approval) }
+      }
+      const answer = answerOf(sandbox.turn, approval)
+      if (answer !== null) {
+        return Result.succeed(admitApproval(sandbox, requested, [{
+          type: "approval.resolved",
+          turn_id: turnId,
+          data: { approval_id: approval.approval_id, ...answer }
+        }]))
+      }
+      return Result.succeed(
+        admitApproval(sandbox, requested, sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
+      )
+    }
+    case "EndTurn": {
+      const { initiator, reason, state, turnId } = command
+      if (sandbox.turn?.id !== turnId) return Result.succeed([])
+      const more = { ...(reason === undefined ? {} : { reason }), ...(initiator === undefined ? {} : { initiator }) }
+      // Who may spend nothing more is refused a message, so none that waits goes on.
+      return Result.succeed(
+        initiator === "policy" && (reason === "budget_exceeded" || reason === "no_credits") && isActive(sandbox.turn)
+          ? [...closeTurn(sandbox, state, more), ...cancelWaiting(sandbox, reason)]
+          : endTurn(sandbox, state, more)
+      )
+    }
+    case "RecordSteer": {
+      const { messageId, turnId } = command
+      const message = sandbox.waiting.find(({ id, steers }) => id === messageId && steers)
+      const { turn } = sandbox
+      if (message === undefined || !isActive(turn) || turn.id !== turnId || turn.startedAt === null) return Result.succeed([])
+      return Result.succeed([{
+        type: "message.steered",
+        turn_id: turnId,
+        data: { message_id: messageId, text: textOf(sandbox, messageId), author: { id: message.authorId } }
+      }])
+    }
+    case "ReportBoxLimit":
+      return Result.succeed(tell(sandbox, command.turnId, command.limit))
+    case "RefuseMessage":
+      return Result.succeed(sandbox.turn?.id === command.turnId ? endForMessage(sandbox) : [])
+    case "ReportUsage":
+      return Result.succeed([{
+        type: "usage.updated",
+        data: { usage: command.usage, ...(command.tokens === undefined ? {} : { tokens: command.tokens }) }
+      }])
+    case "Expire":
+      return expire(sandbox, limits, now)
+    case "RevokeGrant":
+      return live.includes(sandbox.status) ? moveTo(sandbox, "grant_revoked") : Result.succeed([])
+    case "Release":
+      return sandbox.status === "terminated" ? Result.succeed([]) : moveTo(sandbox, "released")
+    case "RecordCheckpoint": {
+      const { data } = command
+      if (sandbox.status !== "running" && sandbox.status !== "terminating") return refuse(command._tag, sandbox)
+      // An agent was at it meanwhile: what that left is owed still.
+      if (command.workedTurns !== undefined && command.workedTurns !== workedTurns(sandbox)) return refuse(command._tag, sandbox)
+      if (data.checkpoint !== undefined && data.checkpoint !== sandbox.checkpoint + 1) return refuse(command._tag, sandbox)
+      const turnId = lastEnded(sandbox)
+      return Result.succeed([{ type: "sandbox.checkpoint", data: { ...data, ...(turnId === undefined ? {} : { turn_id: turnId }) } }])
+    }
+    case "RecordRestore": {
+      const { data } = command
+      if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
+      // A fork's is of the sandbox that it was forked from.
+      if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
+      const { turn } = sandbox
+      const isLost = isActive(turn) && turn.startedAt !== null
+      return Result.succeed([
+        ...(isLost ? closeTurn(sandbox, "failed", { reason: "machine_lost", initiator: "provider" }) : []),
+        { type: "sandbox.restored", data: { ...data, ...(isLost ? { lost_turn: turn.id } : {}) } },
+        ...(isLost ? nextTurn(sandbox) : [])
+      ])
+    }
+    case "FailRestore": {
+      const { damaged, error } = command
+      if (sandbox.status !== "running") return refuse(command._tag, sandbox)
+      return Result.succeed(
+        sandbox.restoring === null ? [] : [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }]
+      )
+    }
+    case "ReportPublication":
+      return Result.succeed([{ type: "pull_request.updated", data: command.data }])
+  }
+}

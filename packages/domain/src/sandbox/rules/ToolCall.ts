@@ -1,0 +1,157 @@
+/**
+ * What people are shown of a tool call: before it is allowed a `Preview` of what will happen, and with each of its updates
+ * a `Detail` of what happened (docs/decisions/5). All of it is text of others: bounded, and visible in full.
+ */
+import * as Result from "effect/Result"
+import { isProtected } from "../../source/rules/FileRules.ts"
+import { visible } from "../../text/EscapeInvisible.ts"
+import { inOneLine, linesOf } from "../../text/Lines.ts"
+import { cut, utf8Length } from "../../text/Utf8.ts"
+import type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
+
+export type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
+
+/** Bytes of UTF-8 of a preview (docs/decisions/5). */
+export const PREVIEW_BYTES = 64 * 1024
+/** Bytes of UTF-8 of a call's output (docs/decisions/5). */
+export const OUTPUT_BYTES = 8 * 1024
+const MAX_PATHS = 100
+/** Characters of one path, as in the interface (docs/interface.md 8). */
+const MAX_PATH_CHARACTERS = 1000
+
+/** A tool call in the agent's words, whole and as they are. */
+export interface ToolCall {
+  readonly kind?: ToolKind | undefined
+  /** Relative to the workspace. */
+  readonly paths?: ReadonlyArray<string> | undefined
+  readonly command?: string | undefined
+  /** Where the command runs, relative to the workspace. Absent: in the workspace, or the agent does not say. */
+  readonly cwd?: string | undefined
+  /** Of an edit: whether it deletes or moves a file. Absent: the agent does not say. */
+  readonly removes?: boolean | undefined
+  readonly diff?: string | undefined
+  readonly url?: string | undefined
+  readonly output?: string | undefined
+}
+
+const shown = (text: string): string => visible(text.toWellFormed())
+
+/** No character is of less than a byte: more of them than that need not be looked at. */
+const tooLong = (text: string, bytes: number) => text.length > bytes || utf8Length(text) > bytes
+
+/** At the end of a diff that goes on. */
+export const DIFF_CUT = "\n… the rest of the changes is not shown: there are too many of them\n"
+/** Why a call is denied of which nobody could see all. */
+export const TOO_LARGE = "It is larger than 64 KiB, so it cannot be shown whole."
+const COMMAND_CUT = "\n… the rest is not shown: it is too long\n"
+const OUTPUT_CUT = "… what came before is not shown\n"
+
+/** As much of the beginning as there is room for, with `mark` behind it when something is left out. */
+const beginning = (text: string, bytes: number, mark: string): string => cut(shown(text.slice(0, bytes + 1)), bytes, mark)
+
+/** As {@link beginning}, from the end. */
+const ending = (text: string, bytes: number, mark: string): string => {
+  const end = shown(text.slice(-bytes - 1))
+  if (!tooLong(end, bytes)) return end
+  const room = bytes - utf8Length(mark)
+  let kept = end.slice(-room).toWellFormed()
+  while (utf8Length(kept) > room) kept = kept.slice(Math.max(1, Math.ceil(kept.length * (1 - room / utf8Length(kept))))).toWellFormed()
+  return `${mark}${kept}`
+}
+
+/** Paths as they are shown: the first ones, each as far as there is room. */
+export const shownPaths = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
+  paths.slice(0, MAX_PATHS).map((path) => {
+    const whole = shown(path.slice(0, MAX_PATH_CHARACTERS + 1))
+    return whole.length <= MAX_PATH_CHARACTERS ? whole : `${whole.slice(0, MAX_PATH_CHARACTERS - 1).toWellFormed()}…`
+  })
+
+/** Characters of a title before it is cut. */
+const MAX_TITLE_CHARACTERS = 200
+
+/** A display string of one line. A line feed is shown as `⏎`: what comes after it is no part of the line before. */
+export const shownTitle = (title: string): string => {
+  const line = shown(inOneLine(title).replaceAll(/[ \t]+/gu, " "))
+  return line.length <= MAX_TITLE_CHARACTERS ? line : `${line.slice(0, MAX_TITLE_CHARACTERS).toWellFormed()}…`
+}
+
+/** Whether {@link shownPaths} shows all of them. */
+const arePathsShown = (paths: ReadonlyArray<string>) =>
+  paths.length <= MAX_PATHS && paths.every((path) => path.length <= MAX_PATH_CHARACTERS && shown(path).length <= MAX_PATH_CHARACTERS)
+
+/**
+ * What a person sees before they decide. Fails with a sentence where they could not see what they allow: a call that is
+ * too large to be shown, or of which the agent does not say what it does. Nobody may approve it then.
+ */
+export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
+  if (kind === "command" && (command === undefined || command.trim() === "")) {
+    return Result.fail("The agent does not say what it would run.")
+  }
+  if (kind === "edit" && diff === undefined && paths.length === 0) return Result.fail("The agent does not say what it would change.")
+  if (kind === "network" && (url ?? command ?? "").trim() === "") return Result.fail("The agent does not say what it would ask for.")
+  if (!arePathsShown(paths)) return Result.fail("It names more files, or longer names, than can be shown.")
+  const uncut = (text: string) => text.length > PREVIEW_BYTES ? text : shown(text)
+  const whole = {
+    ...(command === undefined ? {} : { command: uncut(command) }),
+    ...(command === undefined || cwd === undefined ? {} : { cwd: uncut(cwd) }),
+    ...(url === undefined ? {} : { url: uncut(url) })
+  }
+  const all = Object.values(whole).join("")
+  if (tooLong(all, PREVIEW_BYTES)) return Result.fail(TOO_LARGE)
+  if (diff === undefined) return Result.succeed(whole)
+  const room = PREVIEW_BYTES - utf8Length(all)
+  if (room < utf8Length(DIFF_CUT)) return Result.fail(TOO_LARGE)
+  return Result.succeed({ ...whole, diff: beginning(diff, room, DIFF_CUT) })
+}
+
+/** What is told of the call with its updates; `undefined`: nothing is known of it. */
+export const detail = ({ command, output, paths }: ToolCall): Detail | undefined =>
+  command === undefined && output === undefined && (paths === undefined || paths.length === 0) ? undefined : {
+    ...(command === undefined ? {} : { command: beginning(command, PREVIEW_BYTES, COMMAND_CUT) }),
+    ...(paths === undefined || paths.length === 0 ? {} : { paths: shownPaths(paths) }),
+    ...(output === undefined ? {} : { output: ending(output, OUTPUT_BYTES, OUTPUT_CUT) })
+  }
+
+/** Characters of a file that are compared; of a change behind them only is said that it is there. */
+const MAX_COMPARED = 512 * 1024
+/** Unchanged lines that are shown around a change, as `diff -u` does. */
+const CONTEXT = 3
+
+/** No more of them than a preview has room for. */
+const prefixed = (prefix: string, lines: ReadonlyArray<string>): string => {
+  let text = ""
+  for (const line of lines) {
+    if (text.length > PREVIEW_BYTES) break
+    text += line.endsWith("\n") ? `${prefix}${line}` : `${prefix}${line}\n\\ No newline at end of file\n`
+  }
+  return text
+}
+
+/**
+ * A change of a file's content as of `diff -u`, in one hunk: all between what both begin and end with. `null`: the file is
+ * not there. The time is linear in the texts. What a protected file held is not shown, only what is written to it.
+ */
+export const unifiedDiff = (path: string, before: string | null, after: string | null): string => {
+  const texts = [isProtected(path) ? "" : before ?? "", after ?? ""] as const
+  if (texts.some((text) => text.length > MAX_COMPARED)) {
+    const [shorter, other] = texts.map((text) => text.slice(0, MAX_COMPARED))
+    return unifiedDiff(path, before === null ? null : shorter ?? "", after === null ? null : other ?? "") + DIFF_CUT
+  }
+  const [old, now] = [linesOf(texts[0]), linesOf(texts[1])]
+  const shorter = Math.min(old.length, now.length)
+  let start = 0
+  while (start < shorter && old[start] === now[start]) start++
+  let end = 0
+  while (end < shorter - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end++
+  const header = `--- ${before === null ? "/dev/null" : path}\n+++ ${after === null ? "/dev/null" : path}\n`
+  if (start === old.length && start === now.length) return header
+  const lead = old.slice(Math.max(0, start - CONTEXT), start)
+  const follow = old.slice(old.length - end, old.length - end + CONTEXT)
+  const side = (lines: ReadonlyArray<string>) => {
+    const count = lead.length + lines.length - start - end + follow.length
+    return `${count === 0 ? 0 : start - lead.length + 1},${count}`
+  }
+  return `${header}@@ -${side(old)} +${side(now)} @@\n` +
+    prefixed(" ", lead) + prefixed("-", old.slice(start, old.length - end)) + prefixed("+", now.slice(start, now.length - end)) +
+    prefixed(" ", follow)
+}

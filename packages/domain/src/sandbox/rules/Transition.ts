@@ -1,0 +1,185 @@
+/**
+ * The sandbox state machine (docs/decisions/2.1): every legal change of status as data, and the events of each change, built
+ * in one place.
+ */
+import * as Data from "effect/Data"
+import * as Result from "effect/Result"
+import { textOf } from "./MessageQueue.ts"
+import type { Sandbox } from "./Sandbox.ts"
+import type {
+  ApprovalResolver,
+  CancelReason,
+  Initiator,
+  SandboxEvent,
+  SandboxEventOf,
+  SandboxStatus,
+  StatusReason
+} from "./SandboxEvent.ts"
+import { isActive, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
+
+interface Cause {
+  readonly to: SandboxStatus
+  readonly from: ReadonlyArray<SandboxStatus>
+  readonly initiator: Initiator
+}
+
+/** On its way or at work: somebody may still want something of it. */
+export const live: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running"]
+
+/** Every legal change of status, by its reason (docs/decisions/2.1). Nothing else is legal; `terminated` is final. */
+export const transitions = {
+  leased: { from: ["queued"], to: "creating", initiator: "system" },
+  ready: { from: ["creating"], to: "running", initiator: "system" },
+  queue_timeout: { from: ["queued"], to: "failed", initiator: "policy" },
+  boot_timeout: { from: ["creating"], to: "failed", initiator: "policy" },
+  boot_failed: { from: ["creating"], to: "failed", initiator: "provider" },
+  clone_failed: { from: ["creating"], to: "failed", initiator: "provider" },
+  repo_not_accessible: { from: ["creating"], to: "failed", initiator: "provider" },
+  idle_timeout: { from: ["running"], to: "succeeded", initiator: "policy" },
+  last_turn_failed: { from: ["running"], to: "failed", initiator: "policy" },
+  agent_lost: { from: ["running"], to: "failed", initiator: "provider" },
+  host_lost: { from: ["running"], to: "failed", initiator: "provider" },
+  terminated: { from: [...live, "succeeded", "failed"], to: "terminating", initiator: "user" },
+  max_lifetime: { from: live, to: "terminating", initiator: "policy" },
+  grant_revoked: { from: live, to: "terminating", initiator: "policy" },
+  released: { from: ["terminating"], to: "terminated", initiator: "system" },
+  release_failed: { from: ["terminating"], to: "failed", initiator: "provider" }
+} as const satisfies Record<StatusReason | "leased" | "ready" | "released", Cause>
+
+/** What can change a sandbox's status, by name. */
+export type TransitionCause = keyof typeof transitions
+
+/** The command is not legal in the present state. Retrying it unchanged cannot succeed. */
+export class IllegalTransition extends Data.TaggedError("IllegalTransition")<{ readonly command: string; readonly state: string }> {
+  override get message() {
+    return `${this.command} is not possible while ${this.state}`
+  }
+}
+
+const statusEvent = (
+  sandbox: Pick<Sandbox, "initiator" | "reason" | "status">,
+  cause: TransitionCause
+): SandboxEventOf<"sandbox.status"> => {
+  const { initiator, to } = transitions[cause]
+  return {
+    type: "sandbox.status",
+    data: {
+      status: to,
+      previous: sandbox.status,
+      // A released sandbox carries the reason and initiator that began its end.
+      reason: cause === "released" ? sandbox.reason : cause === "leased" || cause === "ready" ? null : cause,
+      initiator: cause === "released" ? sandbox.initiator : initiator
+    }
+  }
+}
+
+/** Pending approvals resolved as denied, oldest first. */
+export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<SandboxEvent> =>
+  sandbox.approvals.map(({ approval_id }) => ({
+    type: "approval.resolved",
+    ...(sandbox.turn === null ? {} : { turn_id: sandbox.turn.id }),
+    data: { approval_id, outcome: "denied", by }
+  }))
+
+/** A step of a turn. Whether it is legal is for the caller to know: `turnTransitions`. */
+export const turnUpdated = (
+  turn: Turn,
+  state: TurnState,
+  more: { readonly reason?: "interrupt"; readonly initiator?: Initiator } = {}
+): SandboxEvent => ({
+  type: "turn.updated",
+  turn_id: turn.id,
+  data: { state, previous: turn.state, ...more }
+})
+
+/** The first step of the next turn. */
+export const turnPending = (turnId: string, text: string, authorId: string): SandboxEvent => ({
+  type: "turn.updated",
+  turn_id: turnId,
+  data: { state: "pending", previous: null, text, author: { id: authorId } }
+})
+
+/** The turn of whoever waits first, where one may begin. */
+export const nextTurn = (sandbox: Sandbox): Array<SandboxEvent> => {
+  const [first] = sandbox.waiting
+  return first === undefined || sandbox.status !== "running" ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
+}
+
+/** Nobody that waits gets a turn. */
+export const cancelWaiting = (sandbox: Sandbox, reason: CancelReason): Array<SandboxEvent> =>
+  sandbox.waiting.map(({ id }) => ({ type: "message.cancelled", data: { message_id: id, reason } }))
+
+interface EndOfTurn {
+  readonly reason?: string
+  readonly initiator?: Initiator
+}
+
+/** As {@link closeTurn}, and the beginning of the next one where a message waits for it. */
+export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): Array<SandboxEvent> => {
+  const end = closeTurn(sandbox, state, more)
+  return end.length === 0 ? [] : [...end, ...nextTurn(sandbox)]
+}
+
+/** The end of the active turn, pending approvals denied first; nothing when none is active. */
+export const closeTurn = (
+  sandbox: Sandbox,
+  state: TurnOutcome,
+  more: EndOfTurn
+): Array<SandboxEvent> => {
+  if (!isActive(sandbox.turn)) return []
+  const { id } = sandbox.turn
+  // An agent never took a pending turn, so however it ends, it was cancelled.
+  const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
+  return [...denyApprovals(sandbox, "turn_end"), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
+}
+
+/** A publication that nobody will carry out any more must not look as if somebody would. */
+const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_request.updated">> =>
+  sandbox.publications
+    .filter(({ actionState }) => actionState === "publishing" || actionState === "updating")
+    .map(({ repo }) => ({
+      type: "pull_request.updated",
+      data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
+    }))
+
+/** The change of status and what must end before it. */
+export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<Array<SandboxEvent>, IllegalTransition> => {
+  const { from, initiator, to } = transitions[cause]
+  if (!(from as ReadonlyArray<SandboxStatus>).includes(sandbox.status)) {
+    return Result.fail(new IllegalTransition({ command: cause, state: sandbox.status }))
+  }
+  const before = to === "terminating" ?
+    // The worker ends the turn once the agent is gone; nobody can decide an approval any more.
+    [
+      ...denyApprovals(sandbox, "terminate"),
+      ...(sandbox.turn?.state === "awaiting_approval" ? [turnUpdated(sandbox.turn, "running")] : [])
+    ]
+    // However its release went, a turn that is left ends with what began the end of its sandbox.
+    : sandbox.status === "terminating" ?
+    closeTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
+    // Of the other changes only a failure finds a turn to end.
+    : closeTurn(sandbox, "failed", { reason: cause, initiator })
+  const changed = statusEvent(sandbox, cause)
+  return Result.succeed([
+    ...(live.includes(to) ? [] : [...abandonPublications(sandbox), ...cancelWaiting(sandbox, "sandbox_ended")]),
+    ...before,
+    changed,
+    // Nothing was begun for one that is queued, so nothing is left to be released.
+    ...(sandbox.status === "queued" && to === "terminating" ? [statusEvent(changed.data, "released")] : [])
+  ])
+}
+
+/** Resolved approvals, and the turn's going on when they were the last ones pending. */
+export const resolveApprovals = (
+  sandbox: Sandbox,
+  resolved: ReadonlyArray<SandboxEventOf<"approval.resolved">["data"]>
+): Array<SandboxEvent> => {
+  const { turn } = sandbox
+  const ids = new Set(resolved.map(({ approval_id }) => approval_id))
+  const others = sandbox.approvals.some(({ approval_id }) => !ids.has(approval_id))
+  const inTurn = turn === null ? {} : { turn_id: turn.id }
+  return [
+    ...resolved.map((data): SandboxEvent => ({ type: "approval.resolved", ...inTurn, data })),
+    ...(turn?.state === "awaiting_approval" && !others ? [turnUpdated(turn, "running")] : [])
+  ]
+}

@@ -1,0 +1,132 @@
+/** What a creation (docs/interface.md 4.2) and a fork (docs/decisions/16) may ask for, and what is made of it. */
+import type * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { SandboxId } from "../../ids/SandboxId.ts"
+import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
+import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
+import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
+import { RepoRef } from "../../source/schema/RepoRef.ts"
+import { Counter, text } from "../../text/Text.ts"
+import type { Creation, Origin } from "../rules/Sandbox.ts"
+import { Prompt } from "../schema/Command.ts"
+import { Metadata } from "../schema/Sandbox.ts"
+
+/** At most this many repositories in one sandbox (docs/decisions/12). */
+const MAX_REPOS = 16
+
+const Repos = Schema.Array(RepoRef).check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(MAX_REPOS),
+  Schema.makeFilter(
+    (repos: ReadonlyArray<RepoRef>) => new Set(repos.map(({ fullName }) => fullName.toLowerCase())).size === repos.length,
+    { expected: "repositories that differ in more than case", toJsonSchema: () => [{}, true] }
+  )
+)
+
+/** What creations and forks say in the same way. */
+const firstPrompt = Prompt.annotateKey({ description: "What the agent is to do first." })
+const shownTitle = Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." })
+const ownMetadata = Metadata.annotateKey({
+  description: "Strings of the caller, kept as they came: at most 16.",
+  default: {}
+}).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+
+/**
+ * The body of a creation (docs/interface.md 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
+ */
+export const CreateSandbox = Schema.Struct({
+  repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
+  prompt: firstPrompt,
+  model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Left out: the catalogue's default." }),
+  reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
+    description: "How hard the model is to think; one that the catalogue lists for it."
+  }),
+  title: shownTitle,
+  toolApprovalMode: ToolApprovalMode.annotateKey({
+    description: "`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks.",
+    default: "auto"
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
+  metadata: ownMetadata
+}).annotate({ identifier: "CreateSandbox" })
+export type CreateSandbox = typeof CreateSandbox.Type
+
+/** The body of a fork (docs/decisions/16). What is left out is as in the sandbox that it is a fork of. */
+export const ForkSandbox = Schema.Struct({
+  prompt: firstPrompt,
+  model: Schema.optionalKey(ModelId).annotateKey({
+    description: "A model's id in the catalogue, also one of another runtime. Left out: the one of the sandbox."
+  }),
+  reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
+    description: "How hard the model is to think. Left out: as in the sandbox, if the catalogue lists that for the model."
+  }),
+  title: shownTitle,
+  toolApprovalMode: Schema.optionalKey(ToolApprovalMode).annotateKey({ description: "Left out: as in the sandbox." }),
+  metadata: ownMetadata,
+  checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "What its trees start as. Left out: the newest one." })
+}).annotate({ identifier: "ForkSandbox" })
+export type ForkSandbox = typeof ForkSandbox.Type
+
+/** There is nothing to fork from yet. It helps to ask again after the first turn. */
+export class NoCheckpoint extends Schema.TaggedError<NoCheckpoint>()("NoCheckpoint", {}) {
+  override get message() {
+    return "The sandbox has no checkpoint yet. The first one is taken when its first turn has ended: fork it then, or create a sandbox."
+  }
+}
+
+/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions/2.3). */
+export const titleOf = (prompt: string): string => {
+  const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
+    candidate !== ""
+  )
+  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
+}
+
+/** What a request leaves to its caller. `model` is the catalogue's answer to it. */
+interface Given {
+  readonly id: SandboxId
+  readonly grantId: string
+  readonly createdBy: string
+  readonly model: Model
+  readonly at: DateTime.Utc
+}
+
+/** The creation that a request asks for. `origin`: the checkpoint that it starts with. */
+export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
+  id: given.id,
+  grantId: given.grantId,
+  createdBy: given.createdBy,
+  title: request.title ?? titleOf(request.prompt),
+  repos: request.repos,
+  prompt: request.prompt,
+  model: given.model.id,
+  agentRuntime: given.model.agentRuntime,
+  reasoningEffort: request.reasoningEffort ?? null,
+  toolApprovalMode: request.toolApprovalMode,
+  metadata: request.metadata,
+  origin,
+  createdAt: given.at
+})
+
+/**
+ * The creation that a fork of this sandbox asks for, with what the sandbox gives to it. Of an effort that the other model does not
+ * have nothing is left; asking for approvals stays, also where the model cannot: nobody drops that without a word.
+ */
+export const asCreation = (
+  { checkpoint: _checkpoint, ...request }: ForkSandbox,
+  of: Pick<Creation, "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
+  catalogue: Catalogue
+): CreateSandbox => {
+  const model = request.model ?? of.model
+  const efforts = catalogue.models.find(({ id }) => id === model)?.efforts ?? []
+  const reasoningEffort = request.reasoningEffort ?? (of.reasoningEffort !== null && efforts.includes(of.reasoningEffort)
+    ? of.reasoningEffort
+    : undefined)
+  return {
+    ...request,
+    repos: of.repos,
+    model,
+    toolApprovalMode: request.toolApprovalMode ?? of.toolApprovalMode,
+    ...(reasoningEffort === undefined ? {} : { reasoningEffort })
+  }
+}

@@ -1,0 +1,156 @@
+/** Pull requests as the interface shows them (2.5). */
+import * as Schema from "effect/Schema"
+import { SandboxId } from "../../ids/SandboxId.ts"
+import { Counter } from "../../text/Text.ts"
+import { timestamp } from "../../time/Timestamp.ts"
+import { BRANCHES } from "./Naming.ts"
+import type { RepoName } from "./RepoRef.ts"
+
+/** A pull request as the host has it (docs/interface.md 2.5). */
+export const PullRequest = Schema.Struct({
+  id: Counter.annotateKey({ description: "The host's number of it, over all repositories." }),
+  nodeId: Schema.String.annotateKey({ description: "The host's other id of it." }),
+  number: Counter.annotateKey({ description: "Its number in the repository." }),
+  url: Schema.String.annotateKey({ description: "Its page, for people." }),
+  title: Schema.String.annotateKey({ description: "The sandbox's title when it was opened." }),
+  state: Schema.Literals(["open", "closed"]).annotateKey({ description: "`closed` with `merged: true` is a merged one." }),
+  draft: Schema.Boolean.annotateKey({ description: "Whether it is a draft." }),
+  merged: Schema.Boolean.annotateKey({ description: "Whether it was merged." }),
+  baseRef: Schema.String.annotateKey({ description: "The branch it is to be merged into." }),
+  headRef: Schema.String.annotateKey({ description: "The branch the sandbox publishes to." }),
+  headSha: Schema.String.annotateKey({ description: "The newest commit of `headRef`." }),
+  createdAt: timestamp("When it was opened."),
+  updatedAt: timestamp("When anything of it last changed."),
+  additions: Counter.annotateKey({ description: "Lines added, all files together." }),
+  deletions: Counter.annotateKey({ description: "Lines removed, all files together." }),
+  changedFiles: Counter.annotateKey({ description: "Files that differ from the base." })
+}).annotate({ identifier: "PullRequest" })
+export type PullRequest = typeof PullRequest.Type
+
+/** How one stands, in one word: of a merged one nothing else counts, nor of a closed one that it was a draft. */
+export const PullState = Schema.Literals(["draft", "open", "merged", "closed"])
+export type PullState = typeof PullState.Type
+
+export const pullStateOf = (
+  { draft, merged, state }: {
+    readonly state: PullRequest["state"] | null
+    readonly draft: boolean | null
+    readonly merged: boolean | null
+  }
+): PullState => merged === true ? "merged" : state === "closed" ? "closed" : draft === true ? "draft" : "open"
+
+/** One workflow run. `conclusion` and `status` are the host's own words. */
+export const WorkflowRun = Schema.Struct({
+  id: Counter.annotateKey({ description: "The host's number of it." }),
+  name: Schema.String.annotateKey({ description: "The workflow's name." }),
+  conclusion: Schema.optionalKey(Schema.String).annotateKey({ description: "How it ended, in the host's word; left out while it runs." }),
+  createdAt: Schema.String.annotateKey({ description: "When it was started, as the host writes it." }),
+  event: Schema.String.annotateKey({ description: "What started it, such as `push`." }),
+  headBranch: Schema.String.annotateKey({ description: "The branch it runs on." }),
+  headSha: Schema.String.annotateKey({ description: "The commit it runs on." }),
+  runNumber: Counter.annotateKey({ description: "Which run of the workflow it is, from 1." }),
+  status: Schema.String.annotateKey({ description: "Where it is, in the host's word, such as `in_progress`." }),
+  updatedAt: Schema.String.annotateKey({ description: "When it last changed, as the host writes it." }),
+  url: Schema.String.annotateKey({ description: "Its page, for people." })
+}).annotate({ identifier: "WorkflowRun" })
+
+/** One check run. Unfinished ones have neither `conclusion` nor `completedAt`. */
+export const CheckRun = Schema.Struct({
+  id: Counter.annotateKey({ description: "The host's number of it." }),
+  name: Schema.String.annotateKey({ description: "The check's name." }),
+  completedAt: Schema.optionalKey(Schema.String).annotateKey({ description: "When it ended, as the host writes it; left out before." }),
+  conclusion: Schema.optionalKey(Schema.String).annotateKey({ description: "How it ended, in the host's word; left out before." }),
+  startedAt: Schema.optionalKey(Schema.String).annotateKey({ description: "When it began, as the host writes it; left out before." }),
+  status: Schema.String.annotateKey({ description: "Where it is, in the host's word, such as `completed`." }),
+  url: Schema.String.annotateKey({ description: "Its page, for people." })
+}).annotate({ identifier: "CheckRun" })
+
+/** What runs on the head commit. `idle`: nothing does. */
+export const Checks = Schema.Struct({
+  label: Schema.String.annotateKey({ description: "For display: `No checks`, `2 of 3 checks passed`." }),
+  runs: Schema.Array(WorkflowRun).annotateKey({ description: "Workflow runs of the head commit." }),
+  checkRuns: Schema.Array(CheckRun).annotateKey({ description: "Check runs of the head commit." }),
+  state: Schema.Literals(["idle", "pending", "success", "failure", "error"]).annotateKey({
+    description: "All of them together; `idle`: there are none."
+  }),
+  error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why they are not known, for people; left out where they are." }),
+  updatedAt: Schema.optionalKey(Schema.String).annotateKey({ description: "When they last changed; left out where that is not known." })
+}).annotate({ identifier: "Checks" })
+export type Checks = typeof Checks.Type
+
+/** A comment on the pull request or on its code; `title` names which. */
+export const PullRequestComment = Schema.Struct({
+  id: Counter.annotateKey({ description: "The host's number of it." }),
+  title: Schema.String.annotateKey({ description: "Where it stands: on the pull request, or on a file." }),
+  author: Schema.String.annotateKey({ description: "Login of who wrote it." }),
+  authorAvatarUrl: Schema.String.annotateKey({ description: "A picture of the author." }),
+  createdAt: Schema.String.annotateKey({ description: "When it was written, as the host writes it." }),
+  updatedAt: Schema.String.annotateKey({ description: "When it last changed, as the host writes it." }),
+  url: Schema.String.annotateKey({ description: "Its place on the page, for people." })
+}).annotate({ identifier: "PullRequestComment" })
+
+export type PullRequestComment = typeof PullRequestComment.Type
+
+/** Characters that a source host tells of what one comment says. */
+export const MAX_COMMENT = 4_000
+
+/** A comment as pages show it. The interface tells of comments, not what they say. */
+export interface CommentWithText extends PullRequestComment {
+  /** Markdown by anybody: at most {@link MAX_COMMENT} characters from its beginning. */
+  readonly text: string
+  /** Whether that is all of it. */
+  readonly isWhole: boolean
+  /** Of a comment on code: the file, in the repository; else `null`. */
+  readonly path: string | null
+  /** Of a comment on code: its line, as the file was when it was written, where the host knows it. */
+  readonly line: number | null
+}
+
+/** Of a comment what the interface tells. */
+export const withoutText = (
+  { isWhole: _isWhole, line: _line, path: _path, text: _text, ...comment }: CommentWithText
+): PullRequestComment => comment
+
+/** What a source host tells of one pull request. `pending`: it is still computing some of it. */
+export interface PullRequestDetails {
+  readonly pullRequest: PullRequest
+  readonly checks: Checks
+  /** Oldest first. */
+  readonly comments: ReadonlyArray<CommentWithText>
+  readonly pending: boolean
+}
+
+/** `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed. */
+export const ActionState = Schema.Literals(["idle", "publishing", "updating", "failed"])
+export type ActionState = typeof ActionState.Type
+
+/** How publishing stands, and the pull request with its checks and comments. */
+export const PullRequestStatus = Schema.Struct({
+  actionState: ActionState.annotateKey({
+    description: "`publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed."
+  }),
+  checks: Checks.annotateKey({ description: "What runs on the head commit." }),
+  comments: Schema.Array(PullRequestComment).annotateKey({ description: "Oldest first." }),
+  pullRequest: Schema.NullOr(PullRequest).annotateKey({ description: "As the host has it; `null` before anything was published." }),
+  repository: Schema.String.annotateKey({ description: "`owner/name`." }),
+  detailsPending: Schema.Boolean.annotateKey({ description: "Whether some of it is not known yet: ask again in a moment." })
+}).annotate({ identifier: "PullRequestStatus" })
+export type PullRequestStatus = typeof PullRequestStatus.Type
+
+/** Of a pull request nothing runs on. */
+export const noChecks: Checks = { label: "No checks", runs: [], checkRuns: [], state: "idle" }
+
+const isSandboxId = Schema.is(SandboxId)
+
+/** The sandbox that publishes to a branch, `undefined` when none of ours does. */
+export const sandboxOf = (branch: string): SandboxId | undefined => {
+  const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length).replace(/-\d{1,6}$/u, "") : ""
+  return isSandboxId(id) ? id : undefined
+}
+
+/** A pull request. `host` is the source host's name; `repo` as its sandbox spells it. */
+export interface Pull {
+  readonly host: string
+  readonly repo: RepoName
+  readonly number: number
+}

@@ -1,0 +1,81 @@
+import { assert, describe, it } from "@effect/vitest"
+import { saturatingAdd } from "@slipway/domain/text/Counters"
+import { Counter, StorableText, text } from "@slipway/domain/text/Text"
+import { cut, utf8Length } from "@slipway/domain/text/Utf8"
+import * as Schema from "effect/Schema"
+
+const rocket = "\u{1F680}"
+const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}"
+
+describe("a text", () => {
+  it.each(
+    [
+      ["", 0, 0, true],
+      ["", 1, 2, false],
+      ["a", 1, 1, true],
+      ["ab", 1, 1, false],
+      [rocket, 1, 1, true],
+      [rocket, 2, 2, false],
+      [rocket + rocket, 2, 2, true],
+      [rocket + "a", 2, 2, true],
+      [`${rocket}ab`, 2, 2, false],
+      [family, 5, 5, true],
+      [family, 1, 4, false],
+      ["e\u0301", 2, 2, true],
+      ["e\u0301", 1, 1, false]
+    ] as const
+  )("%j of %i to %i characters: %s", (value, minimum, maximum, accepted) => {
+    assert.strictEqual(Schema.is(text(minimum, maximum))(value), accepted)
+  })
+
+  it.prop(
+    "counts code points, as JSON Schema does",
+    [Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 })),
+      Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8 }))],
+    ([given, minimum, more]) => {
+      const value = given.replaceAll("\0", "").toWellFormed()
+      const count = Array.from(value).length
+      assert.strictEqual(Schema.is(text(minimum, minimum + more))(value), count >= minimum && count <= minimum + more)
+    },
+    { arbitrary: { runs: 500 } }
+  )
+
+  it("is one that Postgres can store", () => {
+    const accepts = Schema.is(StorableText)
+    for (const value of ["", "a", rocket, "\ud83d\ude80", "\u0001\uffff"]) assert.isTrue(accepts(value), JSON.stringify(value))
+    for (const value of ["\0", "a\0", "\ud83d", "\ude80", "\ude80\ud83d"]) assert.isFalse(accepts(value), JSON.stringify(value))
+  })
+})
+
+describe("a counter", () => {
+  it("is a whole number from 0 to 2^53−1", () => {
+    const accepts = Schema.is(Counter)
+    assert.deepStrictEqual([0, 1, Number.MAX_SAFE_INTEGER].map((n) => accepts(n)), [true, true, true])
+    assert.deepStrictEqual([-1, 0.5, Number.MAX_SAFE_INTEGER + 1, Infinity, NaN].map((n) => accepts(n)), [false, false, false, false,
+      false])
+  })
+
+  it("never leaves its range when it is added to", () => {
+    assert.strictEqual(saturatingAdd(2, 3), 5)
+    assert.strictEqual(saturatingAdd(Number.MAX_SAFE_INTEGER - 1, 1), Number.MAX_SAFE_INTEGER)
+    assert.strictEqual(saturatingAdd(Number.MAX_SAFE_INTEGER, 7), Number.MAX_SAFE_INTEGER)
+  })
+})
+
+describe("texts as bytes", () => {
+  const utf8 = new TextEncoder()
+  it.prop("are counted as they are encoded", [Schema.String], ([value]) => {
+    assert.strictEqual(utf8Length(value), utf8.encode(value).length)
+  })
+
+  it.prop(
+    "are cut to so many bytes, mark included, and left alone when they fit",
+    [Schema.String, Schema.Literals([3, 5, 8, 13])],
+    ([value, maximum]) => {
+      const shown = cut(value, maximum, "…")
+      assert.isTrue(utf8Length(shown) <= maximum)
+      if (utf8Length(value) <= maximum) assert.strictEqual(shown, value)
+      else assert.isTrue(shown.endsWith("…") && value.startsWith(shown.slice(0, -1)))
+    }
+  )
+})

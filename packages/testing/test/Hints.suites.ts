@@ -1,4 +1,0 @@
-import * as HintsMemory from "@slipway/domain/memory/HintsMemory"
-import { suite } from "@slipway/testing/contracts/store/HintsContract"
-
-export const suites = () => [suite("memory", HintsMemory.layer)]

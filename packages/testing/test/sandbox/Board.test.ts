@@ -1,5 +1,0 @@
-import { suite } from "@slipway/testing/contracts/sandbox/BoardContract"
-import { register } from "@slipway/testing/runners/Vitest"
-import { layer } from "./Stores.ts"
-
-register(suite("memory", layer))
