@@ -65,190 +65,201 @@ const inLine = Effect.fnUntraced(function*(at: CachePlace, scope: Scope.Scope) {
 })
 const hasCome = (fiber: Fiber.Fiber<unknown>) => Effect.sync(() => fiber.pollUnsafe() !== undefined)
 
+/** Adds a rule with an instance of its own. */
+type AddRule = (states: string, test: Effect.Effect<void, unknown, SetupCaches | Scope.Scope>) => void
+
+const fills = (rule: AddRule) => {
+  rule(
+    "gives back the bytes as they were filled, however they came",
+    Effect.gen(function*() {
+      assert.isNull(yield* readAll(place()))
+      const bytes = noise(100_000)
+      const pieces = [bytes.subarray(0, 1), new Uint8Array(), bytes.subarray(1, 70_000), bytes.subarray(70_000)]
+      yield* fill(place(), Stream.fromIterable(pieces))
+      assert.deepStrictEqual(yield* readAll(place()), bytes)
+      assert.deepStrictEqual(yield* readAll(place()), bytes)
+      yield* fill(place("empty"), Stream.empty)
+      assert.strictEqual((yield* readAll(place("empty")))?.length, 0)
+    })
+  )
+
+  rule(
+    "gives it to the same grant, repository and key alone, whatever characters they have",
+    Effect.gen(function*() {
+      const hostile = ["../../../etc/passwd", "a/b", "\0", "x".repeat(5000), "", ".", "é \n'\"$(id)"]
+      yield* fill(place("key", "grant", "Acme/Shop"), text("ours"))
+      assert.strictEqual(yield* readText(place("key", "grant", "acme/SHOP")), "ours")
+      for (const other of [place("key", "grant2"), place("key", "grant", "acme/shop2"), place("key2"), place("grant", "key")]) {
+        assert.isNull(yield* readText(other))
+      }
+      // Their names in a row are the same.
+      yield* fill(place("c/d/key", "grant", "a/b"), text("ours"))
+      assert.isNull(yield* readText(place("key", "grant/a/b", "c/d")))
+      for (const [i, key] of hostile.entries()) yield* fill(place(key, key), text(String(i)))
+      for (const [i, key] of hostile.entries()) assert.strictEqual(yield* readText(place(key, key)), String(i))
+    })
+  )
+
+  rule(
+    "is filled once by the first of twenty who come at once, and the others hit",
+    Effect.gen(function*() {
+      let fills = 0
+      const boot = Effect.scoped(Effect.gen(function*() {
+        const found = yield* find(place())
+        if (found._tag === "Miss") {
+          fills++
+          yield* found.fill(text("set up"))
+        } else assert.strictEqual(yield* Stream.mkString(Stream.decodeText(found.bytes)), "set up")
+        return found._tag
+      }))
+      const tags = yield* Effect.all(Array.from({ length: 20 }, () => boot), { concurrency: "unbounded" })
+      assert.strictEqual(fills, 1)
+      assert.strictEqual(
+        tags.filter((tag) => tag === "Hit").length,
+        19
+      )
+    })
+  )
+
+  rule(
+    "keeps those who want another cache from waiting",
+    Effect.gen(function*() {
+      yield* find(place())
+      assert.strictEqual((yield* find(place("other")))._tag, "Miss")
+    })
+  )
+
+  rule(
+    "lets the next one fill, and that one alone, when the one who fills is interrupted, and keeps nothing of it",
+    Effect.gen(function*() {
+      const begun = yield* Deferred.make<void>()
+      const filler = yield* Effect.forkChild(fill(place(), Stream.onStart(never, Deferred.succeed(begun, undefined))))
+      yield* Deferred.await(begun)
+      const scope = yield* Effect.scope
+      const [second, third] = [yield* inLine(place(), scope), yield* inLine(place(), scope)]
+      yield* Fiber.interrupt(filler)
+      const miss = yield* missed(yield* Fiber.join(second))
+      assert.isFalse(yield* hasCome(third))
+      yield* miss.fill(text("second"))
+      assert.deepStrictEqual(yield* tagsOf([third]), ["Hit"])
+      assert.strictEqual(yield* readText(place()), "second")
+    })
+  )
+}
+
+const failures = (rule: AddRule) => {
+  rule(
+    "passes over one in the line that is interrupted",
+    Effect.gen(function*() {
+      const [first, own] = [yield* Scope.make(), yield* Effect.scope]
+      yield* Scope.provide(find(place()), first)
+      const leaving = yield* Effect.forkChild(Effect.scoped(find(place())))
+      const last = yield* inLine(place(), own)
+      yield* Fiber.interrupt(leaving)
+      assert.isFalse(yield* hasCome(last))
+      yield* Scope.close(first, Exit.interrupt(1))
+      assert.deepStrictEqual(yield* tagsOf([last]), ["Miss"])
+    })
+  )
+
+  rule(
+    "lets all go at once when the one who is to fill does not, or cannot",
+    Effect.gen(function*() {
+      const own = yield* Effect.scope
+      for (const end of ["gives up", "is refused"] as const) {
+        const first = yield* Scope.make()
+        const miss = yield* Effect.flatMap(Scope.provide(find(place(end)), first), missed)
+        const waiting = [yield* inLine(place(end), own), yield* inLine(place(end), own)]
+        if (end === "gives up") yield* Scope.close(first, Exit.void)
+        else yield* Effect.flip(miss.fill(Stream.fail("tar")))
+        assert.deepStrictEqual(yield* tagsOf(waiting), ["Miss", "Miss"])
+        // Any of them may fill it still, and then those wait no more who came meanwhile.
+        yield* (yield* missed(yield* Fiber.join(waiting[1]!))).fill(text(end))
+        assert.strictEqual(yield* readText(place(end)), end)
+      }
+    })
+  )
+
+  rule(
+    "lets one go that has waited as long as it may, and stands in nobody's way from then on",
+    Effect.gen(function*() {
+      const [first, own] = [yield* Scope.make(), yield* Effect.scope]
+      yield* Scope.provide(find(place()), first)
+      assert.strictEqual((yield* SetupCaches.use((caches) => caches.find(place(), 0)))._tag, "Miss")
+      const last = yield* inLine(place(), own)
+      yield* Scope.close(first, Exit.interrupt(1))
+      assert.deepStrictEqual(yield* tagsOf([last]), ["Miss"])
+    })
+  )
+
+  rule(
+    "keeps nothing of what fails while it is read, and says why",
+    Effect.gen(function*() {
+      const cut = Stream.concat(Stream.make(noise(70_000)), Stream.fail("tar failed" as const))
+      assert.strictEqual(yield* Effect.flip(fill(place(), cut)), "tar failed")
+      assert.isNull(yield* readAll(place()))
+    })
+  )
+
+  rule(
+    "refuses what is too large without reading all of it, and keeps nothing of it",
+    Effect.gen(function*() {
+      yield* fill(place("largest"), Stream.make(noise(LARGEST_BYTES)))
+      let read = 0
+      const endless = Stream.tap(Stream.forever(Stream.make(new Uint8Array(KiB))), () => Effect.sync(() => void read++))
+      const error = yield* Effect.flip(fill(place(), endless))
+      assert.strictEqual(error.reason, "too_large")
+      assert.isBelow(read, 2 * LARGEST_BYTES / KiB)
+      assert.isNull(yield* readAll(place()))
+    })
+  )
+}
+
+const removal = (rule: AddRule) => {
+  rule(
+    "removes the least recently used first, and nothing before it has to",
+    Effect.gen(function*() {
+      for (const key of ["a", "b", "c"]) yield* fill(place(key), Stream.make(noise(LARGEST_BYTES)))
+      assert.isNotNull(yield* readAll(place("a")))
+      yield* fill(place("d"), Stream.make(noise(LARGEST_BYTES, 2)))
+      const there = []
+      for (const key of ["a", "b", "c", "d"]) if ((yield* readAll(place(key))) !== null) there.push(key)
+      assert.deepStrictEqual(there, ["a", "c", "d"])
+    })
+  )
+
+  rule(
+    "removes nothing that somebody reads, whatever comes instead of it",
+    Effect.gen(function*() {
+      const reading = yield* Scope.make()
+      for (const key of ["a", "b", "c"]) {
+        yield* fill(place(key), Stream.make(noise(LARGEST_BYTES)))
+        assert.strictEqual((yield* Scope.provide(find(place(key)), reading))._tag, "Hit")
+      }
+      const error = yield* Effect.flip(fill(place("d"), Stream.make(noise(LARGEST_BYTES))))
+      assert.strictEqual(error.reason, "too_large")
+      yield* SetupCaches.use((caches) => caches.makeRoom)
+      for (const key of ["a", "b", "c"]) assert.isNotNull(yield* readAll(place(key)))
+      yield* Scope.close(reading, Exit.void)
+      yield* fill(place("d"), Stream.make(noise(LARGEST_BYTES)))
+      assert.isNotNull(yield* readAll(place("d")))
+    })
+  )
+
+  rule(
+    "makes room of all that nobody reads",
+    Effect.gen(function*() {
+      for (const key of ["a", "b"]) yield* fill(place(key), text(key))
+      yield* SetupCaches.use((caches) => caches.makeRoom)
+      for (const key of ["a", "b"]) assert.isNull(yield* readAll(place(key)))
+    })
+  )
+}
+
 export const suite = (name: string, layer: Layer.Layer<SetupCaches>) =>
   defineLive(`SetupCaches (${name})`, Layer.empty, (it) => {
-    const rule = (states: string, test: Effect.Effect<void, unknown, SetupCaches | Scope.Scope>) =>
-      it.effect(states, () => Effect.scoped(Effect.provide(test, layer)))
-
-    rule(
-      "gives back the bytes as they were filled, however they came",
-      Effect.gen(function*() {
-        assert.isNull(yield* readAll(place()))
-        const bytes = noise(100_000)
-        const pieces = [bytes.subarray(0, 1), new Uint8Array(), bytes.subarray(1, 70_000), bytes.subarray(70_000)]
-        yield* fill(place(), Stream.fromIterable(pieces))
-        assert.deepStrictEqual(yield* readAll(place()), bytes)
-        assert.deepStrictEqual(yield* readAll(place()), bytes)
-        yield* fill(place("empty"), Stream.empty)
-        assert.strictEqual((yield* readAll(place("empty")))?.length, 0)
-      })
-    )
-
-    rule(
-      "gives it to the same grant, repository and key alone, whatever characters they have",
-      Effect.gen(function*() {
-        const hostile = ["../../../etc/passwd", "a/b", "\0", "x".repeat(5000), "", ".", "é \n'\"$(id)"]
-        yield* fill(place("key", "grant", "Acme/Shop"), text("ours"))
-        assert.strictEqual(yield* readText(place("key", "grant", "acme/SHOP")), "ours")
-        for (const other of [place("key", "grant2"), place("key", "grant", "acme/shop2"), place("key2"), place("grant", "key")]) {
-          assert.isNull(yield* readText(other))
-        }
-        // Their names in a row are the same.
-        yield* fill(place("c/d/key", "grant", "a/b"), text("ours"))
-        assert.isNull(yield* readText(place("key", "grant/a/b", "c/d")))
-        for (const [i, key] of hostile.entries()) yield* fill(place(key, key), text(String(i)))
-        for (const [i, key] of hostile.entries()) assert.strictEqual(yield* readText(place(key, key)), String(i))
-      })
-    )
-
-    rule(
-      "is filled once by the first of twenty who come at once, and the others hit",
-      Effect.gen(function*() {
-        let fills = 0
-        const boot = Effect.scoped(Effect.gen(function*() {
-          const found = yield* find(place())
-          if (found._tag === "Miss") {
-            fills++
-            yield* found.fill(text("set up"))
-          } else assert.strictEqual(yield* Stream.mkString(Stream.decodeText(found.bytes)), "set up")
-          return found._tag
-        }))
-        const tags = yield* Effect.all(Array.from({ length: 20 }, () => boot), { concurrency: "unbounded" })
-        assert.strictEqual(fills, 1)
-        assert.strictEqual(
-          tags.filter((tag) => tag === "Hit").length,
-          19
-        )
-      })
-    )
-
-    rule(
-      "keeps those who want another cache from waiting",
-      Effect.gen(function*() {
-        yield* find(place())
-        assert.strictEqual((yield* find(place("other")))._tag, "Miss")
-      })
-    )
-
-    rule(
-      "lets the next one fill, and that one alone, when the one who fills is interrupted, and keeps nothing of it",
-      Effect.gen(function*() {
-        const begun = yield* Deferred.make<void>()
-        const filler = yield* Effect.forkChild(fill(place(), Stream.onStart(never, Deferred.succeed(begun, undefined))))
-        yield* Deferred.await(begun)
-        const scope = yield* Effect.scope
-        const [second, third] = [yield* inLine(place(), scope), yield* inLine(place(), scope)]
-        yield* Fiber.interrupt(filler)
-        const miss = yield* missed(yield* Fiber.join(second))
-        assert.isFalse(yield* hasCome(third))
-        yield* miss.fill(text("second"))
-        assert.deepStrictEqual(yield* tagsOf([third]), ["Hit"])
-        assert.strictEqual(yield* readText(place()), "second")
-      })
-    )
-
-    rule(
-      "passes over one in the line that is interrupted",
-      Effect.gen(function*() {
-        const [first, own] = [yield* Scope.make(), yield* Effect.scope]
-        yield* Scope.provide(find(place()), first)
-        const leaving = yield* Effect.forkChild(Effect.scoped(find(place())))
-        const last = yield* inLine(place(), own)
-        yield* Fiber.interrupt(leaving)
-        assert.isFalse(yield* hasCome(last))
-        yield* Scope.close(first, Exit.interrupt(1))
-        assert.deepStrictEqual(yield* tagsOf([last]), ["Miss"])
-      })
-    )
-
-    rule(
-      "lets all go at once when the one who is to fill does not, or cannot",
-      Effect.gen(function*() {
-        const own = yield* Effect.scope
-        for (const end of ["gives up", "is refused"] as const) {
-          const first = yield* Scope.make()
-          const miss = yield* Effect.flatMap(Scope.provide(find(place(end)), first), missed)
-          const waiting = [yield* inLine(place(end), own), yield* inLine(place(end), own)]
-          if (end === "gives up") yield* Scope.close(first, Exit.void)
-          else yield* Effect.flip(miss.fill(Stream.fail("tar")))
-          assert.deepStrictEqual(yield* tagsOf(waiting), ["Miss", "Miss"])
-          // Any of them may fill it still, and then those wait no more who came meanwhile.
-          yield* (yield* missed(yield* Fiber.join(waiting[1]!))).fill(text(end))
-          assert.strictEqual(yield* readText(place(end)), end)
-        }
-      })
-    )
-
-    rule(
-      "lets one go that has waited as long as it may, and stands in nobody's way from then on",
-      Effect.gen(function*() {
-        const [first, own] = [yield* Scope.make(), yield* Effect.scope]
-        yield* Scope.provide(find(place()), first)
-        assert.strictEqual((yield* SetupCaches.use((caches) => caches.find(place(), 0)))._tag, "Miss")
-        const last = yield* inLine(place(), own)
-        yield* Scope.close(first, Exit.interrupt(1))
-        assert.deepStrictEqual(yield* tagsOf([last]), ["Miss"])
-      })
-    )
-
-    rule(
-      "keeps nothing of what fails while it is read, and says why",
-      Effect.gen(function*() {
-        const cut = Stream.concat(Stream.make(noise(70_000)), Stream.fail("tar failed" as const))
-        assert.strictEqual(yield* Effect.flip(fill(place(), cut)), "tar failed")
-        assert.isNull(yield* readAll(place()))
-      })
-    )
-
-    rule(
-      "refuses what is too large without reading all of it, and keeps nothing of it",
-      Effect.gen(function*() {
-        yield* fill(place("largest"), Stream.make(noise(LARGEST_BYTES)))
-        let read = 0
-        const endless = Stream.tap(Stream.forever(Stream.make(new Uint8Array(KiB))), () => Effect.sync(() => void read++))
-        const error = yield* Effect.flip(fill(place(), endless))
-        assert.strictEqual(error.reason, "too_large")
-        assert.isBelow(read, 2 * LARGEST_BYTES / KiB)
-        assert.isNull(yield* readAll(place()))
-      })
-    )
-
-    rule(
-      "removes the least recently used first, and nothing before it has to",
-      Effect.gen(function*() {
-        for (const key of ["a", "b", "c"]) yield* fill(place(key), Stream.make(noise(LARGEST_BYTES)))
-        assert.isNotNull(yield* readAll(place("a")))
-        yield* fill(place("d"), Stream.make(noise(LARGEST_BYTES, 2)))
-        const there = []
-        for (const key of ["a", "b", "c", "d"]) if ((yield* readAll(place(key))) !== null) there.push(key)
-        assert.deepStrictEqual(there, ["a", "c", "d"])
-      })
-    )
-
-    rule(
-      "removes nothing that somebody reads, whatever comes instead of it",
-      Effect.gen(function*() {
-        const reading = yield* Scope.make()
-        for (const key of ["a", "b", "c"]) {
-          yield* fill(place(key), Stream.make(noise(LARGEST_BYTES)))
-          assert.strictEqual((yield* Scope.provide(find(place(key)), reading))._tag, "Hit")
-        }
-        const error = yield* Effect.flip(fill(place("d"), Stream.make(noise(LARGEST_BYTES))))
-        assert.strictEqual(error.reason, "too_large")
-        yield* SetupCaches.use((caches) => caches.makeRoom)
-        for (const key of ["a", "b", "c"]) assert.isNotNull(yield* readAll(place(key)))
-        yield* Scope.close(reading, Exit.void)
-        yield* fill(place("d"), Stream.make(noise(LARGEST_BYTES)))
-        assert.isNotNull(yield* readAll(place("d")))
-      })
-    )
-
-    rule(
-      "makes room of all that nobody reads",
-      Effect.gen(function*() {
-        for (const key of ["a", "b"]) yield* fill(place(key), text(key))
-        yield* SetupCaches.use((caches) => caches.makeRoom)
-        for (const key of ["a", "b"]) assert.isNull(yield* readAll(place(key)))
-      })
-    )
+    const rule: AddRule = (states, test) => it.effect(states, () => Effect.scoped(Effect.provide(test, layer)))
+    fills(rule)
+    failures(rule)
+    removal(rule)
   })

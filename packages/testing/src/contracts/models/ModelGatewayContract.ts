@@ -20,7 +20,7 @@ import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { assert } from "../../suite/Assert.ts"
-import { defineLive } from "../../suite/Suite.ts"
+import { defineLive, type Writer } from "../../suite/Suite.ts"
 
 /** What only the technology under test can do. */
 export class GatewayFixture extends Context.Service<GatewayFixture, {
@@ -50,170 +50,177 @@ const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: Sandbox
   return { ...session, of, close: Scope.close(scope, Exit.void) }
 })
 
+const sessions = (it: Writer<ModelGateway | GatewayFixture | Spending | Ids>) => {
+  it.effect("serves the agent and counts what its answers took", () =>
+    Effect.gen(function*() {
+      const { ask, upstream } = yield* GatewayFixture
+      const { access, account, of } = yield* opened()
+      assert.deepStrictEqual(
+        [access.model, access.contextTokens, access.outputTokens],
+        [upstream.model, upstream.contextTokens, upstream.outputTokens]
+      )
+      assert.notMatch(access.baseUrl, /\/$/u)
+      for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
+      assert.deepStrictEqual(yield* account, {
+        usage: { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 },
+        tokens: { input: 200, cachedInput: 80, output: 14 },
+        refusals: 0,
+        refusedFor: null
+      })
+      const spending = yield* Spending
+      // The ledger may be a moment behind the account, not longer than the session.
+      assert.isAtMost((yield* spending.of(of.grantId)).spent, 2 * COST)
+    }).pipe(Effect.scoped))
+
+  it.effect("tells whoever listens of every change of the account", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* GatewayFixture
+      const { access, accounts } = yield* opened()
+      const seen = yield* accounts.pipe(
+        Stream.map(({ usage }) => usage.costMicroUsd),
+        Stream.takeUntil((cost) => cost === COST),
+        Stream.runCollect,
+        Effect.forkChild
+      )
+      yield* ask(access, tokens)
+      assert.deepStrictEqual((yield* Fiber.join(seen)).at(-1), COST)
+    }).pipe(Effect.scoped))
+
+  it.effect("refuses a token that is wrong, empty, of an ended session or altered", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* GatewayFixture
+      const ended = yield* opened()
+      yield* ended.close
+      const { access } = yield* opened()
+      const token = Redacted.value(access.token)
+      for (const wrong of [Redacted.value(ended.access.token), "", token.slice(1), `${token}0`, token.toUpperCase() + "x"]) {
+        assert.strictEqual(yield* ask({ ...access, token: Redacted.make(wrong) }, tokens), "unauthorized", wrong)
+      }
+      assert.strictEqual(yield* ask(access, tokens), "served")
+    }).pipe(Effect.scoped))
+
+  it.effect("every session has a token of its own, of at least 256 bits", () =>
+    Effect.gen(function*() {
+      const one = yield* opened()
+      const two = yield* opened(one.of)
+      const [a, b] = [one, two].map(({ access }) => Redacted.value(access.token))
+      assert.notStrictEqual(a, b)
+      assert.match(a ?? "", /^[0-9A-Za-z_-]{43,}$/u)
+    }).pipe(Effect.scoped))
+
+  it.effect("cuts a request that is under way when the session ends, and charges it", () =>
+    Effect.gen(function*() {
+      const { ask, asked } = yield* GatewayFixture
+      const { access, close, of } = yield* opened()
+      const asking = yield* Effect.forkChild(ask(access, tokens, Effect.never))
+      yield* asked
+      yield* close
+      assert.strictEqual(yield* Fiber.join(asking), "cut")
+      const spending = yield* Spending
+      assert.strictEqual((yield* spending.release(of.sandboxId)).usage.llmRequestCount, 1)
+      assert.deepStrictEqual((yield* spending.of(of.grantId)).reserved, 0)
+    }).pipe(Effect.scoped))
+
+  it.effect("goes on counting where the session before it ended", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* GatewayFixture
+      const first = yield* opened()
+      yield* ask(first.access, tokens)
+      yield* first.close
+      const second = yield* opened(first.of)
+      assert.strictEqual((yield* second.account).usage.costMicroUsd, COST)
+      yield* ask(second.access, tokens)
+      const { tokens: both, usage } = yield* second.account
+      assert.deepStrictEqual(usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 })
+      assert.deepStrictEqual(both, { input: 200, cachedInput: 80, output: 14 })
+    }).pipe(Effect.scoped))
+}
+
+const budgetsAndUsage = (it: Writer<ModelGateway | GatewayFixture | Spending | Ids>) => {
+  it.effect("refuses what the grant's budget does not allow, and says so", () =>
+    Effect.gen(function*() {
+      const { ask } = yield* GatewayFixture
+      const { access, account, of } = yield* opened()
+      const spending = yield* Spending
+      yield* spending.setBudget(of.grantId, 1)
+      assert.strictEqual(yield* ask(access, tokens), "over_budget")
+      assert.deepStrictEqual(yield* account, {
+        usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+        tokens: noTokenCounts,
+        refusals: 1,
+        refusedFor: "budget_exceeded"
+      })
+      yield* spending.setBudget(of.grantId, null)
+      assert.strictEqual(yield* ask(access, tokens), "served")
+      const { refusals, refusedFor } = yield* account
+      assert.deepStrictEqual([refusals, refusedFor], [1, "budget_exceeded"])
+    }).pipe(Effect.scoped))
+
+  it.effect("says what is wrong with the provider until it answers again, a new one each time", () =>
+    Effect.gen(function*() {
+      const { ask, fail } = yield* GatewayFixture
+      const { access, account } = yield* opened()
+      const trouble = Effect.map(account, ({ trouble }) => trouble)
+      assert.isUndefined(yield* trouble)
+      yield* fail(access)
+      const first = yield* trouble
+      assert.isNotEmpty(first?.message)
+      yield* fail(access)
+      const second = yield* trouble
+      assert.isNotEmpty(second?.message)
+      assert.notStrictEqual(second, first)
+      assert.strictEqual(yield* ask(access, tokens), "served")
+      assert.isFalse("trouble" in (yield* account))
+    }).pipe(Effect.scoped))
+
+  it.effect("says what a sandbox used that is forgotten, however often, and gives back what it has reserved", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const gateway = yield* ModelGateway
+      const { ask, asked } = yield* GatewayFixture
+      const served = yield* opened()
+      yield* ask(served.access, tokens)
+      yield* served.close
+      const { of, ...lost } = yield* opened(served.of)
+      const answered = yield* Deferred.make<void>()
+      const asking = yield* Effect.forkChild(ask(lost.access, tokens, Deferred.await(answered)))
+      yield* asked
+      assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
+      for (const _ of [1, 2]) {
+        assert.deepStrictEqual(yield* gateway.forget(of.sandboxId), {
+          usage: { llmRequestCount: 1, costMicroUsd: COST, creditsChargedMicros: 0 },
+          tokens: { input: 100, cachedInput: 40, output: 7 }
+        })
+        assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
+      }
+      yield* Deferred.succeed(answered, undefined)
+      yield* Fiber.join(asking)
+    }).pipe(Effect.scoped))
+
+  it.effect("gives back what a lost session has reserved, when the sandbox is opened again or forgotten", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const gateway = yield* ModelGateway
+      const { ask, asked, sandbox } = yield* GatewayFixture
+      const of = yield* sandbox
+      const lost = yield* opened(of)
+      const answered = yield* Deferred.make<void>()
+      const asking = yield* Effect.forkChild(ask(lost.access, tokens, Deferred.await(answered)))
+      yield* asked
+      assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
+      yield* opened(of)
+      assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
+      assert.strictEqual((yield* gateway.forget(of.sandboxId)).usage.costMicroUsd, 0)
+      yield* Deferred.succeed(answered, undefined)
+      yield* Fiber.join(asking)
+    }).pipe(Effect.scoped))
+}
+
 /** For every gateway. */
 export const suite = (name: string, layer: Layer.Layer<ModelGateway | GatewayFixture | Spending | Ids, unknown>) =>
   defineLive(`ModelGateway (${name})`, layer, (it) => {
-    it.effect("serves the agent and counts what its answers took", () =>
-      Effect.gen(function*() {
-        const { ask, upstream } = yield* GatewayFixture
-        const { access, account, of } = yield* opened()
-        assert.deepStrictEqual(
-          [access.model, access.contextTokens, access.outputTokens],
-          [upstream.model, upstream.contextTokens, upstream.outputTokens]
-        )
-        assert.notMatch(access.baseUrl, /\/$/u)
-        for (const _ of [1, 2]) assert.strictEqual(yield* ask(access, tokens), "served")
-        assert.deepStrictEqual(yield* account, {
-          usage: { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 },
-          tokens: { input: 200, cachedInput: 80, output: 14 },
-          refusals: 0,
-          refusedFor: null
-        })
-        const spending = yield* Spending
-        // The ledger may be a moment behind the account, not longer than the session.
-        assert.isAtMost((yield* spending.of(of.grantId)).spent, 2 * COST)
-      }).pipe(Effect.scoped))
-
-    it.effect("tells whoever listens of every change of the account", () =>
-      Effect.gen(function*() {
-        const { ask } = yield* GatewayFixture
-        const { access, accounts } = yield* opened()
-        const seen = yield* accounts.pipe(
-          Stream.map(({ usage }) => usage.costMicroUsd),
-          Stream.takeUntil((cost) => cost === COST),
-          Stream.runCollect,
-          Effect.forkChild
-        )
-        yield* ask(access, tokens)
-        assert.deepStrictEqual((yield* Fiber.join(seen)).at(-1), COST)
-      }).pipe(Effect.scoped))
-
-    it.effect("refuses a token that is wrong, empty, of an ended session or altered", () =>
-      Effect.gen(function*() {
-        const { ask } = yield* GatewayFixture
-        const ended = yield* opened()
-        yield* ended.close
-        const { access } = yield* opened()
-        const token = Redacted.value(access.token)
-        for (const wrong of [Redacted.value(ended.access.token), "", token.slice(1), `${token}0`, token.toUpperCase() + "x"]) {
-          assert.strictEqual(yield* ask({ ...access, token: Redacted.make(wrong) }, tokens), "unauthorized", wrong)
-        }
-        assert.strictEqual(yield* ask(access, tokens), "served")
-      }).pipe(Effect.scoped))
-
-    it.effect("every session has a token of its own, of at least 256 bits", () =>
-      Effect.gen(function*() {
-        const one = yield* opened()
-        const two = yield* opened(one.of)
-        const [a, b] = [one, two].map(({ access }) => Redacted.value(access.token))
-        assert.notStrictEqual(a, b)
-        assert.match(a ?? "", /^[0-9A-Za-z_-]{43,}$/u)
-      }).pipe(Effect.scoped))
-
-    it.effect("cuts a request that is under way when the session ends, and charges it", () =>
-      Effect.gen(function*() {
-        const { ask, asked } = yield* GatewayFixture
-        const { access, close, of } = yield* opened()
-        const asking = yield* Effect.forkChild(ask(access, tokens, Effect.never))
-        yield* asked
-        yield* close
-        assert.strictEqual(yield* Fiber.join(asking), "cut")
-        const spending = yield* Spending
-        assert.strictEqual((yield* spending.release(of.sandboxId)).usage.llmRequestCount, 1)
-        assert.deepStrictEqual((yield* spending.of(of.grantId)).reserved, 0)
-      }).pipe(Effect.scoped))
-
-    it.effect("goes on counting where the session before it ended", () =>
-      Effect.gen(function*() {
-        const { ask } = yield* GatewayFixture
-        const first = yield* opened()
-        yield* ask(first.access, tokens)
-        yield* first.close
-        const second = yield* opened(first.of)
-        assert.strictEqual((yield* second.account).usage.costMicroUsd, COST)
-        yield* ask(second.access, tokens)
-        const { tokens: both, usage } = yield* second.account
-        assert.deepStrictEqual(usage, { llmRequestCount: 2, costMicroUsd: 2 * COST, creditsChargedMicros: 0 })
-        assert.deepStrictEqual(both, { input: 200, cachedInput: 80, output: 14 })
-      }).pipe(Effect.scoped))
-
-    it.effect("refuses what the grant's budget does not allow, and says so", () =>
-      Effect.gen(function*() {
-        const { ask } = yield* GatewayFixture
-        const { access, account, of } = yield* opened()
-        const spending = yield* Spending
-        yield* spending.setBudget(of.grantId, 1)
-        assert.strictEqual(yield* ask(access, tokens), "over_budget")
-        assert.deepStrictEqual(yield* account, {
-          usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
-          tokens: noTokenCounts,
-          refusals: 1,
-          refusedFor: "budget_exceeded"
-        })
-        yield* spending.setBudget(of.grantId, null)
-        assert.strictEqual(yield* ask(access, tokens), "served")
-        const { refusals, refusedFor } = yield* account
-        assert.deepStrictEqual([refusals, refusedFor], [1, "budget_exceeded"])
-      }).pipe(Effect.scoped))
-
-    it.effect("says what is wrong with the provider until it answers again, a new one each time", () =>
-      Effect.gen(function*() {
-        const { ask, fail } = yield* GatewayFixture
-        const { access, account } = yield* opened()
-        const trouble = Effect.map(account, ({ trouble }) => trouble)
-        assert.isUndefined(yield* trouble)
-        yield* fail(access)
-        const first = yield* trouble
-        assert.isNotEmpty(first?.message)
-        yield* fail(access)
-        const second = yield* trouble
-        assert.isNotEmpty(second?.message)
-        assert.notStrictEqual(second, first)
-        assert.strictEqual(yield* ask(access, tokens), "served")
-        assert.isFalse("trouble" in (yield* account))
-      }).pipe(Effect.scoped))
-
-    it.effect("says what a sandbox used that is forgotten, however often, and gives back what it has reserved", () =>
-      Effect.gen(function*() {
-        const spending = yield* Spending
-        const gateway = yield* ModelGateway
-        const { ask, asked } = yield* GatewayFixture
-        const served = yield* opened()
-        yield* ask(served.access, tokens)
-        yield* served.close
-        const { of, ...lost } = yield* opened(served.of)
-        const answered = yield* Deferred.make<void>()
-        const asking = yield* Effect.forkChild(ask(lost.access, tokens, Deferred.await(answered)))
-        yield* asked
-        assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
-        for (const _ of [1, 2]) {
-          assert.deepStrictEqual(yield* gateway.forget(of.sandboxId), {
-            usage: { llmRequestCount: 1, costMicroUsd: COST, creditsChargedMicros: 0 },
-            tokens: { input: 100, cachedInput: 40, output: 7 }
-          })
-          assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
-        }
-        yield* Deferred.succeed(answered, undefined)
-        yield* Fiber.join(asking)
-      }).pipe(Effect.scoped))
-
-    it.effect("gives back what a lost session has reserved, when the sandbox is opened again or forgotten", () =>
-      Effect.gen(function*() {
-        const spending = yield* Spending
-        const gateway = yield* ModelGateway
-        const { ask, asked, sandbox } = yield* GatewayFixture
-        const of = yield* sandbox
-        const lost = yield* opened(of)
-        const answered = yield* Deferred.make<void>()
-        const asking = yield* Effect.forkChild(ask(lost.access, tokens, Deferred.await(answered)))
-        yield* asked
-        assert.isAbove((yield* spending.of(of.grantId)).reserved, 0)
-        yield* opened(of)
-        assert.strictEqual((yield* spending.of(of.grantId)).reserved, 0)
-        assert.strictEqual((yield* gateway.forget(of.sandboxId)).usage.costMicroUsd, 0)
-        yield* Deferred.succeed(answered, undefined)
-        yield* Fiber.join(asking)
-      }).pipe(Effect.scoped))
+    sessions(it)
+    budgetsAndUsage(it)
   })
 
 /**

@@ -21,7 +21,7 @@ import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import { assert } from "../../suite/Assert.ts"
-import { defineLive } from "../../suite/Suite.ts"
+import { defineLive, type Writer } from "../../suite/Suite.ts"
 import { eventually } from "./SandboxHostContract.ts"
 
 /** One sandbox with one repository, which is an empty folder unless the runtime wants more. */
@@ -272,443 +272,475 @@ export const suite = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unkn
   commands(name, layer, fixture)
 ]
 
+/** Shared by the rules below. */
+const sessionHelpersOf = <R>(fixture: Fixture<R>) => {
+  const { begin, open, prompt } = using(fixture)
+  const { moved } = fixture
+  return { begin, open, prompt, moved }
+}
+
+const turns = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  it.effect("tells text and reasoning of one answer apart, in one message", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const { end, events } = yield* prompt(session, "[[think let me see]] [[say hello there]]")
+      assert.deepStrictEqual(end, succeeded)
+      assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
+      assert.deepStrictEqual(texts(events, "text"), ["hello there"])
+      assert.strictEqual(messagesOf(events).length, 1)
+      const next = yield* prompt(session, "[[think first]] [[say one]] [[think second]] [[say two]]")
+      assert.isAtMost(messagesOf(next.events).length, 2)
+      assert.notInclude(messagesOf(next.events), messagesOf(events)[0])
+    }))
+
+  it.effect("lets each update of a streamed message replace the one before", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const { events } = yield* prompt(session, "[[slow 20 1]]")
+      assert.isAbove(events.filter(isMessage).length, 1)
+      assert.strictEqual(new Set(events.filter(isMessage).map(({ messageId }) => messageId)).size, 1)
+      assert.strictEqual(said(events).split(/\s+/u).length, 20)
+    }))
+
+  it.effect("edits files without asking in auto mode", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("auto")
+      const { end, events } = yield* prompt(session, "[[write path=docs/a.txt content=one two]] [[say done]]")
+      assert.deepStrictEqual(end, succeeded)
+      assert.deepStrictEqual(events.filter(isApproval), [])
+      assert.deepStrictEqual(toolEnds(events), ["completed"])
+      assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
+      assert.include(said(events), "done")
+    }))
+
+  it.effect("asks before each edit in prompt mode, and goes on when approved", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("prompt")
+      const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[write path=b.txt content=two]] [[say done]]")
+      assert.deepStrictEqual(end, succeeded)
+      const [edit, other] = events.filter(isApproval)
+      assert.strictEqual(edit?.kind, "edit")
+      assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
+      assert.deepStrictEqual(other?.paths, [`${sandbox.repositories[0]?.folder}/b.txt`])
+      assert.match(edit?.preview?.diff ?? "", /^\+one$/mu, "what will be written")
+      assert.match(other?.preview?.diff ?? "", /^\+two$/mu)
+      assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
+      assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+      assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
+    }))
+
+  it.effect("does nothing of a call before its approval is decided", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("prompt")
+      const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]]")
+      const { approvalId } = yield* turn.until(isApproval)
+      assert.strictEqual(yield* sandbox.read("a.txt"), null)
+      yield* session.decide("someone-elses", "deny")
+      yield* session.decide(approvalId, "approve")
+      yield* session.decide(approvalId, "deny")
+      assert.deepStrictEqual(yield* turn.end, succeeded)
+      assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+    }))
+
+  it.effect("does not do what was denied, ends that call in an error, and takes the next prompt", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("prompt")
+      const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
+      assert.deepStrictEqual(end, succeeded)
+      assert.deepStrictEqual(toolEnds(events), ["error"])
+      assert.strictEqual(yield* sandbox.read("a.txt"), null)
+      const next = yield* prompt(session, "[[say still here]]")
+      assert.include(said(next.events), "still here")
+    }))
+
+  // What a model makes of it is its own.
+  if (fixture.profile === "offline") {
+    it.effect("says why it was denied, as it was told", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const { events } = yield* prompt(session, "[[write path=a.txt content=one]]", "deny", "Not 'there': elsewhere — là.")
+        const told = "I was not allowed to do this, so I left it: Write a.txt. I was told: Not 'there': elsewhere — là."
+        assert.strictEqual(said(events), told)
+      }))
+  }
+}
+
+const steering = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  if (!profileSteers(fixture.profile)) {
+    it.effect("cannot be steered", () =>
+      Effect.gen(function*() {
+        assert.isUndefined((yield* begin("auto")).session.steer)
+      }))
+  } else {
+    it.effect("takes what it is steered with while a call waits for a person, once and in order", () =>
+      Effect.gen(function*() {
+        const { sandbox, session } = yield* begin("prompt")
+        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
+        const { approvalId } = yield* turn.until(isApproval)
+        const [first, second] = [freshTurn(), freshTurn()]
+        yield* steer(session, first, "[[say to the left]]")
+        yield* steer(session, second, "[[say to the right]]")
+        yield* steer(session, first, "[[say to the left]]")
+        assert.deepStrictEqual(steersOf(turn.events), [])
+        yield* session.decide(approvalId, "approve")
+        assert.deepStrictEqual(yield* turn.end, succeeded)
+        assertWellFormed(turn.events)
+        assert.deepStrictEqual(steersOf(turn.events), [first, second])
+        // A model answers the last of what it is told at once.
+        assert.include(said(turn.events), "to the right")
+        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
+        const { events } = yield* prompt(session, "[[recall]]")
+        assert.strictEqual(said(events).split("to the left").length, 2, "it was told once")
+      }))
+
+    it.effect("takes what it is steered with while it answers, in the same turn", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const answerOf = Effect.fnUntraced(function*(words: number) {
+          const turn = yield* watch(session, freshTurn(), `[[slow ${words} 100]]`)
+          yield* turn.until(isMessage)
+          const id = freshTurn()
+          yield* steer(session, id, `[[say to the left of ${words}]]`)
+          assert.deepStrictEqual(yield* turn.end, succeeded)
+          assertWellFormed(turn.events)
+          return { events: turn.events, id, words }
+        })
+        // The agent may be through with an answer before the text is there, and then takes nothing: a longer one gives it time.
+        let turn = yield* answerOf(10)
+        for (const words of [40, 160]) {
+          if (steersOf(turn.events).length > 0) break
+          assert.notInclude(said(turn.events), "to the left")
+          turn = yield* answerOf(words)
+        }
+        assert.deepStrictEqual(steersOf(turn.events), [turn.id])
+        assert.include(said(turn.events), `to the left of ${turn.words}`)
+        const { events } = yield* prompt(session, "[[recall]]")
+        assert.strictEqual(said(events).split("to the left").length, 2, "it is part of the conversation, and no other text is")
+      }))
+
+    it.effect("takes what comes as soon as the turn begins", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const id = freshTurn()
+        const steering = steer(session, id, "[[say to the left]]")
+        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]", steering)
+        // It may take the text before its first call, which then is none of its script any more.
+        const approving = yield* Effect.forkChild(
+          Effect.flatMap(turn.until(isApproval), ({ approvalId }) => session.decide(approvalId, "approve"))
+        )
+        assert.deepStrictEqual(yield* turn.end, succeeded)
+        yield* Fiber.interrupt(approving)
+        assert.deepStrictEqual(steersOf(turn.events), [id])
+        assert.include(said(turn.events), "to the left")
+      }))
+
+    it.effect("does not remember what the turn was interrupted without", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
+        yield* turn.until(isApproval)
+        yield* steer(session, freshTurn(), "[[say to the left]]")
+        yield* session.interrupt
+        assert.deepStrictEqual(yield* turn.end, interrupted)
+        yield* steer(session, freshTurn(), "[[say to the right]]")
+        assert.deepStrictEqual(steersOf(turn.events), [])
+        const next = yield* prompt(session, "[[say next]]")
+        assert.deepStrictEqual(steersOf(next.events), [])
+        assert.strictEqual(said(next.events), "next")
+        const { events } = yield* prompt(session, "[[recall]]")
+        assert.notInclude(said(events), "to the")
+      }))
+  }
+}
+
+const interrupts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("prompt")
+      const script = "[[say one]] [[write path=a.txt content=one]] [[say two]]"
+      const first = yield* prompt(session, script)
+      const second = yield* prompt(session, script)
+      const ids = (events: ReadonlyArray<AgentEvent>) =>
+        new Set(
+          events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : [])
+        )
+      assert.isAbove(ids(first.events).size, 1)
+      assert.strictEqual(
+        new Set([...ids(first.events), ...ids(second.events)]).size,
+        ids(first.events).size + ids(second.events).size
+      )
+    }))
+
+  it.effect("interrupts a streaming answer", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), "[[slow 5000 20]]")
+      yield* turn.until(isMessage)
+      yield* session.interrupt
+      assert.deepStrictEqual(yield* turn.end, interrupted)
+      assertWellFormed(turn.events)
+    }))
+
+  it.effect("interrupts while an approval is pending: nothing is done and nothing stays open", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("prompt")
+      const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say done]]")
+      const { approvalId } = yield* turn.until(isApproval)
+      yield* session.interrupt
+      assert.deepStrictEqual(yield* turn.end, interrupted)
+      assertWellFormed(turn.events)
+      assert.deepStrictEqual(toolEnds(turn.events), ["error"])
+      yield* session.decide(approvalId, "approve")
+      assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
+      assert.strictEqual(yield* sandbox.read("a.txt"), null)
+    }))
+
+  it.effect("interrupts an agent that says nothing", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]] [[say after]]")
+      yield* turn.until(isMessage)
+      yield* session.interrupt
+      yield* session.interrupt
+      assert.deepStrictEqual(yield* turn.end, interrupted)
+      assert.notInclude(said(turn.events), "after")
+    }))
+
+  it.effect("interrupts a turn that has hardly begun", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), "[[hang]]")
+      // The first ones may come too early to be about this turn.
+      const end = yield* Effect.raceFirst(
+        turn.end,
+        Effect.forever(Effect.andThen(session.interrupt, Effect.yieldNow))
+      )
+      assert.deepStrictEqual(end, interrupted)
+      assertWellFormed(turn.events)
+    }))
+
+  it.effect("does nothing on an interrupt without a turn", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      yield* session.interrupt
+      assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+      yield* session.interrupt
+      assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+    }))
+
+  it.effect("reports nothing after a turn has ended", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
+      yield* turn.until(isMessage)
+      yield* session.interrupt
+      yield* turn.end
+      const count = turn.events.length
+      yield* prompt(session, "[[slow 10 5]]")
+      assert.strictEqual(turn.events.length, count)
+    }))
+}
+
+const failures = <R>(
+  it: Writer<AgentRuntime | R>,
+  fixture: Fixture<R>,
+  { begin, open, prompt, moved }: ReturnType<typeof sessionHelpersOf<R>>
+) => {
+  it.effect("fails the turn, not the session, when the model fails", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const { end } = yield* prompt(session, "[[error 401]]")
+      assert.strictEqual(end.state, "failed")
+      assert.isString(end.reason)
+      assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
+    }))
+
+  it.effect("fails retryably, with everything closed, when the agent dies during a turn", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("prompt")
+      const turn = yield* watch(session, freshTurn(), "[[say before]] [[write path=a.txt content=one]]")
+      yield* turn.until(isApproval)
+      yield* sandbox.killAgent
+      const outcome = yield* Effect.result(turn.end)
+      assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable && outcome.failure.operation === "prompt")
+      assertWellFormed(turn.events)
+      assert.isNotEmpty(yield* session.exited)
+      const after = yield* Effect.result(
+        session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void })
+      )
+      assert.isTrue(Result.isFailure(after) && after.failure.retryable)
+    }))
+
+  it.effect("goes on with a session in a new process", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const sessionId = yield* Effect.scoped(
+        Effect.gen(function*() {
+          const session = yield* open(sandbox)
+          yield* prompt(session, "[[say the word is XYZZY]]")
+          return yield* session.sessionId
+        })
+      )
+      assert.isNotNull(sessionId)
+      const session = yield* open(sandbox, { resume: sessionId })
+      assert.strictEqual(yield* session.sessionId, sessionId)
+      assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+    }))
+
+  if (moved !== null) {
+    it.effect("goes on with a session on another machine, which has the files that it names of its home and no others", () =>
+      Effect.gen(function*() {
+        const { conversationFiles } = yield* AgentRuntime
+        const sandbox = yield* fixture.sandbox
+        let sessionId: string | null = null
+        const messages: Array<string> = []
+        for (const word of ["XYZZY", "PLUGH"]) {
+          sessionId = yield* Effect.scoped(
+            Effect.gen(function*() {
+              const session = yield* open(sandbox, { resume: sessionId })
+              messages.push(...messagesOf((yield* prompt(session, `[[say the word is ${word}]]`)).events))
+              return yield* session.sessionId
+            })
+          )
+        }
+        const there = yield* moved(sandbox, conversationFiles(fixture.profile))
+        for (const later of ["[[say the word is PLOVER]]", "[[recall]]"]) {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const session = yield* open(there.sandbox, { resume: sessionId })
+            assert.strictEqual(yield* session.sessionId, sessionId)
+            const { end, events } = yield* prompt(session, later)
+            assert.deepStrictEqual(end, succeeded)
+            messages.push(...messagesOf(events))
+            if (later === "[[recall]]") { for (const known of ["XYZZY", "PLUGH", "PLOVER"]) assert.include(said(events), known) }
+          })).pipe(Effect.provideService(AgentRuntime, there.runtime))
+        }
+        assert.strictEqual(new Set(messages).size, messages.length, "ids are the sandbox's, not the machine's")
+      }))
+  }
+
+  it.effect("names files of no profile that is not there", () =>
+    Effect.gen(function*() {
+      const { bearsOtherPaths, conversationFiles } = yield* AgentRuntime
+      assert.isNotEmpty(conversationFiles(fixture.profile))
+      for (const profile of ["no-such-runtime", "toString"]) {
+        assert.deepStrictEqual(conversationFiles(profile), [])
+        assert.deepStrictEqual(bearsOtherPaths(profile), { workspace: false, home: false })
+      }
+    }))
+}
+
+const resumedSessions = <R>(
+  it: Writer<AgentRuntime | R>,
+  fixture: Fixture<R>,
+  { open, prompt }: ReturnType<typeof sessionHelpersOf<R>>
+) => {
+  it.effect("goes on with a session whose process died", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const sessionId = yield* Effect.scoped(
+        Effect.gen(function*() {
+          const session = yield* open(sandbox)
+          yield* prompt(session, "[[say the word is XYZZY]]")
+          yield* sandbox.killAgent
+          yield* session.exited
+          return yield* session.sessionId
+        })
+      )
+      const session = yield* open(sandbox, { resume: sessionId })
+      assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+    }))
+
+  it.effect("goes on with a session whose process died in the middle of a turn", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const sessionId = yield* Effect.scoped(
+        Effect.gen(function*() {
+          const session = yield* open(sandbox)
+          yield* prompt(session, "[[say the word is XYZZY]]")
+          const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]]")
+          yield* turn.until(isMessage)
+          yield* sandbox.killAgent
+          yield* Effect.result(turn.end)
+          return yield* session.sessionId
+        })
+      )
+      const session = yield* open(sandbox, { resume: sessionId })
+      assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
+    }))
+
+  it.effect("goes on, or begins anew, where no prompt came before the process ended", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const sessionId = yield* Effect.scoped(Effect.flatMap(open(sandbox), (session) => session.sessionId))
+      const session = yield* open(sandbox, { resume: sessionId })
+      assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+    }))
+
+  it.effect("refuses for good to resume a session that never was", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const outcome = yield* Effect.result(open(sandbox, { resume: "00000000-0000-4000-8000-000000000000" }))
+      assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable && outcome.failure.operation === "open")
+    }))
+
+  it.effect("takes a reasoning effort the model offers", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      const session = yield* open(sandbox, { reasoningEffort: "high" })
+      assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
+    }))
+
+  it.effect("refuses for good a profile that is not there", () =>
+    Effect.gen(function*() {
+      const sandbox = yield* fixture.sandbox
+      for (const profile of ["no-such-runtime", "toString"]) {
+        const outcome = yield* Effect.result(open(sandbox, { profile }))
+        assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
+      }
+    }))
+
+  it.effect.each(["[[hang]]", "[[slow 5000 20]]"])(
+    "ends the agent and its turn when the scope closes during %s",
+    (script) =>
+      Effect.gen(function*() {
+        const sandbox = yield* fixture.sandbox
+        const scope = yield* Scope.make()
+        const session = yield* Scope.provide(open(sandbox), scope)
+        const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
+        yield* turn.until(isMessage)
+        yield* Scope.close(scope, Exit.void)
+        assert.isNotEmpty(yield* session.exited)
+        // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
+        const outcome = yield* Effect.result(turn.end)
+        assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
+        assertWellFormed(turn.events)
+      })
+  )
+}
+
+const abandonedPrompts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  it.effect("takes another prompt after one was abandoned, without its events", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
+      yield* turn.until(isMessage)
+      yield* Fiber.interrupt(turn.fiber)
+      const { end, events } = yield* prompt(session, "[[say fresh]]")
+      assert.deepStrictEqual(end, succeeded)
+      assert.deepStrictEqual(texts(events, "text"), ["fresh"])
+    }))
+}
+
 /** The part that every agent can be held to. It runs no commands. */
 export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>
   defineLive(`AgentRuntime (${name})`, layer, (it) => {
-    const { begin, open, prompt } = using(fixture)
-
-    it.effect("tells text and reasoning of one answer apart, in one message", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const { end, events } = yield* prompt(session, "[[think let me see]] [[say hello there]]")
-        assert.deepStrictEqual(end, succeeded)
-        assert.deepStrictEqual(texts(events, "reasoning"), ["let me see"])
-        assert.deepStrictEqual(texts(events, "text"), ["hello there"])
-        assert.strictEqual(messagesOf(events).length, 1)
-        const next = yield* prompt(session, "[[think first]] [[say one]] [[think second]] [[say two]]")
-        assert.isAtMost(messagesOf(next.events).length, 2)
-        assert.notInclude(messagesOf(next.events), messagesOf(events)[0])
-      }))
-
-    it.effect("lets each update of a streamed message replace the one before", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const { events } = yield* prompt(session, "[[slow 20 1]]")
-        assert.isAbove(events.filter(isMessage).length, 1)
-        assert.strictEqual(new Set(events.filter(isMessage).map(({ messageId }) => messageId)).size, 1)
-        assert.strictEqual(said(events).split(/\s+/u).length, 20)
-      }))
-
-    it.effect("edits files without asking in auto mode", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("auto")
-        const { end, events } = yield* prompt(session, "[[write path=docs/a.txt content=one two]] [[say done]]")
-        assert.deepStrictEqual(end, succeeded)
-        assert.deepStrictEqual(events.filter(isApproval), [])
-        assert.deepStrictEqual(toolEnds(events), ["completed"])
-        assert.strictEqual(yield* sandbox.read("docs/a.txt"), "one two\n")
-        assert.include(said(events), "done")
-      }))
-
-    it.effect("asks before each edit in prompt mode, and goes on when approved", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[write path=b.txt content=two]] [[say done]]")
-        assert.deepStrictEqual(end, succeeded)
-        const [edit, other] = events.filter(isApproval)
-        assert.strictEqual(edit?.kind, "edit")
-        assert.deepStrictEqual(edit?.paths, [`${sandbox.repositories[0]?.folder}/a.txt`])
-        assert.deepStrictEqual(other?.paths, [`${sandbox.repositories[0]?.folder}/b.txt`])
-        assert.match(edit?.preview?.diff ?? "", /^\+one$/mu, "what will be written")
-        assert.match(other?.preview?.diff ?? "", /^\+two$/mu)
-        assert.deepStrictEqual(toolEnds(events), ["completed", "completed"])
-        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
-        assert.strictEqual(yield* sandbox.read("b.txt"), "two\n")
-      }))
-
-    it.effect("does nothing of a call before its approval is decided", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]]")
-        const { approvalId } = yield* turn.until(isApproval)
-        assert.strictEqual(yield* sandbox.read("a.txt"), null)
-        yield* session.decide("someone-elses", "deny")
-        yield* session.decide(approvalId, "approve")
-        yield* session.decide(approvalId, "deny")
-        assert.deepStrictEqual(yield* turn.end, succeeded)
-        assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
-      }))
-
-    it.effect("does not do what was denied, ends that call in an error, and takes the next prompt", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const { end, events } = yield* prompt(session, "[[write path=a.txt content=one]] [[say after]]", "deny")
-        assert.deepStrictEqual(end, succeeded)
-        assert.deepStrictEqual(toolEnds(events), ["error"])
-        assert.strictEqual(yield* sandbox.read("a.txt"), null)
-        const next = yield* prompt(session, "[[say still here]]")
-        assert.include(said(next.events), "still here")
-      }))
-
-    // What a model makes of it is its own.
-    if (fixture.profile === "offline") {
-      it.effect("says why it was denied, as it was told", () =>
-        Effect.gen(function*() {
-          const { session } = yield* begin("prompt")
-          const { events } = yield* prompt(session, "[[write path=a.txt content=one]]", "deny", "Not 'there': elsewhere — là.")
-          const told = "I was not allowed to do this, so I left it: Write a.txt. I was told: Not 'there': elsewhere — là."
-          assert.strictEqual(said(events), told)
-        }))
-    }
-
-    if (!profileSteers(fixture.profile)) {
-      it.effect("cannot be steered", () =>
-        Effect.gen(function*() {
-          assert.isUndefined((yield* begin("auto")).session.steer)
-        }))
-    } else {
-      it.effect("takes what it is steered with while a call waits for a person, once and in order", () =>
-        Effect.gen(function*() {
-          const { sandbox, session } = yield* begin("prompt")
-          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
-          const { approvalId } = yield* turn.until(isApproval)
-          const [first, second] = [freshTurn(), freshTurn()]
-          yield* steer(session, first, "[[say to the left]]")
-          yield* steer(session, second, "[[say to the right]]")
-          yield* steer(session, first, "[[say to the left]]")
-          assert.deepStrictEqual(steersOf(turn.events), [])
-          yield* session.decide(approvalId, "approve")
-          assert.deepStrictEqual(yield* turn.end, succeeded)
-          assertWellFormed(turn.events)
-          assert.deepStrictEqual(steersOf(turn.events), [first, second])
-          // A model answers the last of what it is told at once.
-          assert.include(said(turn.events), "to the right")
-          assert.strictEqual(yield* sandbox.read("a.txt"), "one\n")
-          const { events } = yield* prompt(session, "[[recall]]")
-          assert.strictEqual(said(events).split("to the left").length, 2, "it was told once")
-        }))
-
-      it.effect("takes what it is steered with while it answers, in the same turn", () =>
-        Effect.gen(function*() {
-          const { session } = yield* begin("auto")
-          const answerOf = Effect.fnUntraced(function*(words: number) {
-            const turn = yield* watch(session, freshTurn(), `[[slow ${words} 100]]`)
-            yield* turn.until(isMessage)
-            const id = freshTurn()
-            yield* steer(session, id, `[[say to the left of ${words}]]`)
-            assert.deepStrictEqual(yield* turn.end, succeeded)
-            assertWellFormed(turn.events)
-            return { events: turn.events, id, words }
-          })
-          // The agent may be through with an answer before the text is there, and then takes nothing: a longer one gives it time.
-          let turn = yield* answerOf(10)
-          for (const words of [40, 160]) {
-            if (steersOf(turn.events).length > 0) break
-            assert.notInclude(said(turn.events), "to the left")
-            turn = yield* answerOf(words)
-          }
-          assert.deepStrictEqual(steersOf(turn.events), [turn.id])
-          assert.include(said(turn.events), `to the left of ${turn.words}`)
-          const { events } = yield* prompt(session, "[[recall]]")
-          assert.strictEqual(said(events).split("to the left").length, 2, "it is part of the conversation, and no other text is")
-        }))
-
-      it.effect("takes what comes as soon as the turn begins", () =>
-        Effect.gen(function*() {
-          const { session } = yield* begin("prompt")
-          const id = freshTurn()
-          const steering = steer(session, id, "[[say to the left]]")
-          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]", steering)
-          // It may take the text before its first call, which then is none of its script any more.
-          const approving = yield* Effect.forkChild(
-            Effect.flatMap(turn.until(isApproval), ({ approvalId }) => session.decide(approvalId, "approve"))
-          )
-          assert.deepStrictEqual(yield* turn.end, succeeded)
-          yield* Fiber.interrupt(approving)
-          assert.deepStrictEqual(steersOf(turn.events), [id])
-          assert.include(said(turn.events), "to the left")
-        }))
-
-      it.effect("does not remember what the turn was interrupted without", () =>
-        Effect.gen(function*() {
-          const { session } = yield* begin("prompt")
-          const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]")
-          yield* turn.until(isApproval)
-          yield* steer(session, freshTurn(), "[[say to the left]]")
-          yield* session.interrupt
-          assert.deepStrictEqual(yield* turn.end, interrupted)
-          yield* steer(session, freshTurn(), "[[say to the right]]")
-          assert.deepStrictEqual(steersOf(turn.events), [])
-          const next = yield* prompt(session, "[[say next]]")
-          assert.deepStrictEqual(steersOf(next.events), [])
-          assert.strictEqual(said(next.events), "next")
-          const { events } = yield* prompt(session, "[[recall]]")
-          assert.notInclude(said(events), "to the")
-        }))
-    }
-
-    it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("prompt")
-        const script = "[[say one]] [[write path=a.txt content=one]] [[say two]]"
-        const first = yield* prompt(session, script)
-        const second = yield* prompt(session, script)
-        const ids = (events: ReadonlyArray<AgentEvent>) =>
-          new Set(
-            events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : [])
-          )
-        assert.isAbove(ids(first.events).size, 1)
-        assert.strictEqual(
-          new Set([...ids(first.events), ...ids(second.events)]).size,
-          ids(first.events).size + ids(second.events).size
-        )
-      }))
-
-    it.effect("interrupts a streaming answer", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[slow 5000 20]]")
-        yield* turn.until(isMessage)
-        yield* session.interrupt
-        assert.deepStrictEqual(yield* turn.end, interrupted)
-        assertWellFormed(turn.events)
-      }))
-
-    it.effect("interrupts while an approval is pending: nothing is done and nothing stays open", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say done]]")
-        const { approvalId } = yield* turn.until(isApproval)
-        yield* session.interrupt
-        assert.deepStrictEqual(yield* turn.end, interrupted)
-        assertWellFormed(turn.events)
-        assert.deepStrictEqual(toolEnds(turn.events), ["error"])
-        yield* session.decide(approvalId, "approve")
-        assert.include(said((yield* prompt(session, "[[say next]]")).events), "next")
-        assert.strictEqual(yield* sandbox.read("a.txt"), null)
-      }))
-
-    it.effect("interrupts an agent that says nothing", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]] [[say after]]")
-        yield* turn.until(isMessage)
-        yield* session.interrupt
-        yield* session.interrupt
-        assert.deepStrictEqual(yield* turn.end, interrupted)
-        assert.notInclude(said(turn.events), "after")
-      }))
-
-    it.effect("interrupts a turn that has hardly begun", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[hang]]")
-        // The first ones may come too early to be about this turn.
-        const end = yield* Effect.raceFirst(
-          turn.end,
-          Effect.forever(Effect.andThen(session.interrupt, Effect.yieldNow))
-        )
-        assert.deepStrictEqual(end, interrupted)
-        assertWellFormed(turn.events)
-      }))
-
-    it.effect("does nothing on an interrupt without a turn", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        yield* session.interrupt
-        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-        yield* session.interrupt
-        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      }))
-
-    it.effect("reports nothing after a turn has ended", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
-        yield* turn.until(isMessage)
-        yield* session.interrupt
-        yield* turn.end
-        const count = turn.events.length
-        yield* prompt(session, "[[slow 10 5]]")
-        assert.strictEqual(turn.events.length, count)
-      }))
-
-    it.effect("fails the turn, not the session, when the model fails", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const { end } = yield* prompt(session, "[[error 401]]")
-        assert.strictEqual(end.state, "failed")
-        assert.isString(end.reason)
-        assert.deepStrictEqual((yield* prompt(session, "[[say again]]")).end, succeeded)
-      }))
-
-    it.effect("fails retryably, with everything closed, when the agent dies during a turn", () =>
-      Effect.gen(function*() {
-        const { sandbox, session } = yield* begin("prompt")
-        const turn = yield* watch(session, freshTurn(), "[[say before]] [[write path=a.txt content=one]]")
-        yield* turn.until(isApproval)
-        yield* sandbox.killAgent
-        const outcome = yield* Effect.result(turn.end)
-        assert.isTrue(Result.isFailure(outcome) && outcome.failure.retryable && outcome.failure.operation === "prompt")
-        assertWellFormed(turn.events)
-        assert.isNotEmpty(yield* session.exited)
-        const after = yield* Effect.result(
-          session.prompt({ turnId: freshTurn(), text: "[[say hello]]", onEvent: () => Effect.void })
-        )
-        assert.isTrue(Result.isFailure(after) && after.failure.retryable)
-      }))
-
-    it.effect("goes on with a session in a new process", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(
-          Effect.gen(function*() {
-            const session = yield* open(sandbox)
-            yield* prompt(session, "[[say the word is XYZZY]]")
-            return yield* session.sessionId
-          })
-        )
-        assert.isNotNull(sessionId)
-        const session = yield* open(sandbox, { resume: sessionId })
-        assert.strictEqual(yield* session.sessionId, sessionId)
-        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      }))
-
-    const { moved } = fixture
-    if (moved !== null) {
-      it.effect("goes on with a session on another machine, which has the files that it names of its home and no others", () =>
-        Effect.gen(function*() {
-          const { conversationFiles } = yield* AgentRuntime
-          const sandbox = yield* fixture.sandbox
-          let sessionId: string | null = null
-          const messages: Array<string> = []
-          for (const word of ["XYZZY", "PLUGH"]) {
-            sessionId = yield* Effect.scoped(
-              Effect.gen(function*() {
-                const session = yield* open(sandbox, { resume: sessionId })
-                messages.push(...messagesOf((yield* prompt(session, `[[say the word is ${word}]]`)).events))
-                return yield* session.sessionId
-              })
-            )
-          }
-          const there = yield* moved(sandbox, conversationFiles(fixture.profile))
-          for (const later of ["[[say the word is PLOVER]]", "[[recall]]"]) {
-            yield* Effect.scoped(Effect.gen(function*() {
-              const session = yield* open(there.sandbox, { resume: sessionId })
-              assert.strictEqual(yield* session.sessionId, sessionId)
-              const { end, events } = yield* prompt(session, later)
-              assert.deepStrictEqual(end, succeeded)
-              messages.push(...messagesOf(events))
-              if (later === "[[recall]]") { for (const known of ["XYZZY", "PLUGH", "PLOVER"]) assert.include(said(events), known) }
-            })).pipe(Effect.provideService(AgentRuntime, there.runtime))
-          }
-          assert.strictEqual(new Set(messages).size, messages.length, "ids are the sandbox's, not the machine's")
-        }))
-    }
-
-    it.effect("names files of no profile that is not there", () =>
-      Effect.gen(function*() {
-        const { bearsOtherPaths, conversationFiles } = yield* AgentRuntime
-        assert.isNotEmpty(conversationFiles(fixture.profile))
-        for (const profile of ["no-such-runtime", "toString"]) {
-          assert.deepStrictEqual(conversationFiles(profile), [])
-          assert.deepStrictEqual(bearsOtherPaths(profile), { workspace: false, home: false })
-        }
-      }))
-
-    it.effect("goes on with a session whose process died", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(
-          Effect.gen(function*() {
-            const session = yield* open(sandbox)
-            yield* prompt(session, "[[say the word is XYZZY]]")
-            yield* sandbox.killAgent
-            yield* session.exited
-            return yield* session.sessionId
-          })
-        )
-        const session = yield* open(sandbox, { resume: sessionId })
-        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      }))
-
-    it.effect("goes on with a session whose process died in the middle of a turn", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(
-          Effect.gen(function*() {
-            const session = yield* open(sandbox)
-            yield* prompt(session, "[[say the word is XYZZY]]")
-            const turn = yield* watch(session, freshTurn(), "[[say before]] [[hang]]")
-            yield* turn.until(isMessage)
-            yield* sandbox.killAgent
-            yield* Effect.result(turn.end)
-            return yield* session.sessionId
-          })
-        )
-        const session = yield* open(sandbox, { resume: sessionId })
-        assert.include(said((yield* prompt(session, "[[recall]]")).events), "XYZZY")
-      }))
-
-    it.effect("goes on, or begins anew, where no prompt came before the process ended", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const sessionId = yield* Effect.scoped(Effect.flatMap(open(sandbox), (session) => session.sessionId))
-        const session = yield* open(sandbox, { resume: sessionId })
-        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      }))
-
-    it.effect("refuses for good to resume a session that never was", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const outcome = yield* Effect.result(open(sandbox, { resume: "00000000-0000-4000-8000-000000000000" }))
-        assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable && outcome.failure.operation === "open")
-      }))
-
-    it.effect("takes a reasoning effort the model offers", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        const session = yield* open(sandbox, { reasoningEffort: "high" })
-        assert.deepStrictEqual((yield* prompt(session, "[[say hello]]")).end, succeeded)
-      }))
-
-    it.effect("refuses for good a profile that is not there", () =>
-      Effect.gen(function*() {
-        const sandbox = yield* fixture.sandbox
-        for (const profile of ["no-such-runtime", "toString"]) {
-          const outcome = yield* Effect.result(open(sandbox, { profile }))
-          assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
-        }
-      }))
-
-    it.effect.each(["[[hang]]", "[[slow 5000 20]]"])(
-      "ends the agent and its turn when the scope closes during %s",
-      (script) =>
-        Effect.gen(function*() {
-          const sandbox = yield* fixture.sandbox
-          const scope = yield* Scope.make()
-          const session = yield* Scope.provide(open(sandbox), scope)
-          const turn = yield* watch(session, freshTurn(), `[[say before]] ${script}`)
-          yield* turn.until(isMessage)
-          yield* Scope.close(scope, Exit.void)
-          assert.isNotEmpty(yield* session.exited)
-          // The polite part of the end interrupts the turn; either way the prompt does not wait for ever.
-          const outcome = yield* Effect.result(turn.end)
-          assert.isTrue(Result.isFailure(outcome) || outcome.success.state === "interrupted")
-          assertWellFormed(turn.events)
-        })
-    )
-
-    it.effect("takes another prompt after one was abandoned, without its events", () =>
-      Effect.gen(function*() {
-        const { session } = yield* begin("auto")
-        const turn = yield* watch(session, freshTurn(), "[[slow 5000 5]]")
-        yield* turn.until(isMessage)
-        yield* Fiber.interrupt(turn.fiber)
-        const { end, events } = yield* prompt(session, "[[say fresh]]")
-        assert.deepStrictEqual(end, succeeded)
-        assert.deepStrictEqual(texts(events, "text"), ["fresh"])
-      }))
+    const helpers = sessionHelpersOf(fixture)
+    turns(it, fixture, helpers)
+    steering(it, fixture, helpers)
+    interrupts(it, helpers)
+    failures(it, fixture, helpers)
+    resumedSessions(it, fixture, helpers)
+    abandonedPrompts(it, helpers)
   })
 
 const commands = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unknown>, fixture: Fixture<R>) =>

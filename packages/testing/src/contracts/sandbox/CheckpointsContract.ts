@@ -20,7 +20,7 @@ import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { assert } from "../../suite/Assert.ts"
-import { define } from "../../suite/Suite.ts"
+import { define, type Writer } from "../../suite/Suite.ts"
 import { at, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
@@ -112,253 +112,258 @@ const chunks = (count: number, bytes: number, byteAt: (i: number) => number) =>
 const sumOf = <E, R>(content: Stream.Stream<Uint8Array, E, R>) =>
   Stream.runFold(content, () => 7, (sum, chunk) => chunk.reduce((all, byte) => (Math.imul(all, 31) + byte) | 0, sum))
 
-/** For every store. */
-export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unknown>) =>
-  define(`Checkpoints (${name})`, layer, (it) => {
-    it.effect("bytes come back as they were put, with what their event says", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox, turn } = yield* worked()
-        const content = Uint8Array.from({ length: 3 * MEBIBYTE + 77 }, (_, i) => (i * 2_654_435_761) >>> 13)
-        const sizes = [1, 0, 65_536, 1_500_000, 7]
-        const parts = (from: number, i = 0): ReadonlyArray<Uint8Array> => {
-          const size = sizes[i % sizes.length] ?? 1
-          return from >= content.length ? [] : [content.slice(from, from + size), ...parts(from + size, i + 1)]
-        }
-        const bytes = yield* checkpoints.put(lease, 1, Stream.fromIterable(parts(0)))
-        assert.isAbove(bytes, 0)
-        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }], lease)
-        yield* record(sandbox, lease, 1, bytes)
-        let read = 0
-        yield* Stream.runForEach(checkpoints.get(sandbox.id, 1), (chunk) =>
-          Effect.sync(() => {
-            assert.isTrue(chunk.every((byte, i) => byte === content[read + i]), `differs after ${read}`)
-            read += chunk.length
-          }))
-        assert.strictEqual(read, content.length)
-        assert.deepStrictEqual(yield* checkpoints.list(sandbox.id, 0, 10), [{ checkpoint: 1, turnId: turn, createdAt: at, bytes, repos }])
-      }))
+const puts = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("bytes come back as they were put, with what their event says", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox, turn } = yield* worked()
+      const content = Uint8Array.from({ length: 3 * MEBIBYTE + 77 }, (_, i) => (i * 2_654_435_761) >>> 13)
+      const sizes = [1, 0, 65_536, 1_500_000, 7]
+      const parts = (from: number, i = 0): ReadonlyArray<Uint8Array> => {
+        const size = sizes[i % sizes.length] ?? 1
+        return from >= content.length ? [] : [content.slice(from, from + size), ...parts(from + size, i + 1)]
+      }
+      const bytes = yield* checkpoints.put(lease, 1, Stream.fromIterable(parts(0)))
+      assert.isAbove(bytes, 0)
+      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }], lease)
+      yield* record(sandbox, lease, 1, bytes)
+      let read = 0
+      yield* Stream.runForEach(checkpoints.get(sandbox.id, 1), (chunk) =>
+        Effect.sync(() => {
+          assert.isTrue(chunk.every((byte, i) => byte === content[read + i]), `differs after ${read}`)
+          read += chunk.length
+        }))
+      assert.strictEqual(read, content.length)
+      assert.deepStrictEqual(yield* checkpoints.list(sandbox.id, 0, 10), [{ checkpoint: 1, turnId: turn, createdAt: at, bytes, repos }])
+    }))
 
-    it.effect("one may be empty, and have no turn", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        yield* record(sandbox, lease, 1, yield* checkpoints.put(lease, 1, Stream.empty))
-        assert.strictEqual(yield* read(sandbox.id, 1), "")
-        assert.deepStrictEqual((yield* checkpoints.list(sandbox.id, 0, 10)).map(({ turnId }) => turnId), [null])
-      }))
+  it.effect("one may be empty, and have no turn", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      yield* record(sandbox, lease, 1, yield* checkpoints.put(lease, 1, Stream.empty))
+      assert.strictEqual(yield* read(sandbox.id, 1), "")
+      assert.deepStrictEqual((yield* checkpoints.list(sandbox.id, 0, 10)).map(({ turnId }) => turnId), [null])
+    }))
 
-    it.effect("nobody sees what was put before it is recorded under the same lease", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        yield* putText(lease, 1, "mine")
-        yield* isUnseen(sandbox.id, 1)
-        // A rule of the service records nothing of a lease.
-        yield* drive(sandbox, [{ _tag: "RecordCheckpoint", data: { error: "No." } }], lease)
-        yield* isUnseen(sandbox.id, 1)
-        yield* record(sandbox, lease, 1, 4)
-        assert.strictEqual(yield* read(sandbox.id, 1), "mine")
-      }))
+  it.effect("nobody sees what was put before it is recorded under the same lease", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      yield* putText(lease, 1, "mine")
+      yield* isUnseen(sandbox.id, 1)
+      // A rule of the service records nothing of a lease.
+      yield* drive(sandbox, [{ _tag: "RecordCheckpoint", data: { error: "No." } }], lease)
+      yield* isUnseen(sandbox.id, 1)
+      yield* record(sandbox, lease, 1, 4)
+      assert.strictEqual(yield* read(sandbox.id, 1), "mine")
+    }))
 
-    it.effect("what is recorded and was never put, or by another lease, is not there", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        yield* putText(lease, 1, "lost with its worker")
-        const next = yield* takenOver(sandbox.id)
-        yield* record(sandbox, next, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-      }))
+  it.effect("what is recorded and was never put, or by another lease, is not there", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      yield* putText(lease, 1, "lost with its worker")
+      const next = yield* takenOver(sandbox.id)
+      yield* record(sandbox, next, 1, 4)
+      yield* isUnseen(sandbox.id, 1)
+    }))
 
-    it.effect("a stale lease puts nothing, not even what it began while it was none", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-        const old = yield* Effect.forkChild(Effect.flip(checkpoints.put(
-          lease,
-          1,
-          Stream.concat(
-            Stream.make(bytesOf("the loser's ")),
-            Stream.fromEffect(Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn)), bytesOf("bytes")))
-          )
-        )))
-        yield* Deferred.await(began)
-        const next = yield* takenOver(sandbox.id)
-        yield* Deferred.succeed(goOn, undefined)
-        assert.strictEqual((yield* Fiber.join(old))._tag, "StaleLease")
-        assert.strictEqual((yield* Effect.flip(putText(lease, 1, "the loser's, again")))._tag, "StaleLease")
-        yield* record(sandbox, next, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-      }))
-
-    it.effect("a stale lease puts nothing, not even what it had read to the end while it was none", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-        const end = Stream.drain(Stream.fromEffect(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn))))
-        const old = yield* Effect.forkChild(Effect.flip(checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("all of it")), end))))
-        yield* Deferred.await(began)
-        const next = yield* takenOver(sandbox.id)
-        yield* Deferred.succeed(goOn, undefined)
-        assert.strictEqual((yield* Fiber.join(old))._tag, "StaleLease")
-        yield* record(sandbox, next, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-      }))
-
-    it.effect("of two that both believe to own a sandbox, readers get the bytes of the one that recorded", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        yield* putText(lease, 1, "the loser's")
-        const next = yield* takenOver(sandbox.id)
-        yield* putText(next, 1, "the winner's")
-        assert.strictEqual((yield* Effect.flip(record(sandbox, lease, 1, 4)))._tag, "StaleLease")
-        yield* isUnseen(sandbox.id, 1)
-        yield* record(sandbox, next, 1, 4)
-        yield* Effect.flip(putText(lease, 1, "too late"))
-        assert.strictEqual(yield* read(sandbox.id, 1), "the winner's")
-        yield* prune()
-        assert.strictEqual(yield* read(sandbox.id, 1), "the winner's")
-      }))
-
-    it.effect("a second put replaces what the first left, which is forgotten", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        yield* prune()
-        yield* putText(lease, 1, "first, and longer")
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
-        const bytes = yield* putText(lease, 1, "second")
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
-        yield* record(sandbox, lease, 1, bytes)
-        assert.strictEqual(yield* read(sandbox.id, 1), "second")
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
-      }))
-
-    it.effect("of two puts under one lease the one that began last counts, also when the other one ends later", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-        const rest = Stream.fromEffect(Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn)), bytesOf("st")))
-        const first = yield* Effect.forkChild(Effect.exit(checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("fir")), rest))))
-        yield* Deferred.await(began)
-        const bytes = yield* putText(lease, 1, "second")
-        yield* Deferred.succeed(goOn, undefined)
-        yield* Fiber.join(first)
-        yield* record(sandbox, lease, 1, bytes)
-        assert.strictEqual(yield* read(sandbox.id, 1), "second")
-      }))
-
-    it.effect("a put of one that is recorded changes nothing that readers get", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        yield* record(sandbox, lease, 1, yield* putText(lease, 1, "recorded"))
-        yield* putText(lease, 1, "again, since the answer was lost")
-        assert.strictEqual((yield* Effect.flip(record(sandbox, lease, 1, 4)))._tag, "IllegalTransition")
-        assert.strictEqual(yield* read(sandbox.id, 1), "recorded")
-        yield* prune()
-        assert.strictEqual(yield* read(sandbox.id, 1), "recorded")
-      }))
-
-    it.effect("a put whose content fails, or that is interrupted, leaves nothing to be seen, and the next one does", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const half = Stream.make(bytesOf("half of it"))
-        assert.strictEqual(
-          yield* Effect.flip(checkpoints.put(lease, 1, Stream.concat(half, Stream.fail("the disk broke" as const)))),
-          "the disk broke"
+  it.effect("a stale lease puts nothing, not even what it began while it was none", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const old = yield* Effect.forkChild(Effect.flip(checkpoints.put(
+        lease,
+        1,
+        Stream.concat(
+          Stream.make(bytesOf("the loser's ")),
+          Stream.fromEffect(Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn)), bytesOf("bytes")))
         )
-        yield* record(sandbox, lease, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-        const began = yield* Deferred.make<void>()
-        const endless = Stream.concat(half, Stream.fromEffect(Effect.andThen(Deferred.succeed(began, undefined), Effect.never)))
-        // What an earlier put of the same number stored is not what the last one did.
-        yield* putText(lease, 2, "an earlier one")
-        const cut = yield* Effect.forkChild(checkpoints.put(lease, 2, endless))
-        yield* Deferred.await(began)
-        yield* Fiber.interrupt(cut)
-        yield* record(sandbox, lease, 2, 4)
-        yield* isUnseen(sandbox.id, 2)
-        yield* take(sandbox, lease, [3])
-        assert.strictEqual(yield* read(sandbox.id, 3), "content 3")
-      }))
+      )))
+      yield* Deferred.await(began)
+      const next = yield* takenOver(sandbox.id)
+      yield* Deferred.succeed(goOn, undefined)
+      assert.strictEqual((yield* Fiber.join(old))._tag, "StaleLease")
+      assert.strictEqual((yield* Effect.flip(putText(lease, 1, "the loser's, again")))._tag, "StaleLease")
+      yield* record(sandbox, next, 1, 4)
+      yield* isUnseen(sandbox.id, 1)
+    }))
+}
 
-    it.effect("lists in pages, ascending, each sandbox its own", () =>
+const concurrentPuts = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("a stale lease puts nothing, not even what it had read to the end while it was none", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const end = Stream.drain(Stream.fromEffect(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn))))
+      const old = yield* Effect.forkChild(Effect.flip(checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("all of it")), end))))
+      yield* Deferred.await(began)
+      const next = yield* takenOver(sandbox.id)
+      yield* Deferred.succeed(goOn, undefined)
+      assert.strictEqual((yield* Fiber.join(old))._tag, "StaleLease")
+      yield* record(sandbox, next, 1, 4)
+      yield* isUnseen(sandbox.id, 1)
+    }))
+
+  it.effect("of two that both believe to own a sandbox, readers get the bytes of the one that recorded", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      yield* putText(lease, 1, "the loser's")
+      const next = yield* takenOver(sandbox.id)
+      yield* putText(next, 1, "the winner's")
+      assert.strictEqual((yield* Effect.flip(record(sandbox, lease, 1, 4)))._tag, "StaleLease")
+      yield* isUnseen(sandbox.id, 1)
+      yield* record(sandbox, next, 1, 4)
+      yield* Effect.flip(putText(lease, 1, "too late"))
+      assert.strictEqual(yield* read(sandbox.id, 1), "the winner's")
+      yield* prune()
+      assert.strictEqual(yield* read(sandbox.id, 1), "the winner's")
+    }))
+
+  it.effect("a second put replaces what the first left, which is forgotten", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      yield* prune()
+      yield* putText(lease, 1, "first, and longer")
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+      const bytes = yield* putText(lease, 1, "second")
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+      yield* record(sandbox, lease, 1, bytes)
+      assert.strictEqual(yield* read(sandbox.id, 1), "second")
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
+    }))
+
+  it.effect("of two puts under one lease the one that began last counts, also when the other one ends later", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const [began, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const rest = Stream.fromEffect(Effect.as(Effect.andThen(Deferred.succeed(began, undefined), Deferred.await(goOn)), bytesOf("st")))
+      const first = yield* Effect.forkChild(Effect.exit(checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("fir")), rest))))
+      yield* Deferred.await(began)
+      const bytes = yield* putText(lease, 1, "second")
+      yield* Deferred.succeed(goOn, undefined)
+      yield* Fiber.join(first)
+      yield* record(sandbox, lease, 1, bytes)
+      assert.strictEqual(yield* read(sandbox.id, 1), "second")
+    }))
+
+  it.effect("a put of one that is recorded changes nothing that readers get", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      yield* record(sandbox, lease, 1, yield* putText(lease, 1, "recorded"))
+      yield* putText(lease, 1, "again, since the answer was lost")
+      assert.strictEqual((yield* Effect.flip(record(sandbox, lease, 1, 4)))._tag, "IllegalTransition")
+      assert.strictEqual(yield* read(sandbox.id, 1), "recorded")
+      yield* prune()
+      assert.strictEqual(yield* read(sandbox.id, 1), "recorded")
+    }))
+}
+
+const keptCheckpoints = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("a put whose content fails, or that is interrupted, leaves nothing to be seen, and the next one does", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const half = Stream.make(bytesOf("half of it"))
+      assert.strictEqual(
+        yield* Effect.flip(checkpoints.put(lease, 1, Stream.concat(half, Stream.fail("the disk broke" as const)))),
+        "the disk broke"
+      )
+      yield* record(sandbox, lease, 1, 4)
+      yield* isUnseen(sandbox.id, 1)
+      const began = yield* Deferred.make<void>()
+      const endless = Stream.concat(half, Stream.fromEffect(Effect.andThen(Deferred.succeed(began, undefined), Effect.never)))
+      // What an earlier put of the same number stored is not what the last one did.
+      yield* putText(lease, 2, "an earlier one")
+      const cut = yield* Effect.forkChild(checkpoints.put(lease, 2, endless))
+      yield* Deferred.await(began)
+      yield* Fiber.interrupt(cut)
+      yield* record(sandbox, lease, 2, 4)
+      yield* isUnseen(sandbox.id, 2)
+      yield* take(sandbox, lease, [3])
+      assert.strictEqual(yield* read(sandbox.id, 3), "content 3")
+    }))
+
+  it.effect("lists in pages, ascending, each sandbox its own", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      const other = yield* worked()
+      yield* take(sandbox, lease, [1, 2, 3, 4, 5])
+      yield* take(other.sandbox, other.lease, [1])
+      const pages = [yield* numbers(sandbox.id, 0, 2), yield* numbers(sandbox.id, 2, 2), yield* numbers(sandbox.id, 4, 2)]
+      assert.deepStrictEqual(pages, [[1, 2], [3, 4], [5]])
+      assert.deepStrictEqual(yield* numbers(sandbox.id, 5), [])
+      assert.deepStrictEqual(yield* numbers(other.sandbox.id), [1])
+      assert.strictEqual(yield* read(other.sandbox.id, 1), "content 1")
+      assert.strictEqual((yield* Effect.flip(read(other.sandbox.id, 2)))._tag, "CheckpointNotFound")
+    }))
+
+  it.effect("of a live sandbox the newest are kept, and the one it is to go back to", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox, turn } = yield* worked()
+      const last = KEPT_CHECKPOINTS + 4
+      yield* take(sandbox, lease, Array.from({ length: last }, (_, i) => i + 1))
+      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }], lease)
+      const store = yield* SandboxStore
+      yield* store.change(sandbox.id, "policy", () => Result.succeed([{ type: "sandbox.restoring", data: { checkpoint: 2 } }]), at)
+      yield* prune()
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [2, ...Array.from({ length: KEPT_CHECKPOINTS }, (_, i) => i + 5)])
+      assert.strictEqual(yield* read(sandbox.id, 2), "content 2")
+      yield* isUnseen(sandbox.id, 1)
+      assert.strictEqual(yield* read(sandbox.id, 5), "content 5")
+      yield* drive(sandbox, [{ _tag: "RecordRestore", data: { checkpoint: 2, cause: "command" } }], lease)
+      yield* prune()
+      yield* isUnseen(sandbox.id, 2)
+    }), { timeout: 300_000 })
+
+  it.effect("of a settled one the last is kept until its time is over", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      const live = yield* worked()
+      yield* take(sandbox, lease, [1, 2, 3])
+      yield* take(live.sandbox, live.lease, [1, 2])
+      const ended = DateTime.add(at, { hours: 1 })
+      yield* settle(sandbox, ended)
+      yield* prune(DateTime.subtract(ended, { milliseconds: 1 }))
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [3])
+      assert.strictEqual(yield* read(sandbox.id, 3), "content 3")
+      yield* prune(ended)
+      yield* isUnseen(sandbox.id, 3)
+      assert.deepStrictEqual(yield* numbers(live.sandbox.id), [1, 2])
+    }))
+}
+
+const pruning = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("what a live fork starts with stays until that has a checkpoint of its own, or is over", () =>
+    Effect.gen(function*() {
+      const { lease, sandbox } = yield* worked()
+      yield* take(sandbox, lease, [1, 2, 3])
+      const forkOf = (checkpoint: number) => worked({ grantId: sandbox.grantId, origin: { sandboxId: sandbox.id, checkpoint } })
+      const [first, second] = [yield* forkOf(1), yield* forkOf(2)]
+      const third = yield* make({ grantId: sandbox.grantId, origin: { sandboxId: sandbox.id, checkpoint: 3 } })
+      yield* settle(sandbox, at)
+      yield* prune(at)
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [1, 2, 3])
+      assert.strictEqual(yield* read(sandbox.id, 1), "content 1")
+      yield* take(first.sandbox, first.lease, [1])
+      yield* settle(second.sandbox, DateTime.add(at, { days: 1 }))
+      yield* prune(at)
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [3])
+      yield* command(keyOf(third), terminate(yield* Ids), at)
+      yield* prune(at)
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [])
+    }))
+
+  it.effect(
+    "exactly the newest of a live sandbox are kept, and before them only what a live fork starts with",
+    () =>
       Effect.gen(function*() {
         const { lease, sandbox } = yield* worked()
-        const other = yield* worked()
-        yield* take(sandbox, lease, [1, 2, 3, 4, 5])
-        yield* take(other.sandbox, other.lease, [1])
-        const pages = [yield* numbers(sandbox.id, 0, 2), yield* numbers(sandbox.id, 2, 2), yield* numbers(sandbox.id, 4, 2)]
-        assert.deepStrictEqual(pages, [[1, 2], [3, 4], [5]])
-        assert.deepStrictEqual(yield* numbers(sandbox.id, 5), [])
-        assert.deepStrictEqual(yield* numbers(other.sandbox.id), [1])
-        assert.strictEqual(yield* read(other.sandbox.id, 1), "content 1")
-        assert.strictEqual((yield* Effect.flip(read(other.sandbox.id, 2)))._tag, "CheckpointNotFound")
-      }))
-
-    it.effect("of a live sandbox the newest are kept, and the one it is to go back to", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox, turn } = yield* worked()
-        const last = KEPT_CHECKPOINTS + 4
-        yield* take(sandbox, lease, Array.from({ length: last }, (_, i) => i + 1))
-        yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }], lease)
-        const store = yield* SandboxStore
-        yield* store.change(sandbox.id, "policy", () => Result.succeed([{ type: "sandbox.restoring", data: { checkpoint: 2 } }]), at)
-        yield* prune()
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [2, ...Array.from({ length: KEPT_CHECKPOINTS }, (_, i) => i + 5)])
-        assert.strictEqual(yield* read(sandbox.id, 2), "content 2")
-        yield* isUnseen(sandbox.id, 1)
-        assert.strictEqual(yield* read(sandbox.id, 5), "content 5")
-        yield* drive(sandbox, [{ _tag: "RecordRestore", data: { checkpoint: 2, cause: "command" } }], lease)
-        yield* prune()
-        yield* isUnseen(sandbox.id, 2)
-      }), { timeout: 300_000 })
-
-    it.effect("of a settled one the last is kept until its time is over", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        const live = yield* worked()
-        yield* take(sandbox, lease, [1, 2, 3])
-        yield* take(live.sandbox, live.lease, [1, 2])
-        const ended = DateTime.add(at, { hours: 1 })
-        yield* settle(sandbox, ended)
-        yield* prune(DateTime.subtract(ended, { milliseconds: 1 }))
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [3])
-        assert.strictEqual(yield* read(sandbox.id, 3), "content 3")
-        yield* prune(ended)
-        yield* isUnseen(sandbox.id, 3)
-        assert.deepStrictEqual(yield* numbers(live.sandbox.id), [1, 2])
-      }))
-
-    it.effect("what a live fork starts with stays until that has a checkpoint of its own, or is over", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        yield* take(sandbox, lease, [1, 2, 3])
-        const forkOf = (checkpoint: number) => worked({ grantId: sandbox.grantId, origin: { sandboxId: sandbox.id, checkpoint } })
-        const [first, second] = [yield* forkOf(1), yield* forkOf(2)]
-        const third = yield* make({ grantId: sandbox.grantId, origin: { sandboxId: sandbox.id, checkpoint: 3 } })
-        yield* settle(sandbox, at)
-        yield* prune(at)
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [1, 2, 3])
-        assert.strictEqual(yield* read(sandbox.id, 1), "content 1")
-        yield* take(first.sandbox, first.lease, [1])
-        yield* settle(second.sandbox, DateTime.add(at, { days: 1 }))
-        yield* prune(at)
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [3])
-        yield* command(keyOf(third), terminate(yield* Ids), at)
-        yield* prune(at)
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [])
-      }))
-
-    it.effect("exactly the newest of a live sandbox are kept, and before them only what a live fork starts with", () =>
-      Effect.gen(function*() {
-        const { lease, sandbox } = yield* worked()
-        const newest = Array.from({ length: KEPT_CHECKPOINTS }, (_, i) =>
-          i + 1)
+        const newest = Array.from({ length: KEPT_CHECKPOINTS }, (_, i) => i + 1)
         const taken = yield* take(sandbox, lease, newest)
         yield* prune()
         assert.deepStrictEqual(yield* numbers(sandbox.id), newest)
@@ -371,59 +376,63 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         yield* take(fork.sandbox, fork.lease, [1])
         yield* prune()
         assert.deepStrictEqual(yield* numbers(sandbox.id), now)
-      }), { timeout: 300_000 })
+      }),
+    { timeout: 300_000 }
+  )
 
-    it.effect("forgets for as many sandboxes at a time as it is told, until nothing is left", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        yield* prune()
-        const made = yield* Effect.forEach([1, 2, 3], () =>
-          worked())
-        // Of one there is an old checkpoint, of the others what puts left.
-        for (const [i, { lease, sandbox }] of made.entries()) {
-          if (i === 0) {
-            yield* take(
-              sandbox,
-              lease,
-              Array.from({ length: KEPT_CHECKPOINTS + 1 }, (_, n) =>
-                n + 1)
-            )
-          } else yield* putText(lease, 1, "left")
-          if (i > 0) yield* takenOver(sandbox.id)
-        }
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 2)
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 1)
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
-      }), { timeout: 300_000 })
+  it.effect("forgets for as many sandboxes at a time as it is told, until nothing is left", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      yield* prune()
+      const made = yield* Effect.forEach([1, 2, 3], () => worked())
+      // Of one there is an old checkpoint, of the others what puts left.
+      for (const [i, { lease, sandbox }] of made.entries()) {
+        if (i === 0) {
+          yield* take(
+            sandbox,
+            lease,
+            Array.from({ length: KEPT_CHECKPOINTS + 1 }, (_, n) => n + 1)
+          )
+        } else yield* putText(lease, 1, "left")
+        if (i > 0) yield* takenOver(sandbox.id)
+      }
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 2)
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 1)
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
+    }), { timeout: 300_000 })
 
-    it.effect("forgets what puts left of one that is recorded, and of a sandbox that is over", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        yield* prune()
-        const { lease, sandbox } = yield* worked()
-        const taken = yield* take(sandbox, lease, [1])
-        yield* putText(lease, 1, "again, since the answer was lost")
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
-        yield* putText(lease, 2, "never to be recorded")
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
-        yield* settle(taken, at)
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
-        assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
-        assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
-      }))
+  it.effect("forgets what puts left of one that is recorded, and of a sandbox that is over", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      yield* prune()
+      const { lease, sandbox } = yield* worked()
+      const taken = yield* take(sandbox, lease, [1])
+      yield* putText(lease, 1, "again, since the answer was lost")
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
+      yield* putText(lease, 2, "never to be recorded")
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+      yield* settle(taken, at)
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 1)
+      assert.strictEqual(yield* checkpoints.prune(longAgo, 100), 0)
+      assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
+    }))
+}
 
-    it.effect("what a put under way may still record is not forgotten", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const pruned = Stream.fromEffect(Effect.as(prune(), bytesOf("second")))
-        const bytes = yield* checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("first, ")), pruned))
-        yield* prune()
-        yield* record(sandbox, lease, 1, bytes)
-        assert.strictEqual(yield* read(sandbox.id, 1), "first, second")
-      }))
+const readsDuringChanges = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("what a put under way may still record is not forgotten", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const pruned = Stream.fromEffect(Effect.as(prune(), bytesOf("second")))
+      const bytes = yield* checkpoints.put(lease, 1, Stream.concat(Stream.make(bytesOf("first, ")), pruned))
+      yield* prune()
+      yield* record(sandbox, lease, 1, bytes)
+      assert.strictEqual(yield* read(sandbox.id, 1), "first, second")
+    }))
 
-    it.effect("whoever reads while others put, take over and prune gets the recorded bytes, or that there are none", () =>
+  it.effect(
+    "whoever reads while others put, take over and prune gets the recorded bytes, or that there are none",
+    () =>
       Effect.gen(function*() {
         const checkpoints = yield* Checkpoints
         const { lease, sandbox } = yield* worked()
@@ -435,16 +444,14 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           yield* checkpoints.put(
             lease,
             1,
-            chunks(32, 2 ** 16, (i) =>
-              i)
+            chunks(32, 2 ** 16, (i) => i)
           )
           yield* prune()
           const next = yield* takenOver(sandbox.id)
           yield* checkpoints.put(
             next,
             1,
-            chunks(32, 2 ** 16, (i) =>
-              i)
+            chunks(32, 2 ** 16, (i) => i)
           )
           yield* prune()
         })
@@ -466,47 +473,60 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
           else assert.strictEqual(sum.failure._tag, "CheckpointNotFound")
         }
         yield* isUnseen(sandbox.id, 1)
-      }), { timeout: 300_000 })
+      }),
+    { timeout: 300_000 }
+  )
 
-    it.effect("reading what is forgotten meanwhile fails or gets all of it, never less", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        yield* record(sandbox, lease, 1, yield* checkpoints.put(lease, 1, noise(128)))
-        yield* settle(sandbox, at)
-        let size = 0
-        const outcome = yield* Effect.result(Stream.runForEach(checkpoints.get(sandbox.id, 1), (chunk) => {
-          const isFirst = size === 0
-          size += chunk.length
-          return isFirst ? prune(at) : Effect.void
-        }))
-        if (outcome._tag === "Failure") {
-          assert.strictEqual(outcome.failure._tag, "CheckpointNotFound")
-        } else assert.strictEqual(size, 128 * 2 ** 16)
-        yield* isUnseen(sandbox.id, 1)
-      }), { timeout: 300_000 })
+  it.effect("reading what is forgotten meanwhile fails or gets all of it, never less", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      yield* record(sandbox, lease, 1, yield* checkpoints.put(lease, 1, noise(128)))
+      yield* settle(sandbox, at)
+      let size = 0
+      const outcome = yield* Effect.result(Stream.runForEach(checkpoints.get(sandbox.id, 1), (chunk) => {
+        const isFirst = size === 0
+        size += chunk.length
+        return isFirst ? prune(at) : Effect.void
+      }))
+      if (outcome._tag === "Failure") {
+        assert.strictEqual(outcome.failure._tag, "CheckpointNotFound")
+      } else assert.strictEqual(size, 128 * 2 ** 16)
+      yield* isUnseen(sandbox.id, 1)
+    }), { timeout: 300_000 })
+}
 
-    it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
-      Effect.gen(function*() {
-        const checkpoints = yield* Checkpoints
-        const { lease, sandbox } = yield* worked()
-        const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
-        let pulled = 0
-        const endless = Stream.tap(
-          chunks(2 * count, MEBIBYTE, () =>
-            0),
-          () =>
-            Effect.sync(() => void pulled++)
-        )
-        assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
-        assert.isBelow(pulled, 2 * count)
-        yield* record(sandbox, lease, 1, 4)
-        yield* isUnseen(sandbox.id, 1)
-        const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
-        yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
-        const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
-        assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
-      }), { timeout: 300_000 })
+const sizeLimit = (it: Writer<Stores | Checkpoints>) => {
+  it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
+    Effect.gen(function*() {
+      const checkpoints = yield* Checkpoints
+      const { lease, sandbox } = yield* worked()
+      const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
+      let pulled = 0
+      const endless = Stream.tap(
+        chunks(2 * count, MEBIBYTE, () => 0),
+        () => Effect.sync(() => void pulled++)
+      )
+      assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
+      assert.isBelow(pulled, 2 * count)
+      yield* record(sandbox, lease, 1, 4)
+      yield* isUnseen(sandbox.id, 1)
+      const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
+      yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
+      const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
+      assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
+    }), { timeout: 300_000 })
+}
+
+/** For every store. */
+export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unknown>) =>
+  define(`Checkpoints (${name})`, layer, (it) => {
+    puts(it)
+    concurrentPuts(it)
+    keptCheckpoints(it)
+    pruning(it)
+    readsDuringChanges(it)
+    sizeLimit(it)
   })
 
 /**

@@ -35,7 +35,7 @@ import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { decider } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
-import { define } from "../../suite/Suite.ts"
+import { define, type Writer as Rules } from "../../suite/Suite.ts"
 import {
   ample,
   asking,
@@ -333,146 +333,148 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
   })
 }
 
+/** What a process does, until it ends or is dead. */
+const life = <A>(body: (process: Process) => Store<A>) =>
+  Effect.gen(function*() {
+    yield* TestClock.setTime(today.epochMilliseconds)
+    const storage = yield* Storage
+    const process = yield* storage.start
+    return yield* Effect.provide(body(process), process.stores)
+  }).pipe(Effect.scoped)
+
+/** Shared by the rules below. */
+const helpersOf = (limits: Limits = {}) => {
+  const look = ({ sandbox }: Pick<Scene, "sandbox">) => seen(sandbox, limits)
+  const staged = {
+    ...storeCalls,
+    ...limits.forgetsLeases === undefined ? leaseCalls : {},
+    ...limits.forgetsPurges === undefined ? purgeCalls : {}
+  }
+  return { look, staged }
+}
+
+const nextProcess = (it: Rules<Storage>, limits: Limits = {}, { look, staged }: ReturnType<typeof helpersOf>) => {
+  it.effect.each(Object.keys(staged))("is there in the next process, byte for byte: %s", (which) =>
+    Effect.gen(function*() {
+      const { all, scene } = yield* life(() =>
+        Effect.gen(function*() {
+          const scene = yield* staged[which]!
+          yield* scene.call
+          return { scene, all: yield* look(scene) }
+        })
+      )
+      assert.deepStrictEqual(yield* life(() => look(scene)), all)
+    }))
+
+  it.effect(
+    "what was told of before is known in the next process: requests, decisions and messages are duplicates",
+    () =>
+      Effect.gen(function*() {
+        for (const [which, stage] of Object.entries(storeCalls)) {
+          const { again, scene } = yield* life(() =>
+            Effect.gen(function*() {
+              const scene = yield* stage
+              yield* scene.call
+              return { scene, again: yield* scene.then }
+            })
+          )
+          assert.deepStrictEqual(yield* life(() => scene.then), again, which)
+        }
+      }),
+    { timeout: 300_000 }
+  )
+
+  it.effect("limits come due in the next process in their order", () =>
+    Effect.gen(function*() {
+      const begun = (hours: number) => Effect.map(make({ createdAt: DateTime.add(longAgo, { hours }) }), ({ id }) => id)
+      const made = yield* life(() => Effect.forEach([2, 0, 1], begun))
+      const due = yield* life(() => Effect.map(Upkeep.use((upkeep) => upkeep.due(ALL)), ({ ids }) => ids.filter((id) => made.includes(id))))
+      assert.deepStrictEqual(due, [made[1], made[2], made[0]])
+    }))
+
+  if (limits.forgetsLeases === undefined) {
+    it.effect("who waits goes in the next process in the order in which they wait", () =>
+      Effect.gen(function*() {
+        const made = yield* life(() =>
+          Effect.gen(function*() {
+            const { ageWork } = yield* StoreFixture
+            const grantId = yield* (yield* StoreFixture).grant
+            yield* (yield* Leases).take({ worker: "nobody", machine: "nowhere" }, ample)
+            const made = yield* Effect.forEach(
+              [2, 3, 1],
+              (hours) => Effect.tap(make({ grantId }), ({ id }) => ageWork([id], hours * 3600))
+            )
+            return made.map(({ id }) => id)
+          })
+        )
+        const order = yield* life(() =>
+          Effect.forEach(made, () =>
+            Leases.use((leases) => leases.take(machine, { slots: 1, boots: 1, errands: 0 })).pipe(
+              Effect.map((found) => found.map(({ sandbox }) => sandbox.id))
+            ))
+        )
+        assert.deepStrictEqual(order.flat().filter((id) => made.includes(id)), [made[1], made[0], made[2]])
+      }))
+
+    it.effect("a lease holds in the next process as long as it would have, with its fence and the session of the agent", () =>
+      Effect.gen(function*() {
+        const { by, lease, sandbox } = yield* life(() =>
+          Effect.tap(held, ({ lease, leases }) => leases.saveAgentSession(lease, "native-7"))
+        )
+        yield* life(() =>
+          Effect.gen(function*() {
+            const { ageLease } = yield* StoreFixture
+            const leases = yield* Leases
+            assert.deepStrictEqual((yield* taken(sandbox.id, by)).flat(), [])
+            assert.deepStrictEqual(yield* leases.renew([lease]), [lease])
+            yield* ageLease(sandbox.id, LEASE_SECONDS + Duration.toSeconds((yield* Policy).lost) - 20)
+            const [others, own] = yield* taken(sandbox.id, by)
+            assert.deepStrictEqual([others, own], [[], [{ agentSession: "native-7", fence: lease.fence + 1, moved: null }]])
+            assert.strictEqual((yield* Effect.flip(leases.saveAgentSession(lease, null)))._tag, "StaleLease")
+          })
+        )
+      }))
+  }
+}
+
+const diesWhole = (it: Rules<Storage>, { look, staged }: ReturnType<typeof helpersOf>) => {
+  it.effect.each(Object.keys(staged))("is all there or not at all, whenever the process dies: %s", (which) =>
+    Effect.gen(function*() {
+      const stage = staged[which]!
+      /** What is seen, and what comes of looking closer. */
+      const judged = (scene: Scene) => Effect.map(Effect.all([look(scene), scene.then, look(scene)]), normalized)
+      const nothing = yield* life(() => Effect.flatMap(stage, judged))
+      const all = yield* life(() =>
+        Effect.gen(function*() {
+          const scene = yield* stage
+          yield* scene.call
+          return yield* judged(scene)
+        })
+      )
+      assert.notDeepEqual(all, nothing, "the call does something")
+      for (let n = 1;; n++) {
+        const { exit, scene } = yield* life((process) =>
+          Effect.gen(function*() {
+            const scene = yield* stage
+            yield* process.killAtWrite(n)
+            return { scene, exit: yield* Effect.exit(scene.call) }
+          })
+        )
+        const found = yield* life(() => judged(scene))
+        const isDone = Exit.isSuccess(exit)
+        if (isDone || JSON.stringify(found) !== JSON.stringify(nothing)) {
+          assert.deepStrictEqual(found, all, `dead after ${n} writes, ${isDone ? "and answered" : "and not answered"}`)
+        }
+        if (isDone) return
+        assert.isBelow(n, 200, "the call comes to an end")
+      }
+    }), { timeout: 300_000 })
+}
+
 /** For every store that says that it keeps something. */
 export const suite = (name: string, layer: Layer.Layer<Storage, unknown>, limits: Limits = {}) =>
   define(`Durability (${name})`, layer, (it) => {
-    /** What a process does, until it ends or is dead. */
-    const life = <A>(body: (process: Process) => Store<A>) =>
-      Effect.gen(function*() {
-        yield* TestClock.setTime(today.epochMilliseconds)
-        const storage = yield* Storage
-        const process = yield* storage.start
-        return yield* Effect.provide(body(process), process.stores)
-      }).pipe(Effect.scoped)
-    const look = ({ sandbox }: Pick<Scene, "sandbox">) => seen(sandbox, limits)
-
-    // -------------------------------------------------------------------------------------------------------------
-    // A process that ends
-
-    const staged = {
-      ...storeCalls,
-      ...limits.forgetsLeases === undefined ? leaseCalls : {},
-      ...limits.forgetsPurges === undefined ? purgeCalls : {}
-    }
-
-    it.effect.each(Object.keys(staged))("is there in the next process, byte for byte: %s", (which) =>
-      Effect.gen(function*() {
-        const { all, scene } = yield* life(() =>
-          Effect.gen(function*() {
-            const scene = yield* staged[which]!
-            yield* scene.call
-            return { scene, all: yield* look(scene) }
-          })
-        )
-        assert.deepStrictEqual(yield* life(() => look(scene)), all)
-      }))
-
-    it.effect(
-      "what was told of before is known in the next process: requests, decisions and messages are duplicates",
-      () =>
-        Effect.gen(function*() {
-          for (const [which, stage] of Object.entries(storeCalls)) {
-            const { again, scene } = yield* life(() =>
-              Effect.gen(function*() {
-                const scene = yield* stage
-                yield* scene.call
-                return { scene, again: yield* scene.then }
-              })
-            )
-            assert.deepStrictEqual(yield* life(() => scene.then), again, which)
-          }
-        }),
-      { timeout: 300_000 }
-    )
-
-    it.effect("limits come due in the next process in their order", () =>
-      Effect.gen(function*() {
-        const begun = (hours: number) => Effect.map(make({ createdAt: DateTime.add(longAgo, { hours }) }), ({ id }) => id)
-        const made = yield* life(() => Effect.forEach([2, 0, 1], begun))
-        const due = yield* life(() =>
-          Effect.map(Upkeep.use((upkeep) => upkeep.due(ALL)), ({ ids }) => ids.filter((id) => made.includes(id)))
-        )
-        assert.deepStrictEqual(due, [made[1], made[2], made[0]])
-      }))
-
-    if (limits.forgetsLeases === undefined) {
-      it.effect("who waits goes in the next process in the order in which they wait", () =>
-        Effect.gen(function*() {
-          const made = yield* life(() =>
-            Effect.gen(function*() {
-              const { ageWork } = yield* StoreFixture
-              const grantId = yield* (yield* StoreFixture).grant
-              yield* (yield* Leases).take({ worker: "nobody", machine: "nowhere" }, ample)
-              const made = yield* Effect.forEach(
-                [2, 3, 1],
-                (hours) => Effect.tap(make({ grantId }), ({ id }) => ageWork([id], hours * 3600))
-              )
-              return made.map(({ id }) => id)
-            })
-          )
-          const order = yield* life(() =>
-            Effect.forEach(made, () =>
-              Leases.use((leases) => leases.take(machine, { slots: 1, boots: 1, errands: 0 })).pipe(
-                Effect.map((found) => found.map(({ sandbox }) => sandbox.id))
-              ))
-          )
-          assert.deepStrictEqual(order.flat().filter((id) => made.includes(id)), [made[1], made[0], made[2]])
-        }))
-
-      it.effect("a lease holds in the next process as long as it would have, with its fence and the session of the agent", () =>
-        Effect.gen(function*() {
-          const { by, lease, sandbox } = yield* life(() =>
-            Effect.tap(held, ({ lease, leases }) => leases.saveAgentSession(lease, "native-7"))
-          )
-          yield* life(() =>
-            Effect.gen(function*() {
-              const { ageLease } = yield* StoreFixture
-              const leases = yield* Leases
-              assert.deepStrictEqual((yield* taken(sandbox.id, by)).flat(), [])
-              assert.deepStrictEqual(yield* leases.renew([lease]), [lease])
-              yield* ageLease(sandbox.id, LEASE_SECONDS + Duration.toSeconds((yield* Policy).lost) - 20)
-              const [others, own] = yield* taken(sandbox.id, by)
-              assert.deepStrictEqual([others, own], [[], [{ agentSession: "native-7", fence: lease.fence + 1, moved: null }]])
-              assert.strictEqual((yield* Effect.flip(leases.saveAgentSession(lease, null)))._tag, "StaleLease")
-            })
-          )
-        }))
-    }
-
-    // -------------------------------------------------------------------------------------------------------------
-    // A process that dies in the midst of a call
-
-    if (limits.diesWhole !== undefined) return
-
-    it.effect.each(Object.keys(staged))("is all there or not at all, whenever the process dies: %s", (which) =>
-      Effect.gen(function*() {
-        const stage = staged[which]!
-        /** What is seen, and what comes of looking closer. */
-        const judged = (scene: Scene) => Effect.map(Effect.all([look(scene), scene.then, look(scene)]), normalized)
-        const nothing = yield* life(() => Effect.flatMap(stage, judged))
-        const all = yield* life(() =>
-          Effect.gen(function*() {
-            const scene = yield* stage
-            yield* scene.call
-            return yield* judged(scene)
-          })
-        )
-        assert.notDeepEqual(all, nothing, "the call does something")
-        for (let n = 1;; n++) {
-          const { exit, scene } = yield* life((process) =>
-            Effect.gen(function*() {
-              const scene = yield* stage
-              yield* process.killAtWrite(n)
-              return { scene, exit: yield* Effect.exit(scene.call) }
-            })
-          )
-          const found = yield* life(() => judged(scene))
-          const isDone = Exit.isSuccess(exit)
-          if (isDone || JSON.stringify(found) !== JSON.stringify(nothing)) {
-            assert.deepStrictEqual(found, all, `dead after ${n} writes, ${isDone ? "and answered" : "and not answered"}`)
-          }
-          if (isDone) return
-          assert.isBelow(n, 200, "the call comes to an end")
-        }
-      }), { timeout: 300_000 })
+    const helpers = helpersOf(limits)
+    nextProcess(it, limits, helpers)
+    if (limits.diesWhole === undefined) diesWhole(it, helpers)
   })

@@ -25,306 +25,324 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { decider } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
-import { define } from "../../suite/Suite.ts"
+import { define, type Writer } from "../../suite/Suite.ts"
 import { at, atRest, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const all: BoardQuery = { after: null, limit: 1000, standing: null, repo: null, search: "" }
 
+const grant = Effect.flatMap(StoreFixture, (fixture) => fixture.grant)
+
+const list = (grantId: string, query: Partial<BoardQuery> = {}) =>
+  Effect.flatMap(Board, (board) => board.list(grantId, { ...all, ...query }))
+
+const titles = (sandboxes: ReadonlyArray<Sandbox>) => sandboxes.map(({ title }) => title)
+
+const record = Effect.fnUntraced(function*(sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) {
+  const store = yield* SandboxStore
+  return (yield* store.change(sandbox.id, "policy", () => Result.succeed(events), at)).sandbox
+})
+
+const booted = Effect.fnUntraced(function*(sandbox: Sandbox, state: "succeeded" | "failed" | "interrupted" | null = null) {
+  const turn = turnId(yield* Ids, sandbox.id, 1)
+  const running = yield* drive(sandbox, [
+    { _tag: "StartBoot" },
+    { _tag: "FinishBoot", turnId: turn },
+    { _tag: "StartTurn", turnId: turn }
+  ])
+  return state === null ? running : yield* drive(running, [{ _tag: "EndTurn", turnId: turn, state }])
+})
+
+const fail = Effect.fnUntraced(function*(sandbox: Sandbox, reason: "boot_failed" | "clone_failed" = "boot_failed") {
+  const limits = yield* Policy
+  const store = yield* SandboxStore
+  const failed = { _tag: "Fail", reason, error: "No.", retryable: false } as const
+  return (yield* store.change(sandbox.id, "policy", (state) => decide(state, failed, { now: at, limits }), at)).sandbox
+})
+
+const attention = (it: Writer<Board | Checkpoints | Stores>) => {
+  const pull = (state: "open" | "closed", action_state: "idle" | "updating" = "idle"): SandboxEvent => ({
+    type: "pull_request.updated",
+    data: { repo: RepoName.make("acme/Shop"), action_state, number: 1, state }
+  })
+
+  it.effect("lists by what sandboxes want of people, as the domain says of each of them", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const ids = yield* Ids
+      const queued = yield* make({ grantId, title: "queued" })
+      yield* drive(yield* make({ grantId, title: "creating" }), [{ _tag: "StartBoot" }])
+      yield* booted(yield* make({ grantId, title: "running" }))
+      for (const state of ["succeeded", "failed", "interrupted"] as const) yield* booted(yield* make({ grantId, title: state }), state)
+      const asking = yield* booted(yield* make({ grantId, title: "asking" }))
+      const approval = { approval_id: "call-1", tool: "write", kind: "edit" as const, paths: ["a.txt"] }
+      yield* drive(asking, [{ _tag: "RequestApproval", turnId: asking.turn?.id ?? "", approval }])
+      for (const [title, event] of [["open", pull("open")], ["merged", pull("closed")], ["pushing", pull("open", "updating")]] as const) {
+        yield* record(yield* booted(yield* make({ grantId, title }), "succeeded"), [event])
+      }
+      yield* record(yield* booted(yield* make({ grantId, title: "open, then failed" }), "failed"), [pull("open")])
+      yield* record(yield* booted(yield* make({ grantId, title: "open, then interrupted" }), "interrupted"), [pull("open")])
+      yield* record(yield* atRest(yield* make({ grantId, title: "restoring" })), [{ type: "sandbox.restoring", data: { checkpoint: 1 } }])
+      yield* fail(yield* drive(yield* make({ grantId, title: "failed to boot" }), [{ _tag: "StartBoot" }]))
+      yield* command(keyOf(yield* make({ grantId, title: "terminated" })), terminate(ids), at)
+      const ended = (title: string, ...events: ReadonlyArray<SandboxEvent>) =>
+        Effect.flatMap(make({ grantId, title }), (sandbox) =>
+          Effect.flatMap(booted(sandbox, "succeeded"), (running) =>
+            record(running, [
+              ...events,
+              {
+                type: "sandbox.status",
+                data: { status: "succeeded", previous: "running", reason: "idle_timeout", initiator: "policy" }
+              }
+            ])))
+      yield* ended("ended")
+      yield* ended("ended with a pull request", pull("open"))
+
+      const every = yield* list(grantId)
+      assert.strictEqual(every.length, 17)
+      const by = new Map<Standing, ReadonlyArray<string>>()
+      for (const standing of Standing.literals) {
+        const found = titles(yield* list(grantId, { standing }))
+        by.set(standing, found)
+        assert.deepStrictEqual(found, titles(every.filter((sandbox) => standingOf(sandbox) === standing)), standing)
+      }
+      const sorted = (standing: Standing) => [...by.get(standing) ?? []].sort()
+      assert.deepStrictEqual(sorted("asking"), ["asking"])
+      assert.deepStrictEqual(sorted("queued"), ["queued"])
+      assert.deepStrictEqual(sorted("working"), ["creating", "pushing", "restoring", "running"])
+      assert.deepStrictEqual(sorted("failed"), ["failed", "failed to boot", "open, then failed"])
+      assert.deepStrictEqual(sorted("ready"), ["ended with a pull request", "open", "open, then interrupted", "succeeded"])
+      assert.deepStrictEqual(sorted("resting"), ["interrupted", "merged"])
+      assert.deepStrictEqual(sorted("over"), ["ended", "terminated"].sort())
+      yield* command(keyOf(asking), decideApproval(ids, "call-1", { decision: "deny" }, decider), at)
+      yield* command(keyOf(asking), interrupt(ids), at)
+      assert.deepStrictEqual(titles(yield* list(grantId, { standing: "asking" })), [])
+      yield* command(keyOf(queued), terminate(ids), at)
+    }))
+
+  it.effect("finds sandboxes by how their pull requests stand, of one repository if it is named", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const told = (repo: string, more: Partial<SandboxEventOf<"pull_request.updated">["data"]>): SandboxEvent => ({
+        type: "pull_request.updated",
+        data: { repo: RepoName.make(repo), action_state: "idle", number: 1, ...more }
+      })
+      const states = {
+        draft: told("acme/Shop", { state: "open", draft: true, merged: false }),
+        open: told("acme/Shop", { state: "open", draft: false }),
+        closed: told("acme/Shop", { state: "closed", draft: true, merged: false }),
+        merged: told("acme/Shop", { state: "closed", draft: true, merged: true })
+      }
+      yield* booted(yield* make({ grantId, title: "none" }))
+      const asked: SandboxEvent = { type: "pull_request.updated", data: { repo: RepoName.make("acme/Shop"), action_state: "publishing" } }
+      yield* record(yield* booted(yield* make({ grantId, title: "asked for" })), [asked])
+      for (const [title, event] of Object.entries(states)) yield* record(yield* booted(yield* make({ grantId, title })), [event])
+      yield* record(yield* booted(yield* make({ grantId, title: "both" })), [states.closed,
+        told("acme/other", { state: "open", draft: true })])
+      const found = (pull: PullState | "any", repo: string | null = null) =>
+        Effect.map(list(grantId, { pull, repo: repo === null ? null : RepoName.make(repo) }), (found) => titles(found).toSorted())
+      assert.deepStrictEqual(yield* found("any"), ["both", "closed", "draft", "merged", "open"])
+      assert.deepStrictEqual(yield* found("draft"), ["both", "draft"])
+      assert.deepStrictEqual(yield* found("open"), ["open"])
+      assert.deepStrictEqual(yield* found("closed"), ["both", "closed"])
+      assert.deepStrictEqual(yield* found("merged"), ["merged"])
+      assert.deepStrictEqual(yield* found("draft", "ACME/other"), ["both"])
+      assert.deepStrictEqual(yield* found("draft", "acme/shop"), ["draft"])
+    }))
+}
+
+const searchAndPages = (it: Writer<Board | Checkpoints | Stores>) => {
+  it.effect("tells how much differs in the newest checkpoint of each, where it was counted", () =>
+    Effect.gen(function*() {
+      const board = yield* Board
+      const checkpoints = yield* Checkpoints
+      const taken = Effect.fnUntraced(function*(...counts: ReadonlyArray<ReadonlyArray<ChangeCounts> | undefined>) {
+        const { id } = yield* booted(yield* make())
+        const { lease } = yield* leased(id)
+        const store = yield* SandboxStore
+        for (const [i, changes] of counts.entries()) {
+          const checkpoint = i + 1
+          const bytes = yield* checkpoints.put(lease, checkpoint, Stream.make(new Uint8Array(1)), changes)
+          const event: SandboxEvent = { type: "sandbox.checkpoint", data: { checkpoint, bytes, ms: 1, repos: [] } }
+          yield* store.change(id, lease, () => Result.succeed([event]), at)
+        }
+        return id
+      })
+      const of = (additions: number): ReadonlyArray<ChangeCounts> => [
+        { repo: RepoName.make("acme/Shop"), additions, deletions: 1, changedFiles: 2 }
+      ]
+      const [twice, none, uncounted] = [yield* taken(of(5), of(7)), yield* taken(), yield* taken(of(5), undefined)]
+      assert.deepStrictEqual([...yield* board.changes([twice, none, uncounted])], [[twice, of(7)]])
+      assert.deepStrictEqual([...yield* board.changes([])], [])
+    }))
+
+  it.effect("finds part of a title and a repository in any case of letters, and takes what is typed as it is", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const other = RepoName.make("acme/Docs")
+      yield* make({ grantId, title: "100% of É_x\\", repos: [{ fullName: other }] })
+      yield* make({ grantId, title: "100 of them" })
+      yield* make({ title: "100% elsewhere" })
+      const found = (search: string, repo: RepoName | null = null) => Effect.map(list(grantId, { search, repo }), (found) => found.length)
+      assert.deepStrictEqual(
+        [
+          yield* found(""),
+          yield* found("OF"),
+          yield* found("100%"),
+          yield* found("é_X\\"),
+          yield* found("1.0"),
+          yield* found("elsewhere"),
+          yield* found("", RepoName.make("ACME/docs")),
+          yield* found("them", other)
+        ],
+        [2, 2, 1, 1, 0, 0, 1, 0]
+      )
+    }))
+
+  it.effect("pages are newest first, and go on where the one before ended", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      for (const n of [0, 1, 2, 3, 4]) yield* make({ grantId, title: `${n}`, createdAt: DateTime.add(at, { seconds: n >> 1 }) })
+      const whole = yield* list(grantId)
+      assert.deepStrictEqual(titles(whole).map((title) => Number(title) >> 1), [2, 1, 1, 0, 0])
+      const first = yield* list(grantId, { limit: 2 })
+      const rest = yield* list(grantId, { after: first.at(-1) ?? null })
+      assert.deepStrictEqual(titles([...first, ...rest]), titles(whole))
+    }))
+
+  it.effect("pages end after their bytes too", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const prompt = "p".repeat(PAGE_BYTES / 2 - 2000)
+      yield* Effect.forEach([1, 2, 3, 4], () => make({ grantId, prompt }))
+      const first = yield* list(grantId)
+      const second = yield* list(grantId, { after: first.at(-1) ?? null })
+      assert.deepStrictEqual([first.length, second.length], [3, 1])
+    }))
+
+  it.effect("tells of the newest creations and no more", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      yield* Effect.forEach(
+        Array.from({ length: RECENT + 2 }, (_, i) => i),
+        (i) => make({ grantId, createdAt: DateTime.add(at, { seconds: i }) }),
+        { concurrency: 8 }
+      )
+      const recent = yield* (yield* Board).recent(grantId)
+      assert.lengthOf(recent, RECENT)
+      const ends = [recent[0], recent.at(-1)].map((asked) => asked?.createdAt)
+      assert.deepStrictEqual(ends, [DateTime.add(at, { seconds: RECENT + 1 }), DateTime.add(at, { seconds: 2 })])
+    }), { timeout: 300_000 })
+}
+
+const overview = (it: Writer<Board | Checkpoints | Stores>) => {
+  it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const board = yield* Board
+      assert.deepStrictEqual(yield* board.recent(grantId), [])
+      yield* booted(yield* make({ grantId }))
+      yield* make({
+        grantId,
+        createdBy: "user_other",
+        reasoningEffort: "high",
+        toolApprovalMode: "auto",
+        createdAt: DateTime.add(at, { seconds: 1 })
+      })
+      yield* make()
+      const [second, first, ...more] = yield* board.recent(grantId)
+      assert.deepStrictEqual(more, [])
+      assert.deepInclude(first, { started: true, reasoningEffort: null, toolApprovalMode: "prompt", createdAt: at })
+      assert.deepStrictEqual(first?.repos, [{ fullName: RepoName.make("acme/Shop"), ref: "main" }, {
+        fullName: RepoName.make("acme/other")
+      }])
+      assert.deepInclude(second, { started: false, reasoningEffort: "high", toolApprovalMode: "auto", createdBy: "user_other" })
+    }))
+
+  it.effect("knows which in line each of the grant's sandboxes is, behind those of others, and not those that somebody holds", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const board = yield* Board
+      const fixture = yield* StoreFixture
+      const [stranger, first, second] = [yield* make(), yield* make({ grantId }), yield* make({ grantId })]
+      // Its turn needs a worker, its boot is over.
+      const working = yield* booted(yield* make({ grantId }))
+      yield* fixture.ageWork([working.id], 1_000_000_004)
+      yield* fixture.ageWork([stranger.id], 1_000_000_003)
+      yield* fixture.ageWork([first.id], 1_000_000_002)
+      yield* fixture.ageWork([second.id], 1_000_000_001)
+      const { places } = yield* board.queue(grantId)
+      assert.deepStrictEqual([...places], [[first.id, 2], [second.id, 3]])
+      const before = (yield* board.queue(grantId)).atWork
+      yield* leased(stranger.id)
+      const after = yield* board.queue(grantId)
+      assert.isAbove(after.atWork, before)
+      assert.deepStrictEqual([...after.places], [])
+      for (const sandbox of [stranger, first, second, working]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
+    }))
+
+  it.effect("adds up what was created since a moment, by day, repository, model and how it stands", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const board = yield* Board
+      const tokens = (n: number) => ({ input: 10 * n, cachedInput: 5 * n, output: n })
+      const cost = (costMicroUsd: number): SandboxEvent => ({
+        type: "usage.updated",
+        data: { usage: { llmRequestCount: 1, costMicroUsd, creditsChargedMicros: 0 }, tokens: tokens(costMicroUsd) }
+      })
+      const late = DateTime.makeUnsafe("2026-11-21T23:59:59.999Z")
+      yield* record(yield* booted(yield* make({ grantId })), [cost(3)])
+      yield* record(yield* booted(yield* make({ grantId, createdAt: late })), [cost(4)])
+      yield* record(yield* booted(yield* make({ grantId, createdAt: DateTime.add(late, { milliseconds: 1 }) })), [cost(5)])
+      yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]))
+      yield* record(yield* booted(yield* make({ grantId, createdAt: DateTime.subtract(at, { milliseconds: 1 }) })), [cost(100)])
+      yield* make()
+      yield* record(yield* booted(yield* make({ grantId, model: "another/model" })), [cost(2)])
+      yield* record(yield* booted(yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/other") }] })), [cost(1)])
+      yield* record(yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]), "clone_failed"), [cost(6)])
+      const of = { repo: "acme/shop", model: "offline/demo" }
+      assert.deepStrictEqual(yield* board.past(grantId, at), [
+        { ...of, day: "2026-11-21", status: "running", reason: null, count: 2, costMicroUsd: 7, tokens: tokens(7) },
+        { ...of, day: "2026-11-21", status: "failed", reason: "clone_failed", count: 1, costMicroUsd: 6, tokens: tokens(6) },
+        { ...of, day: "2026-11-22", status: "running", reason: null, count: 1, costMicroUsd: 5, tokens: tokens(5) },
+        {
+          ...of,
+          model: "another/model",
+          day: "2026-11-21",
+          status: "running",
+          reason: null,
+          count: 1,
+          costMicroUsd: 2,
+          tokens: tokens(2)
+        },
+        { ...of, repo: "acme/other", day: "2026-11-21", status: "running", reason: null, count: 1, costMicroUsd: 1, tokens: tokens(1) },
+        { ...of, day: "2026-11-21", status: "failed", reason: "boot_failed", count: 1, costMicroUsd: 0, tokens: tokens(0) }
+      ])
+    }))
+}
+
+const saturation = (it: Writer<Board | Checkpoints | Stores>) => {
+  it.effect("a sum of costs or tokens saturates", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const most = Number.MAX_SAFE_INTEGER
+      const all: SandboxEvent = {
+        type: "usage.updated",
+        data: {
+          usage: { llmRequestCount: most, costMicroUsd: most, creditsChargedMicros: most },
+          tokens: { input: most, cachedInput: most, output: most }
+        }
+      }
+      for (const _ of [1, 2]) yield* record(yield* booted(yield* make({ grantId })), [all])
+      const [group] = yield* (yield* Board).past(grantId, at)
+      assert.deepInclude(group, { count: 2, costMicroUsd: most, tokens: { input: most, cachedInput: most, output: most } })
+    }))
+}
+
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Stores, unknown>) =>
   define(`Board (${name})`, layer, (it) => {
-    const grant = Effect.flatMap(StoreFixture, (fixture) => fixture.grant)
-    const list = (grantId: string, query: Partial<BoardQuery> = {}) =>
-      Effect.flatMap(Board, (board) => board.list(grantId, { ...all, ...query }))
-    const titles = (sandboxes: ReadonlyArray<Sandbox>) => sandboxes.map(({ title }) => title)
-
-    const record = Effect.fnUntraced(function*(sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) {
-      const store = yield* SandboxStore
-      return (yield* store.change(sandbox.id, "policy", () => Result.succeed(events), at)).sandbox
-    })
-    const pull = (state: "open" | "closed", action_state: "idle" | "updating" = "idle"): SandboxEvent => ({
-      type: "pull_request.updated",
-      data: { repo: RepoName.make("acme/Shop"), action_state, number: 1, state }
-    })
-    const booted = Effect.fnUntraced(function*(sandbox: Sandbox, state: "succeeded" | "failed" | "interrupted" | null = null) {
-      const turn = turnId(yield* Ids, sandbox.id, 1)
-      const running = yield* drive(sandbox, [
-        { _tag: "StartBoot" },
-        { _tag: "FinishBoot", turnId: turn },
-        { _tag: "StartTurn", turnId: turn }
-      ])
-      return state === null ? running : yield* drive(running, [{ _tag: "EndTurn", turnId: turn, state }])
-    })
-    const fail = Effect.fnUntraced(function*(sandbox: Sandbox, reason: "boot_failed" | "clone_failed" = "boot_failed") {
-      const limits = yield* Policy
-      const store = yield* SandboxStore
-      const failed = { _tag: "Fail", reason, error: "No.", retryable: false } as const
-      return (yield* store.change(sandbox.id, "policy", (state) => decide(state, failed, { now: at, limits }), at)).sandbox
-    })
-
-    it.effect("lists by what sandboxes want of people, as the domain says of each of them", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const ids = yield* Ids
-        const queued = yield* make({ grantId, title: "queued" })
-        yield* drive(yield* make({ grantId, title: "creating" }), [{ _tag: "StartBoot" }])
-        yield* booted(yield* make({ grantId, title: "running" }))
-        for (const state of ["succeeded", "failed", "interrupted"] as const) yield* booted(yield* make({ grantId, title: state }), state)
-        const asking = yield* booted(yield* make({ grantId, title: "asking" }))
-        const approval = { approval_id: "call-1", tool: "write", kind: "edit" as const, paths: ["a.txt"] }
-        yield* drive(asking, [{ _tag: "RequestApproval", turnId: asking.turn?.id ?? "", approval }])
-        for (const [title, event] of [["open", pull("open")], ["merged", pull("closed")], ["pushing", pull("open", "updating")]] as const) {
-          yield* record(yield* booted(yield* make({ grantId, title }), "succeeded"), [event])
-        }
-        yield* record(yield* booted(yield* make({ grantId, title: "open, then failed" }), "failed"), [pull("open")])
-        yield* record(yield* booted(yield* make({ grantId, title: "open, then interrupted" }), "interrupted"), [pull("open")])
-        yield* record(yield* atRest(yield* make({ grantId, title: "restoring" })), [{ type: "sandbox.restoring", data: { checkpoint: 1 } }])
-        yield* fail(yield* drive(yield* make({ grantId, title: "failed to boot" }), [{ _tag: "StartBoot" }]))
-        yield* command(keyOf(yield* make({ grantId, title: "terminated" })), terminate(ids), at)
-        const ended = (title: string, ...events: ReadonlyArray<SandboxEvent>) =>
-          Effect.flatMap(make({ grantId, title }), (sandbox) =>
-            Effect.flatMap(booted(sandbox, "succeeded"), (running) =>
-              record(running, [
-                ...events,
-                {
-                  type: "sandbox.status",
-                  data: { status: "succeeded", previous: "running", reason: "idle_timeout", initiator: "policy" }
-                }
-              ])))
-        yield* ended("ended")
-        yield* ended("ended with a pull request", pull("open"))
-
-        const every = yield* list(grantId)
-        assert.strictEqual(every.length, 17)
-        const by = new Map<Standing, ReadonlyArray<string>>()
-        for (const standing of Standing.literals) {
-          const found = titles(yield* list(grantId, { standing }))
-          by.set(standing, found)
-          assert.deepStrictEqual(found, titles(every.filter((sandbox) => standingOf(sandbox) === standing)), standing)
-        }
-        const sorted = (standing: Standing) => [...by.get(standing) ?? []].sort()
-        assert.deepStrictEqual(sorted("asking"), ["asking"])
-        assert.deepStrictEqual(sorted("queued"), ["queued"])
-        assert.deepStrictEqual(sorted("working"), ["creating", "pushing", "restoring", "running"])
-        assert.deepStrictEqual(sorted("failed"), ["failed", "failed to boot", "open, then failed"])
-        assert.deepStrictEqual(sorted("ready"), ["ended with a pull request", "open", "open, then interrupted", "succeeded"])
-        assert.deepStrictEqual(sorted("resting"), ["interrupted", "merged"])
-        assert.deepStrictEqual(sorted("over"), ["ended", "terminated"].sort())
-        yield* command(keyOf(asking), decideApproval(ids, "call-1", { decision: "deny" }, decider), at)
-        yield* command(keyOf(asking), interrupt(ids), at)
-        assert.deepStrictEqual(titles(yield* list(grantId, { standing: "asking" })), [])
-        yield* command(keyOf(queued), terminate(ids), at)
-      }))
-
-    it.effect("finds sandboxes by how their pull requests stand, of one repository if it is named", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const told = (repo: string, more: Partial<SandboxEventOf<"pull_request.updated">["data"]>): SandboxEvent => ({
-          type: "pull_request.updated",
-          data: { repo: RepoName.make(repo), action_state: "idle", number: 1, ...more }
-        })
-        const states = {
-          draft: told("acme/Shop", { state: "open", draft: true, merged: false }),
-          open: told("acme/Shop", { state: "open", draft: false }),
-          closed: told("acme/Shop", { state: "closed", draft: true, merged: false }),
-          merged: told("acme/Shop", { state: "closed", draft: true, merged: true })
-        }
-        yield* booted(yield* make({ grantId, title: "none" }))
-        const asked: SandboxEvent = { type: "pull_request.updated", data: { repo: RepoName.make("acme/Shop"), action_state: "publishing" } }
-        yield* record(yield* booted(yield* make({ grantId, title: "asked for" })), [asked])
-        for (const [title, event] of Object.entries(states)) yield* record(yield* booted(yield* make({ grantId, title })), [event])
-        yield* record(yield* booted(yield* make({ grantId, title: "both" })), [states.closed,
-          told("acme/other", { state: "open", draft: true })])
-        const found = (pull: PullState | "any", repo: string | null = null) =>
-          Effect.map(list(grantId, { pull, repo: repo === null ? null : RepoName.make(repo) }), (found) => titles(found).toSorted())
-        assert.deepStrictEqual(yield* found("any"), ["both", "closed", "draft", "merged", "open"])
-        assert.deepStrictEqual(yield* found("draft"), ["both", "draft"])
-        assert.deepStrictEqual(yield* found("open"), ["open"])
-        assert.deepStrictEqual(yield* found("closed"), ["both", "closed"])
-        assert.deepStrictEqual(yield* found("merged"), ["merged"])
-        assert.deepStrictEqual(yield* found("draft", "ACME/other"), ["both"])
-        assert.deepStrictEqual(yield* found("draft", "acme/shop"), ["draft"])
-      }))
-
-    it.effect("tells how much differs in the newest checkpoint of each, where it was counted", () =>
-      Effect.gen(function*() {
-        const board = yield* Board
-        const checkpoints = yield* Checkpoints
-        const taken = Effect.fnUntraced(function*(...counts: ReadonlyArray<ReadonlyArray<ChangeCounts> | undefined>) {
-          const { id } = yield* booted(yield* make())
-          const { lease } = yield* leased(id)
-          const store = yield* SandboxStore
-          for (const [i, changes] of counts.entries()) {
-            const checkpoint = i + 1
-            const bytes = yield* checkpoints.put(lease, checkpoint, Stream.make(new Uint8Array(1)), changes)
-            const event: SandboxEvent = { type: "sandbox.checkpoint", data: { checkpoint, bytes, ms: 1, repos: [] } }
-            yield* store.change(id, lease, () => Result.succeed([event]), at)
-          }
-          return id
-        })
-        const of = (additions: number): ReadonlyArray<ChangeCounts> => [
-          { repo: RepoName.make("acme/Shop"), additions, deletions: 1, changedFiles: 2 }
-        ]
-        const [twice, none, uncounted] = [yield* taken(of(5), of(7)), yield* taken(), yield* taken(of(5), undefined)]
-        assert.deepStrictEqual([...yield* board.changes([twice, none, uncounted])], [[twice, of(7)]])
-        assert.deepStrictEqual([...yield* board.changes([])], [])
-      }))
-
-    it.effect("finds part of a title and a repository in any case of letters, and takes what is typed as it is", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const other = RepoName.make("acme/Docs")
-        yield* make({ grantId, title: "100% of É_x\\", repos: [{ fullName: other }] })
-        yield* make({ grantId, title: "100 of them" })
-        yield* make({ title: "100% elsewhere" })
-        const found = (search: string, repo: RepoName | null = null) => Effect.map(list(grantId, { search, repo }), (found) => found.length)
-        assert.deepStrictEqual(
-          [
-            yield* found(""),
-            yield* found("OF"),
-            yield* found("100%"),
-            yield* found("é_X\\"),
-            yield* found("1.0"),
-            yield* found("elsewhere"),
-            yield* found("", RepoName.make("ACME/docs")),
-            yield* found("them", other)
-          ],
-          [2, 2, 1, 1, 0, 0, 1, 0]
-        )
-      }))
-
-    it.effect("pages are newest first, and go on where the one before ended", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        for (const n of [0, 1, 2, 3, 4]) yield* make({ grantId, title: `${n}`, createdAt: DateTime.add(at, { seconds: n >> 1 }) })
-        const whole = yield* list(grantId)
-        assert.deepStrictEqual(titles(whole).map((title) => Number(title) >> 1), [2, 1, 1, 0, 0])
-        const first = yield* list(grantId, { limit: 2 })
-        const rest = yield* list(grantId, { after: first.at(-1) ?? null })
-        assert.deepStrictEqual(titles([...first, ...rest]), titles(whole))
-      }))
-
-    it.effect("pages end after their bytes too", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const prompt = "p".repeat(PAGE_BYTES / 2 - 2000)
-        yield* Effect.forEach([1, 2, 3, 4], () => make({ grantId, prompt }))
-        const first = yield* list(grantId)
-        const second = yield* list(grantId, { after: first.at(-1) ?? null })
-        assert.deepStrictEqual([first.length, second.length], [3, 1])
-      }))
-
-    it.effect("tells of the newest creations and no more", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        yield* Effect.forEach(
-          Array.from({ length: RECENT + 2 }, (_, i) => i),
-          (i) => make({ grantId, createdAt: DateTime.add(at, { seconds: i }) }),
-          { concurrency: 8 }
-        )
-        const recent = yield* (yield* Board).recent(grantId)
-        assert.lengthOf(recent, RECENT)
-        const ends = [recent[0], recent.at(-1)].map((asked) => asked?.createdAt)
-        assert.deepStrictEqual(ends, [DateTime.add(at, { seconds: RECENT + 1 }), DateTime.add(at, { seconds: 2 })])
-      }), { timeout: 300_000 })
-
-    it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const board = yield* Board
-        assert.deepStrictEqual(yield* board.recent(grantId), [])
-        yield* booted(yield* make({ grantId }))
-        yield* make({
-          grantId,
-          createdBy: "user_other",
-          reasoningEffort: "high",
-          toolApprovalMode: "auto",
-          createdAt: DateTime.add(at, { seconds: 1 })
-        })
-        yield* make()
-        const [second, first, ...more] = yield* board.recent(grantId)
-        assert.deepStrictEqual(more, [])
-        assert.deepInclude(first, { started: true, reasoningEffort: null, toolApprovalMode: "prompt", createdAt: at })
-        assert.deepStrictEqual(first?.repos, [{ fullName: RepoName.make("acme/Shop"), ref: "main" }, {
-          fullName: RepoName.make("acme/other")
-        }])
-        assert.deepInclude(second, { started: false, reasoningEffort: "high", toolApprovalMode: "auto", createdBy: "user_other" })
-      }))
-
-    it.effect("knows which in line each of the grant's sandboxes is, behind those of others, and not those that somebody holds", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const board = yield* Board
-        const fixture = yield* StoreFixture
-        const [stranger, first, second] = [yield* make(), yield* make({ grantId }), yield* make({ grantId })]
-        // Its turn needs a worker, its boot is over.
-        const working = yield* booted(yield* make({ grantId }))
-        yield* fixture.ageWork([working.id], 1_000_000_004)
-        yield* fixture.ageWork([stranger.id], 1_000_000_003)
-        yield* fixture.ageWork([first.id], 1_000_000_002)
-        yield* fixture.ageWork([second.id], 1_000_000_001)
-        const { places } = yield* board.queue(grantId)
-        assert.deepStrictEqual([...places], [[first.id, 2], [second.id, 3]])
-        const before = (yield* board.queue(grantId)).atWork
-        yield* leased(stranger.id)
-        const after = yield* board.queue(grantId)
-        assert.isAbove(after.atWork, before)
-        assert.deepStrictEqual([...after.places], [])
-        for (const sandbox of [stranger, first, second, working]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
-      }))
-
-    it.effect("adds up what was created since a moment, by day, repository, model and how it stands", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const board = yield* Board
-        const tokens = (n: number) => ({ input: 10 * n, cachedInput: 5 * n, output: n })
-        const cost = (costMicroUsd: number): SandboxEvent => ({
-          type: "usage.updated",
-          data: { usage: { llmRequestCount: 1, costMicroUsd, creditsChargedMicros: 0 }, tokens: tokens(costMicroUsd) }
-        })
-        const late = DateTime.makeUnsafe("2026-11-21T23:59:59.999Z")
-        yield* record(yield* booted(yield* make({ grantId })), [cost(3)])
-        yield* record(yield* booted(yield* make({ grantId, createdAt: late })), [cost(4)])
-        yield* record(yield* booted(yield* make({ grantId, createdAt: DateTime.add(late, { milliseconds: 1 }) })), [cost(5)])
-        yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]))
-        yield* record(yield* booted(yield* make({ grantId, createdAt: DateTime.subtract(at, { milliseconds: 1 }) })), [cost(100)])
-        yield* make()
-        yield* record(yield* booted(yield* make({ grantId, model: "another/model" })), [cost(2)])
-        yield* record(yield* booted(yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/other") }] })), [cost(1)])
-        yield* record(yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]), "clone_failed"), [cost(6)])
-        const of = { repo: "acme/shop", model: "offline/demo" }
-        assert.deepStrictEqual(yield* board.past(grantId, at), [
-          { ...of, day: "2026-11-21", status: "running", reason: null, count: 2, costMicroUsd: 7, tokens: tokens(7) },
-          { ...of, day: "2026-11-21", status: "failed", reason: "clone_failed", count: 1, costMicroUsd: 6, tokens: tokens(6) },
-          { ...of, day: "2026-11-22", status: "running", reason: null, count: 1, costMicroUsd: 5, tokens: tokens(5) },
-          {
-            ...of,
-            model: "another/model",
-            day: "2026-11-21",
-            status: "running",
-            reason: null,
-            count: 1,
-            costMicroUsd: 2,
-            tokens: tokens(2)
-          },
-          { ...of, repo: "acme/other", day: "2026-11-21", status: "running", reason: null, count: 1, costMicroUsd: 1, tokens: tokens(1) },
-          { ...of, day: "2026-11-21", status: "failed", reason: "boot_failed", count: 1, costMicroUsd: 0, tokens: tokens(0) }
-        ])
-      }))
-
-    it.effect("a sum of costs or tokens saturates", () =>
-      Effect.gen(function*() {
-        const grantId = yield* grant
-        const most = Number.MAX_SAFE_INTEGER
-        const all: SandboxEvent = {
-          type: "usage.updated",
-          data: {
-            usage: { llmRequestCount: most, costMicroUsd: most, creditsChargedMicros: most },
-            tokens: { input: most, cachedInput: most, output: most }
-          }
-        }
-        for (const _ of [1, 2]) yield* record(yield* booted(yield* make({ grantId })), [all])
-        const [group] = yield* (yield* Board).past(grantId, at)
-        assert.deepInclude(group, { count: 2, costMicroUsd: most, tokens: { input: most, cachedInput: most, output: most } })
-      }))
+    attention(it)
+    searchAndPages(it)
+    overview(it)
+    saturation(it)
   })

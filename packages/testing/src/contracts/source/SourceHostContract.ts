@@ -12,7 +12,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { assert } from "../../suite/Assert.ts"
-import { defineLive } from "../../suite/Suite.ts"
+import { defineLive, type Writer } from "../../suite/Suite.ts"
 
 type Changes = Readonly<Record<string, string | null>>
 
@@ -39,251 +39,266 @@ const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.makeUnsafe("2026-11-21T02:42:00.456Z")
 const unknown = RepoName.make("nobody/nothing-of-that-name")
 
+const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.result(self), (result) => Result.isFailure(result) ? result.failure : assert.fail("was not refused"))
+
+/** Shared by the rules below. */
+const helpersOf = <R>(fixture: Fixture<R>) => {
+  /** A repository with a branch that was pushed: three lines more, one less, in two files. */
+  const pushed = Effect.gen(function*() {
+    const host = yield* SourceHost
+    const repository = yield* fixture.repository({ "README.md": "one\ntwo\n", "a": "a\n" })
+    const headSha = yield* repository.commit("slipway/x", { "README.md": "one\n2\n", "new": "1\n2\n" })
+    const draft = { title: "Title", body: "Body", baseRef: "trunk", headRef: "slipway/x", headSha, at }
+    return { host, repository, repo: repository.fullName, draft }
+  })
+  return { pushed }
+}
+
+const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("does not know a repository that is not there", () =>
+    Effect.gen(function*() {
+      const host = yield* SourceHost
+      const draft = { title: "t", body: "", baseRef: "trunk", headRef: "x", headSha: "0".repeat(40), at }
+      const errors = [
+        yield* refusal(host.repository(unknown)),
+        yield* refusal(host.remote(unknown, "read")),
+        yield* refusal(host.remote(unknown, "write")),
+        yield* refusal(host.findOpenPullRequest(unknown, "x")),
+        yield* refusal(host.openDraftPullRequest(unknown, draft)),
+        yield* refusal(host.pullRequestPushed(unknown, 1, { headSha: draft.headSha, at })),
+        yield* refusal(host.pullRequestDetails(unknown, 1))
+      ]
+      assert.deepStrictEqual(errors.map(({ _tag }) => _tag), errors.map(() => "RepoNotAccessible"))
+    }))
+
+  it.effect("refuses what is known not to be accessible, with advice, and nothing else", () =>
+    Effect.gen(function*() {
+      const { host, repo } = yield* pushed
+      // A host that keeps a list of what it was told may not have it yet, and refuses nothing until then.
+      const found = yield* host.refusal([repo, unknown]).pipe(Effect.repeat({
+        until: (refused) => refused !== null,
+        times: 500,
+        schedule: Schedule.spaced("20 millis")
+      }))
+      assert.deepInclude(found, { _tag: "RepoNotAccessible", repo: unknown })
+      assert.match(found?.message ?? "", /nobody\/nothing-of-that-name is not accessible\. (?:Add|Install) /u)
+      for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) assert.isNull(yield* host.refusal([RepoName.make(spelling)]))
+      assert.isNull(yield* host.refusal([]))
+    }))
+
+  it.effect("lists repositories by part of their name, page by page, in the order of their names", () =>
+    Effect.gen(function*() {
+      const host = yield* SourceHost
+      const one = yield* fixture.repository({ a: "a\n" })
+      const two = yield* fixture.repository({ a: "a\n" })
+      const owner = one.fullName.split("/")[0]?.toLowerCase() ?? ""
+      const own = [one.fullName, two.fullName].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1)
+      const query = { owners: [owner, "nobody-of-that-name"], search: "", after: null, limit: 1000 }
+      const every = yield* host.repositories(query)
+      assert.deepStrictEqual(every.filter((name) => own.includes(name)), own)
+      assert.deepStrictEqual(every, [...every].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1))
+      const paged: Array<RepoName> = []
+      for (let after: RepoName | null = null;;) {
+        const page: ReadonlyArray<RepoName> = yield* host.repositories({ ...query, after, limit: 1 })
+        if (page.length === 0) break
+        assert.lengthOf(page, 1)
+        paged.push(...page)
+        after = page.at(-1) ?? null
+      }
+      assert.deepStrictEqual(paged, every)
+      for (const search of [one.fullName.slice(2), one.fullName.toUpperCase()]) {
+        assert.include(yield* host.repositories({ ...query, search }), one.fullName)
+      }
+      assert.deepStrictEqual(yield* host.repositories({ ...query, search: "%_nothing" }), [])
+    }))
+
+  it.effect("finds a repository in any case of letters, and says how it is spelled", () =>
+    Effect.gen(function*() {
+      const { host, repo } = yield* pushed
+      for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) {
+        assert.deepStrictEqual(yield* host.repository(RepoName.make(spelling)), { fullName: repo, defaultBranch: "trunk" })
+      }
+    }))
+
+  it.effect("gives a remote whose URL holds no secret", () =>
+    Effect.gen(function*() {
+      const { host, repo } = yield* pushed
+      for (const access of ["read", "write"] as const) {
+        const { url } = yield* host.remote(repo, access)
+        assert.match(url, /^(?:https?:\/\/|file:\/\/|\/)/u)
+        assert.notMatch(url, /@|[?#]/u)
+      }
+    }))
+}
+
+const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("opens a draft once, and finds it by its branch", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      assert.deepInclude(opened, {
+        title: "Title",
+        state: "open",
+        draft: true,
+        merged: false,
+        baseRef: "trunk",
+        headRef: "slipway/x",
+        headSha: draft.headSha,
+        additions: 3,
+        deletions: 1,
+        changedFiles: 2
+      })
+      assert.isAbove(opened.number, 0)
+      assert.match(opened.url, /^https?:\/\/.+/u)
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened)
+      for (const other of ["slipway/other", "slipway/X", "slipway", "x"]) assert.isNull(yield* host.findOpenPullRequest(repo, other))
+      assert.deepStrictEqual(yield* host.pullRequestDetails(repo, opened.number), {
+        pullRequest: opened,
+        checks: noChecks,
+        comments: [],
+        pending: false
+      })
+
+      const again = yield* refusal(host.openDraftPullRequest(repo, draft))
+      assert.deepInclude(again, { _tag: "SourceHostError", retryable: false })
+    }))
+
+  it.effect("tells of comments, oldest first, what the beginning of each says and where it stands", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const { comment } = repository
+      // Nobody can comment there.
+      if (comment === undefined) return
+      const { number } = yield* host.openDraftPullRequest(repo, draft)
+      // A character of two units on the border is not cut in two.
+      const long = `${"x".repeat(MAX_COMMENT - 1)}🦜 and more`
+      const hostile = "<script>alert(1)</script> [x](javascript:alert(1)) \u202e\u001b[31m"
+      yield* comment(number, { text: "" })
+      yield* comment(number, { text: hostile, path: "src/<b>.ts", line: 7 })
+      yield* comment(number, { text: "x".repeat(MAX_COMMENT) })
+      yield* comment(number, { text: long })
+      const { comments } = yield* host.pullRequestDetails(repo, number)
+      assert.deepStrictEqual(comments.map(({ isWhole, line, path, text }) => ({ isWhole, line, path, text })), [
+        { isWhole: true, line: null, path: null, text: "" },
+        { isWhole: true, line: 7, path: "src/<b>.ts", text: hostile },
+        { isWhole: true, line: null, path: null, text: "x".repeat(MAX_COMMENT) },
+        { isWhole: false, line: null, path: null, text: "x".repeat(MAX_COMMENT - 1) }
+      ])
+      assert.strictEqual(new Set(comments.map(({ id }) => id)).size, 4)
+      for (const { author, createdAt, url } of comments) {
+        assert.notStrictEqual(author, "")
+        assert.isFalse(Number.isNaN(Date.parse(createdAt)))
+        assert.match(url, /^https?:\/\/.+/u)
+      }
+    }))
+
+  it.effect("of many who open one for the same branch exactly one succeeds", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      const results = yield* Effect.forEach(
+        Array.from({ length: 5 }),
+        () => Effect.result(host.openDraftPullRequest(repo, draft)),
+        { concurrency: "unbounded" }
+      )
+      const opened = results.filter(Result.isSuccess).map(({ success }) => success)
+      assert.strictEqual(opened.length, 1)
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
+    }))
+}
+
+const pullRequestStates = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("pull requests of different branches have numbers, ids and addresses of their own", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const one = yield* host.openDraftPullRequest(repo, draft)
+      const headSha = yield* repository.commit("slipway/y", { y: "y\n" })
+      const two = yield* host.openDraftPullRequest(repo, { ...draft, headRef: "slipway/y", headSha })
+      assert.isAbove(two.number, one.number)
+      for (const field of ["id", "nodeId", "url"] as const) assert.notStrictEqual(one[field], two[field])
+      assert.deepStrictEqual((yield* host.pullRequestDetails(repo, one.number)).pullRequest, one)
+      // Numbers are the repository's, the rest is the host's.
+      const elsewhere = yield* pushed
+      const other = yield* host.openDraftPullRequest(elsewhere.repo, elsewhere.draft)
+      for (const field of ["id", "nodeId", "url"] as const) assert.notInclude([one[field], two[field]], other[field])
+    }))
+
+  it.effect("refuses a draft from or to a branch that is not there", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      for (const wrong of [{ baseRef: "missing" }, { headRef: "slipway/missing" }]) {
+        assert.deepInclude(yield* refusal(host.openDraftPullRequest(repo, { ...draft, ...wrong })), {
+          _tag: "SourceHostError",
+          retryable: false
+        })
+      }
+    }))
+
+  it.effect("follows what is pushed to the branch, and counts only what the branch changed", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      yield* repository.commit("trunk", { other: "1\n2\n3\n4\n" })
+      const headSha = yield* repository.commit("slipway/x", { a: null, new: "1\n" })
+      const updated = yield* host.pullRequestPushed(repo, opened.number, { headSha, at: later })
+      const { updatedAt: _, ...rest } = updated
+      const { updatedAt: __, ...before } = opened
+      assert.deepStrictEqual(rest, { ...before, headSha, additions: 2, deletions: 2, changedFiles: 3 })
+      assert.isTrue(DateTime.isGreaterThan(updated.updatedAt, opened.updatedAt))
+      assert.deepStrictEqual((yield* host.pullRequestDetails(repo, opened.number)).pullRequest, updated)
+    }))
+
+  it.effect("notices that a pull request was merged, and what is merged stays merged", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      yield* repository.merge("slipway/x", "trunk")
+      assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
+      const { pullRequest } = yield* host.pullRequestDetails(repo, opened.number)
+      assert.deepInclude(pullRequest, {
+        state: "closed",
+        merged: true,
+        headSha: draft.headSha,
+        additions: 3,
+        deletions: 1,
+        changedFiles: 2
+      })
+      yield* repository.deleteBranch("slipway/x")
+      assert.deepStrictEqual((yield* host.pullRequestDetails(repo, opened.number)).pullRequest, pullRequest)
+    }))
+
+  it.effect("a branch whose pull request is closed can have a new one", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const first = yield* host.openDraftPullRequest(repo, draft)
+      yield* repository.deleteBranch("slipway/x")
+      assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
+      assert.deepInclude((yield* host.pullRequestDetails(repo, first.number)).pullRequest, { state: "closed", merged: false })
+      const headSha = yield* repository.commit("slipway/x", { again: "1\n" })
+      const second = yield* host.openDraftPullRequest(repo, { ...draft, headSha })
+      assert.isAbove(second.number, first.number)
+      assert.deepInclude((yield* host.pullRequestDetails(repo, first.number)).pullRequest, { state: "closed", merged: false })
+    }))
+
+  it.effect("does not know a pull request that is not there", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      const { number } = yield* host.openDraftPullRequest(repo, draft)
+      for (
+        const error of [
+          yield* refusal(host.pullRequestDetails(repo, number + 1)),
+          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
+        ]
+      ) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
+    }))
+}
+
 /** For every host. */
 export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknown>, fixture: Fixture<R>) =>
   defineLive(`SourceHost (${name})`, layer, (it) => {
-    /** A repository with a branch that was pushed: three lines more, one less, in two files. */
-    const pushed = Effect.gen(function*() {
-      const host = yield* SourceHost
-      const repository = yield* fixture.repository({ "README.md": "one\ntwo\n", "a": "a\n" })
-      const headSha = yield* repository.commit("slipway/x", { "README.md": "one\n2\n", "new": "1\n2\n" })
-      const draft = { title: "Title", body: "Body", baseRef: "trunk", headRef: "slipway/x", headSha, at }
-      return { host, repository, repo: repository.fullName, draft }
-    })
-
-    const refusal = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
-      Effect.map(Effect.result(self), (result) => Result.isFailure(result) ? result.failure : assert.fail("was not refused"))
-
-    it.effect("does not know a repository that is not there", () =>
-      Effect.gen(function*() {
-        const host = yield* SourceHost
-        const draft = { title: "t", body: "", baseRef: "trunk", headRef: "x", headSha: "0".repeat(40), at }
-        const errors = [
-          yield* refusal(host.repository(unknown)),
-          yield* refusal(host.remote(unknown, "read")),
-          yield* refusal(host.remote(unknown, "write")),
-          yield* refusal(host.findOpenPullRequest(unknown, "x")),
-          yield* refusal(host.openDraftPullRequest(unknown, draft)),
-          yield* refusal(host.pullRequestPushed(unknown, 1, { headSha: draft.headSha, at })),
-          yield* refusal(host.pullRequestDetails(unknown, 1))
-        ]
-        assert.deepStrictEqual(errors.map(({ _tag }) => _tag), errors.map(() => "RepoNotAccessible"))
-      }))
-
-    it.effect("refuses what is known not to be accessible, with advice, and nothing else", () =>
-      Effect.gen(function*() {
-        const { host, repo } = yield* pushed
-        // A host that keeps a list of what it was told may not have it yet, and refuses nothing until then.
-        const found = yield* host.refusal([repo, unknown]).pipe(Effect.repeat({
-          until: (refused) => refused !== null,
-          times: 500,
-          schedule: Schedule.spaced("20 millis")
-        }))
-        assert.deepInclude(found, { _tag: "RepoNotAccessible", repo: unknown })
-        assert.match(found?.message ?? "", /nobody\/nothing-of-that-name is not accessible\. (?:Add|Install) /u)
-        for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) assert.isNull(yield* host.refusal([RepoName.make(spelling)]))
-        assert.isNull(yield* host.refusal([]))
-      }))
-
-    it.effect("lists repositories by part of their name, page by page, in the order of their names", () =>
-      Effect.gen(function*() {
-        const host = yield* SourceHost
-        const one = yield* fixture.repository({ a: "a\n" })
-        const two = yield* fixture.repository({ a: "a\n" })
-        const owner = one.fullName.split("/")[0]?.toLowerCase() ?? ""
-        const own = [one.fullName, two.fullName].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1)
-        const query = { owners: [owner, "nobody-of-that-name"], search: "", after: null, limit: 1000 }
-        const every = yield* host.repositories(query)
-        assert.deepStrictEqual(every.filter((name) => own.includes(name)), own)
-        assert.deepStrictEqual(every, [...every].sort((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1))
-        const paged: Array<RepoName> = []
-        for (let after: RepoName | null = null;;) {
-          const page: ReadonlyArray<RepoName> = yield* host.repositories({ ...query, after, limit: 1 })
-          if (page.length === 0) break
-          assert.lengthOf(page, 1)
-          paged.push(...page)
-          after = page.at(-1) ?? null
-        }
-        assert.deepStrictEqual(paged, every)
-        for (const search of [one.fullName.slice(2), one.fullName.toUpperCase()]) {
-          assert.include(yield* host.repositories({ ...query, search }), one.fullName)
-        }
-        assert.deepStrictEqual(yield* host.repositories({ ...query, search: "%_nothing" }), [])
-      }))
-
-    it.effect("finds a repository in any case of letters, and says how it is spelled", () =>
-      Effect.gen(function*() {
-        const { host, repo } = yield* pushed
-        for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) {
-          assert.deepStrictEqual(yield* host.repository(RepoName.make(spelling)), { fullName: repo, defaultBranch: "trunk" })
-        }
-      }))
-
-    it.effect("gives a remote whose URL holds no secret", () =>
-      Effect.gen(function*() {
-        const { host, repo } = yield* pushed
-        for (const access of ["read", "write"] as const) {
-          const { url } = yield* host.remote(repo, access)
-          assert.match(url, /^(?:https?:\/\/|file:\/\/|\/)/u)
-          assert.notMatch(url, /@|[?#]/u)
-        }
-      }))
-
-    it.effect("opens a draft once, and finds it by its branch", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo } = yield* pushed
-        assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
-        const opened = yield* host.openDraftPullRequest(repo, draft)
-        assert.deepInclude(opened, {
-          title: "Title",
-          state: "open",
-          draft: true,
-          merged: false,
-          baseRef: "trunk",
-          headRef: "slipway/x",
-          headSha: draft.headSha,
-          additions: 3,
-          deletions: 1,
-          changedFiles: 2
-        })
-        assert.isAbove(opened.number, 0)
-        assert.match(opened.url, /^https?:\/\/.+/u)
-        assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened)
-        for (const other of ["slipway/other", "slipway/X", "slipway", "x"]) assert.isNull(yield* host.findOpenPullRequest(repo, other))
-        assert.deepStrictEqual(yield* host.pullRequestDetails(repo, opened.number), {
-          pullRequest: opened,
-          checks: noChecks,
-          comments: [],
-          pending: false
-        })
-
-        const again = yield* refusal(host.openDraftPullRequest(repo, draft))
-        assert.deepInclude(again, { _tag: "SourceHostError", retryable: false })
-      }))
-
-    it.effect("tells of comments, oldest first, what the beginning of each says and where it stands", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo, repository } = yield* pushed
-        const { comment } = repository
-        // Nobody can comment there.
-        if (comment === undefined) return
-        const { number } = yield* host.openDraftPullRequest(repo, draft)
-        // A character of two units on the border is not cut in two.
-        const long = `${"x".repeat(MAX_COMMENT - 1)}🦜 and more`
-        const hostile = "<script>alert(1)</script> [x](javascript:alert(1)) \u202e\u001b[31m"
-        yield* comment(number, { text: "" })
-        yield* comment(number, { text: hostile, path: "src/<b>.ts", line: 7 })
-        yield* comment(number, { text: "x".repeat(MAX_COMMENT) })
-        yield* comment(number, { text: long })
-        const { comments } = yield* host.pullRequestDetails(repo, number)
-        assert.deepStrictEqual(comments.map(({ isWhole, line, path, text }) => ({ isWhole, line, path, text })), [
-          { isWhole: true, line: null, path: null, text: "" },
-          { isWhole: true, line: 7, path: "src/<b>.ts", text: hostile },
-          { isWhole: true, line: null, path: null, text: "x".repeat(MAX_COMMENT) },
-          { isWhole: false, line: null, path: null, text: "x".repeat(MAX_COMMENT - 1) }
-        ])
-        assert.strictEqual(new Set(comments.map(({ id }) => id)).size, 4)
-        for (const { author, createdAt, url } of comments) {
-          assert.notStrictEqual(author, "")
-          assert.isFalse(Number.isNaN(Date.parse(createdAt)))
-          assert.match(url, /^https?:\/\/.+/u)
-        }
-      }))
-
-    it.effect("of many who open one for the same branch exactly one succeeds", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo } = yield* pushed
-        const results = yield* Effect.forEach(
-          Array.from({ length: 5 }),
-          () => Effect.result(host.openDraftPullRequest(repo, draft)),
-          { concurrency: "unbounded" }
-        )
-        const opened = results.filter(Result.isSuccess).map(({ success }) => success)
-        assert.strictEqual(opened.length, 1)
-        assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
-      }))
-
-    it.effect("pull requests of different branches have numbers, ids and addresses of their own", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo, repository } = yield* pushed
-        const one = yield* host.openDraftPullRequest(repo, draft)
-        const headSha = yield* repository.commit("slipway/y", { y: "y\n" })
-        const two = yield* host.openDraftPullRequest(repo, { ...draft, headRef: "slipway/y", headSha })
-        assert.isAbove(two.number, one.number)
-        for (const field of ["id", "nodeId", "url"] as const) assert.notStrictEqual(one[field], two[field])
-        assert.deepStrictEqual((yield* host.pullRequestDetails(repo, one.number)).pullRequest, one)
-        // Numbers are the repository's, the rest is the host's.
-        const elsewhere = yield* pushed
-        const other = yield* host.openDraftPullRequest(elsewhere.repo, elsewhere.draft)
-        for (const field of ["id", "nodeId", "url"] as const) assert.notInclude([one[field], two[field]], other[field])
-      }))
-
-    it.effect("refuses a draft from or to a branch that is not there", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo } = yield* pushed
-        for (const wrong of [{ baseRef: "missing" }, { headRef: "slipway/missing" }]) {
-          assert.deepInclude(yield* refusal(host.openDraftPullRequest(repo, { ...draft, ...wrong })), {
-            _tag: "SourceHostError",
-            retryable: false
-          })
-        }
-      }))
-
-    it.effect("follows what is pushed to the branch, and counts only what the branch changed", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo, repository } = yield* pushed
-        const opened = yield* host.openDraftPullRequest(repo, draft)
-        yield* repository.commit("trunk", { other: "1\n2\n3\n4\n" })
-        const headSha = yield* repository.commit("slipway/x", { a: null, new: "1\n" })
-        const updated = yield* host.pullRequestPushed(repo, opened.number, { headSha, at: later })
-        const { updatedAt: _, ...rest } = updated
-        const { updatedAt: __, ...before } = opened
-        assert.deepStrictEqual(rest, { ...before, headSha, additions: 2, deletions: 2, changedFiles: 3 })
-        assert.isTrue(DateTime.isGreaterThan(updated.updatedAt, opened.updatedAt))
-        assert.deepStrictEqual((yield* host.pullRequestDetails(repo, opened.number)).pullRequest, updated)
-      }))
-
-    it.effect("notices that a pull request was merged, and what is merged stays merged", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo, repository } = yield* pushed
-        const opened = yield* host.openDraftPullRequest(repo, draft)
-        yield* repository.merge("slipway/x", "trunk")
-        assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
-        const { pullRequest } = yield* host.pullRequestDetails(repo, opened.number)
-        assert.deepInclude(pullRequest, {
-          state: "closed",
-          merged: true,
-          headSha: draft.headSha,
-          additions: 3,
-          deletions: 1,
-          changedFiles: 2
-        })
-        yield* repository.deleteBranch("slipway/x")
-        assert.deepStrictEqual((yield* host.pullRequestDetails(repo, opened.number)).pullRequest, pullRequest)
-      }))
-
-    it.effect("a branch whose pull request is closed can have a new one", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo, repository } = yield* pushed
-        const first = yield* host.openDraftPullRequest(repo, draft)
-        yield* repository.deleteBranch("slipway/x")
-        assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
-        assert.deepInclude((yield* host.pullRequestDetails(repo, first.number)).pullRequest, { state: "closed", merged: false })
-        const headSha = yield* repository.commit("slipway/x", { again: "1\n" })
-        const second = yield* host.openDraftPullRequest(repo, { ...draft, headSha })
-        assert.isAbove(second.number, first.number)
-        assert.deepInclude((yield* host.pullRequestDetails(repo, first.number)).pullRequest, { state: "closed", merged: false })
-      }))
-
-    it.effect("does not know a pull request that is not there", () =>
-      Effect.gen(function*() {
-        const { draft, host, repo } = yield* pushed
-        const { number } = yield* host.openDraftPullRequest(repo, draft)
-        for (
-          const error of [
-            yield* refusal(host.pullRequestDetails(repo, number + 1)),
-            yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
-          ]
-        ) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
-      }))
+    const helpers = helpersOf(fixture)
+    repositories(it, fixture, helpers)
+    draftPullRequests(it, helpers)
+    pullRequestStates(it, helpers)
   })
