@@ -93,18 +93,21 @@ export const make = ({ atOnce, perGroup }: Limits) => {
 
 export type Scheduler = ReturnType<typeof make>
 
+/** Runs `work`, or joins the queued work of the same name. */
+export type Sharing<A, E> = <R>(
+  name: string,
+  turn: Parameters<Scheduler>,
+  work: Effect.Effect<A, E, R>,
+  late: () => E
+) => Effect.Effect<A, E, R>
+
 /**
  * Coalesces queued work of the same name. Work already started is not shared: its result could be older than the request. The work
  * goes on in `scope` when the first caller gives up.
  */
-export const sharing = <A, E>(turn: Scheduler, scope: Scope.Scope) => {
+export const sharing = <A, E>(turn: Scheduler, scope: Scope.Scope): Sharing<A, E> => {
   const awaited = new Map<string, Effect.Effect<A, E>>()
-  return <R>(
-    name: string,
-    [group, key, within]: Parameters<Scheduler>,
-    work: Effect.Effect<A, E, R>,
-    late: () => E
-  ): Effect.Effect<A, E, R> =>
+  return (name, [group, key, within], work, late) =>
     Effect.gen(function*() {
       const others = awaited.get(name)
       if (others !== undefined) return yield* others

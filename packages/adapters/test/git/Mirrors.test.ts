@@ -10,15 +10,16 @@ import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, watch, writeF
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import * as Mirrors from "../../src/git/mirror/Mirrors.ts"
+import type { Limits, Options } from "../../src/git/mirror/OpenMirrors.ts"
 import { gitIn, source, temporaryFolder } from "./Repositories.ts"
 import * as Trees from "./Trees.ts"
 
 const app = RepoName.make("acme/app")
-const limits: Mirrors.Limits = { fetchTime: Duration.minutes(1), fetchBytes: 1e9, checkoutBytes: 1e9, checkoutFiles: 1e6 }
+const limits: Limits = { fetchTime: Duration.minutes(1), fetchBytes: 1e9, checkoutBytes: 1e9, checkoutFiles: 1e6 }
 const PACKS = 60
 
 /** A mirror of a repository, made by one fetch. */
-const setUp = Effect.fnUntraced(function*(options: Partial<Mirrors.Options> = {}) {
+const setUp = Effect.fnUntraced(function*(options: Partial<Options> = {}) {
   const origin = yield* source(Object.fromEntries(Array.from({ length: 3 * PACKS }, (_, i) => [`src/${i}`, `${i}\n`.repeat(2_000)])))
   const folder = yield* temporaryFolder
   const mirrors = yield* Mirrors.make({

@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { fetchCommands, LocalPullRequests, mergeCommands } from "@slipway/adapters/local-source/LocalPullRequests"
+import { LocalPullRequests } from "@slipway/adapters/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
+import { fetchCommands, mergeCommands } from "@slipway/adapters/local-source/PullCommands"
 import * as SourceHostLocal from "@slipway/adapters/local-source/SourceHostLocal"
 import * as Migrations from "@slipway/adapters/postgres/Migrations"
 import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"

@@ -7,7 +7,7 @@ import type { RunnerConnection } from "../../runner/client/RunnerClient.ts"
 import type { ProcessRefused, RunnerError } from "../../runner/client/RunnerErrors.ts"
 import type { Runners } from "../../runner/client/Runners.ts"
 import { GitFailed } from "../Git.ts"
-import { BOX_ENVIRONMENT } from "../tree/BoxGit.ts"
+import { BOX_ENVIRONMENT } from "../tree/BoxScript.ts"
 import { SCRIPT } from "./Script.ts"
 
 const unavailable = (detail: string, retryable: boolean) => new TreesUnavailable({ detail, retryable })

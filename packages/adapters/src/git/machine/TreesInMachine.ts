@@ -8,227 +8,206 @@
  */
 import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Effect, Option, Schema } from "effect"
-import { mkdir, open, readdir, rename } from "node:fs/promises"
+import { Effect, Option } from "effect"
+import { mkdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { repositoriesIn } from "../../hosts/box/TreesLayout.ts"
 import { deleteTree } from "../../node/DeleteTree.ts"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
-import { namesIn, textIn } from "../../node/IsThere.ts"
+import { namesIn } from "../../node/IsThere.ts"
 import type { Runners } from "../../runner/client/Runners.ts"
 import { type GitFailed, line } from "../Git.ts"
-import { filesOf, replaceFile } from "../GitDir.ts"
+import { filesOf } from "../GitDir.ts"
 import type { Explanation } from "../Remotes.ts"
-import { isOfBox } from "../tree/BoxGit.ts"
+import { isOfBox } from "../tree/BoxAnswers.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import type { Checkout, TreePlace } from "../tree/Tree.ts"
 import * as Machine from "./Machine.ts"
+import * as MachineRecord from "./MachineRecord.ts"
 import * as TreeThere from "./TreeThere.ts"
 
 /** Folders in a machine, as `PLACES` has them. */
 export type Places = Readonly<Record<"repositories" | "workspace", string>>
 
-const Made = Schema.Struct({
-  /** Named by the site that it was made on, which no other tree has, nor the one that is in its place later. */
-  made: Schema.String,
-  /** Empty: nobody can tell. */
-  kernel: Schema.String
-})
-const MadeFile = Schema.fromJsonString(Made)
-
-const recordOf = (gitDir: string): string => join(gitDir, "machine")
-
-const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
-  Effect.promise(() => textIn(recordOf(gitDir), "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
-
-const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>
-  Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(MadeFile)(record)))
-
-/** All that is in it is on the disk when it returns: what a loss of power here leaves is a repository, or none. */
-const flush = async (folder: string): Promise<void> => {
-  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
-    if (entry.isFile() || entry.isDirectory()) await flushOne(join(entry.parentPath, entry.name))
-  }
-  await flushOne(folder)
+interface Options {
+  readonly places: (sandboxId: SandboxId) => Places
+  readonly runners: Runners["Service"]
+  readonly sandboxDirectory: (sandboxId: SandboxId) => string
+  /** Says that the files do not fit into the machine. */
+  readonly tooLarge: Explanation
 }
 
-const flushOne = async (path: string): Promise<void> => {
-  const file = await open(path)
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+/** How trees in machines are reached. */
+interface Reach extends Options {
+  readonly machine: Machine.Machine
 }
 
 /** As the script reads files that come before a pack. */
 const sections = (files: Iterable<readonly [path: string, content: string]>): Buffer =>
   Buffer.from(`${Array.from(files, ([path, content]) => `${path}\n${content}\n`).join("")}\n`)
 
-export const make = ({ places, runners, sandboxDirectory, tooLarge }: {
-  readonly places: (sandboxId: SandboxId) => Places
-  readonly runners: Runners["Service"]
-  readonly sandboxDirectory: (sandboxId: SandboxId) => string
-  /** Says that the files do not fit into the machine. */
-  readonly tooLarge: Explanation
-}): TreePlace => {
-  const machine = Machine.make(runners)
-  const foldersOf = (sandboxId: SandboxId): readonly [repositories: string, workspace: string] => {
-    const { repositories, workspace } = places(sandboxId)
-    return [repositories, workspace]
-  }
-  const thereOf = (sandboxId: SandboxId, gitDir: string): string => join(places(sandboxId).repositories, basename(gitDir))
-  const siteOf = ({ folder, gitDir, sandboxId, site }: HostRepository.Making): ReadonlyArray<string> => [
-    ...foldersOf(sandboxId),
-    basename(gitDir),
-    folder,
-    basename(site)
-  ]
+const foldersOf = ({ places }: Reach, sandboxId: SandboxId): readonly [repositories: string, workspace: string] => {
+  const { repositories, workspace } = places(sandboxId)
+  return [repositories, workspace]
+}
+const thereOf = ({ places }: Reach, sandboxId: SandboxId, gitDir: string): string => join(places(sandboxId).repositories, basename(gitDir))
+const siteOf = (reach: Reach, { folder, gitDir, sandboxId, site }: HostRepository.Making): ReadonlyArray<string> => [
+  ...foldersOf(reach, sandboxId),
+  basename(gitDir),
+  folder,
+  basename(site)
+]
 
-  /** What failed in the machine, but for making a tree: nothing of it is git's. */
-  const unavailable = <A, R>(self: Effect.Effect<A, GitFailed | TreesUnavailable, R>): Effect.Effect<A, TreesUnavailable, R> =>
-    Effect.catchTag(self, "GitFailed", (failure) =>
-      Effect.andThen(
-        Effect.logWarning("the machine of a sandbox did not do what was to be done with its trees", { failure: failure.message }),
-        Effect.fail(
-          new TreesUnavailable({
-            detail: "The sandbox's machine could not put its trees in order.",
-            retryable: failure.reason === "timeout" || failure.reason === "lost"
-          })
-        )
-      ))
-
-  /** How its kernel is called, and which trees are there. */
-  const ask = (sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) =>
-    machine.run(sandboxId, "ask", [...foldersOf(sandboxId), ...gitDirs.map((gitDir) => basename(gitDir))]).pipe(
-      Effect.map((said) => {
-        const [kernel = "", ...made] = said.split("\n")
-        return { kernel: kernel.slice(0, 100), made }
-      }),
-      unavailable
-    )
-
-  const repositoriesOf = (sandboxId: SandboxId): Effect.Effect<ReadonlyArray<string>> =>
-    Effect.promise(async () => {
-      const folder = repositoriesIn(sandboxDirectory(sandboxId))
-      return (await namesIn(folder)).map((name) => join(folder, name))
-    })
-
-  const recordsOf = (gitDirs: ReadonlyArray<string>) =>
-    Effect.forEach(gitDirs, (gitDir) => Effect.map(read(gitDir), Option.map((record) => ({ gitDir, ...record }))))
-
-  /** All that these commits have, as far as the history goes that is here. */
-  const pack = Effect.fnUntraced(function*(
-    gitDir: string,
-    commits: Iterable<string>,
-    send: (bytes: Uint8Array) => Effect.Effect<void>
-  ) {
-    const run = Effect.runPromiseWith(yield* Effect.context<never>())
-    yield* HostRepository.run({ gitDir }, ["pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0",
-      "--threads=1"], {
-      input: `${Array.from(new Set(commits)).join("\n")}\n`,
-      take: (bytes) => run(send(bytes)),
-      // As long as the machine takes it.
-      timeout: "1 hour"
-    })
-  })
-
-  const checkOut = Effect.fn("TreesInMachine.checkOut")(
-    function*(making: HostRepository.Making, checkout: Checkout) {
-      const { baseSha, gitDir, sandboxId, shallow } = making
-      const { committed, sha } = checkout
-      const objects = join(thereOf(sandboxId, gitDir), "objects")
-      const agents = filesOf(HostRepository.agentsLayout(making, checkout, objects))
-      const boxs = filesOf({ head: baseSha, objects: null, shallow })
-      const files = sections([
-        ...Array.from(boxs, ([path, content]) => [`git/${path}`, content] as const),
-        ...Array.from(agents, ([path, content]) => [`agents/${path}`, content] as const)
-      ])
-      yield* machine.run(
-        sandboxId,
-        "make",
-        [...siteOf(making), baseSha, sha, committed],
-        (send) => Effect.andThen(send(files), pack(HostRepository.madeIn(making), [sha, committed, baseSha], send))
-      )
-      yield* HostRepository.mark(making)
-    },
-    (self, { repo }) =>
-      Effect.catchTag(
-        self,
-        "GitFailed",
-        Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
-          if (!Machine.isOfMachine(failure)) return yield* failure
-          const trouble = DiskTrouble.of(failure)
-          // What was to be made is sound.
-          if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
-          yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)
-          if (trouble.isFull) return yield* new CloneFailed({ repo, ...tooLarge })
-          return yield* new TreesUnavailable({ detail: trouble.detail, retryable: trouble.retryable })
+/** What failed in the machine, but for making a tree: nothing of it is git's. */
+const unavailable = <A, R>(self: Effect.Effect<A, GitFailed | TreesUnavailable, R>): Effect.Effect<A, TreesUnavailable, R> =>
+  Effect.catchTag(self, "GitFailed", (failure) =>
+    Effect.andThen(
+      Effect.logWarning("the machine of a sandbox did not do what was to be done with its trees", { failure: failure.message }),
+      Effect.fail(
+        new TreesUnavailable({
+          detail: "The sandbox's machine could not put its trees in order.",
+          retryable: failure.reason === "timeout" || failure.reason === "lost"
         })
       )
+    ))
+
+/** How its kernel is called, and which trees are there. */
+const ask = (reach: Reach, sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) =>
+  reach.machine.run(sandboxId, "ask", [...foldersOf(reach, sandboxId), ...gitDirs.map((gitDir) => basename(gitDir))]).pipe(
+    Effect.map((said) => {
+      const [kernel = "", ...made] = said.split("\n")
+      return { kernel: kernel.slice(0, 100), made }
+    }),
+    unavailable
   )
 
-  const put = Effect.fn("TreesInMachine.put")(function*(making: HostRepository.Making) {
-    const { gitDir, sandboxId, site } = making
-    const made = HostRepository.madeIn(making)
-    const kernel = line(Buffer.from(yield* unavailable(machine.run(sandboxId, "put", siteOf(making))))).slice(0, 100)
-    yield* write(made, { made: basename(site), kernel })
-    yield* Effect.promise(() => flush(made))
-    yield* deleteTree(gitDir)
-    yield* Effect.uninterruptible(Effect.promise(async () => {
-      await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
-      await rename(made, gitDir)
-      await flushOne(dirname(gitDir))
-    }))
+const repositoriesOf = ({ sandboxDirectory }: Reach, sandboxId: SandboxId): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.promise(async () => {
+    const folder = repositoriesIn(sandboxDirectory(sandboxId))
+    return (await namesIn(folder)).map((name) => join(folder, name))
   })
 
-  const isThere = Effect.fn("TreesInMachine.isThere")(function*(sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) {
-    const records = (yield* recordsOf(gitDirs)).flatMap(Option.toArray)
-    if (records.length === 0 || records.length < gitDirs.length) return false
-    const hasMachine = yield* machine.connection(sandboxId).pipe(
-      Effect.as(true),
-      Effect.catchIf(({ retryable }) => !retryable, () => Effect.succeed(false))
+/** All that these commits have, as far as the history goes that is here. */
+const pack = Effect.fnUntraced(function*(
+  gitDir: string,
+  commits: Iterable<string>,
+  send: (bytes: Uint8Array) => Effect.Effect<void>
+) {
+  const run = Effect.runPromiseWith(yield* Effect.context<never>())
+  yield* HostRepository.run({ gitDir }, ["pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", "--window=0",
+    "--threads=1"], {
+    input: `${Array.from(new Set(commits)).join("\n")}\n`,
+    take: (bytes) => run(send(bytes)),
+    // As long as the machine takes it.
+    timeout: "1 hour"
+  })
+})
+
+const checkOut = Effect.fn("TreesInMachine.checkOut")(
+  function*(reach: Reach, making: HostRepository.Making, checkout: Checkout) {
+    const { baseSha, gitDir, sandboxId, shallow } = making
+    const { committed, sha } = checkout
+    const objects = join(thereOf(reach, sandboxId, gitDir), "objects")
+    const agents = filesOf(HostRepository.agentsLayout(making, checkout, objects))
+    const boxs = filesOf({ head: baseSha, objects: null, shallow })
+    const files = sections([
+      ...Array.from(boxs, ([path, content]) => [`git/${path}`, content] as const),
+      ...Array.from(agents, ([path, content]) => [`agents/${path}`, content] as const)
+    ])
+    yield* reach.machine.run(
+      sandboxId,
+      "make",
+      [...siteOf(reach, making), baseSha, sha, committed],
+      (send) => Effect.andThen(send(files), pack(HostRepository.madeIn(making), [sha, committed, baseSha], send))
     )
-    // The trees are gone with their machine. A machine that is there and cannot tell has lost nothing.
-    if (!hasMachine) return false
-    const said = yield* ask(sandboxId, gitDirs)
-    return records.every(({ made }, i) => made === said.made[i])
-  }, Effect.scoped)
+    yield* HostRepository.mark(making)
+  },
+  (self, { tooLarge }, { repo }) =>
+    Effect.catchTag(
+      self,
+      "GitFailed",
+      Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
+        if (!Machine.isOfMachine(failure)) return yield* failure
+        const trouble = DiskTrouble.of(failure)
+        // What was to be made is sound.
+        if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
+        yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)
+        if (trouble.isFull) return yield* new CloneFailed({ repo, ...tooLarge })
+        return yield* new TreesUnavailable({ detail: trouble.detail, retryable: trouble.retryable })
+      })
+    )
+)
 
-  /** Of the trees that were written under another kernel than is there now. */
-  const torn = Effect.fnUntraced(function*(sandboxId: SandboxId) {
-    const records = (yield* recordsOf(yield* repositoriesOf(sandboxId))).flatMap(Option.toArray)
-    if (records.length === 0) return { records, kernel: "" }
-    const { kernel } = yield* ask(sandboxId, [])
-    return { records: records.filter((record) => record.kernel !== kernel), kernel }
-  })
+const put = Effect.fn("TreesInMachine.put")(function*(reach: Reach, making: HostRepository.Making) {
+  const { gitDir, sandboxId, site } = making
+  const made = HostRepository.madeIn(making)
+  const kernel = line(Buffer.from(yield* unavailable(reach.machine.run(sandboxId, "put", siteOf(reach, making))))).slice(0, 100)
+  yield* MachineRecord.write(made, { made: basename(site), kernel })
+  yield* Effect.promise(() => MachineRecord.flush(made))
+  yield* deleteTree(gitDir)
+  yield* Effect.uninterruptible(Effect.promise(async () => {
+    await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
+    await rename(made, gitDir)
+    await MachineRecord.flushOne(dirname(gitDir))
+  }))
+})
 
+const isThere = Effect.fn("TreesInMachine.isThere")(function*(reach: Reach, sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) {
+  const records = (yield* MachineRecord.readAll(gitDirs)).flatMap(Option.toArray)
+  if (records.length === 0 || records.length < gitDirs.length) return false
+  const hasMachine = yield* reach.machine.connection(sandboxId).pipe(
+    Effect.as(true),
+    Effect.catchIf(({ retryable }) => !retryable, () => Effect.succeed(false))
+  )
+  // The trees are gone with their machine. A machine that is there and cannot tell has lost nothing.
+  if (!hasMachine) return false
+  const said = yield* ask(reach, sandboxId, gitDirs)
+  return records.every(({ made }, i) => made === said.made[i])
+}, Effect.scoped)
+
+/** Records of the trees that were written under another kernel than the present one. */
+const torn = Effect.fnUntraced(function*(reach: Reach, sandboxId: SandboxId) {
+  const records = (yield* MachineRecord.readAll(yield* repositoriesOf(reach, sandboxId))).flatMap(Option.toArray)
+  if (records.length === 0) return { records, kernel: "" }
+  const { kernel } = yield* ask(reach, sandboxId, [])
+  return { records: records.filter((record) => record.kernel !== kernel), kernel }
+})
+
+const isWhole = (reach: Reach, sandboxId: SandboxId): Effect.Effect<boolean> =>
+  torn(reach, sandboxId).pipe(
+    Effect.map(({ records }) => records.length === 0),
+    // A machine that cannot be reached has not reported a loss.
+    Effect.catchTag("TreesUnavailable", () => Effect.succeed(true))
+  )
+
+const settle = (reach: Reach, sandboxId: SandboxId): Effect.Effect<void> =>
+  torn(reach, sandboxId).pipe(
+    Effect.flatMap(({ kernel, records }) =>
+      Effect.forEach(records, ({ gitDir, made }) => MachineRecord.write(gitDir, { made, kernel }), { discard: true })
+    ),
+    Effect.catchCause((cause) => Effect.logWarning("which trees a loss of power tore could not be noted", cause))
+  )
+
+const remove = Effect.fnUntraced(function*(reach: Reach, sandboxId: SandboxId) {
+  const { machine } = reach
+  // The trees are gone with their machine.
+  if (!(yield* machine.has(sandboxId))) return
+  yield* unavailable(machine.run(sandboxId, "remove", foldersOf(reach, sandboxId))).pipe(
+    Effect.catchIf(({ retryable }) => !retryable, (error) => Effect.logWarning("trees are left in a machine", error))
+  )
+})
+
+export const make = (options: Options): TreePlace => {
+  const reach: Reach = { ...options, machine: Machine.make(options.runners) }
   return {
-    treeOf: (sandboxId, folder, gitDir) => TreeThere.make(machine, sandboxId, folder, thereOf(sandboxId, gitDir)),
-    checkOut,
-    put,
-    leave: (making) => Effect.ignore(machine.run(making.sandboxId, "leave", siteOf(making))),
-    isThere,
-    isWhole: (sandboxId) =>
-      torn(sandboxId).pipe(
-        Effect.map(({ records }) => records.length === 0),
-        // A machine that cannot be reached has not reported a loss.
-        Effect.catchTag("TreesUnavailable", () => Effect.succeed(true))
-      ),
-    settle: (sandboxId) =>
-      torn(sandboxId).pipe(
-        Effect.flatMap(({ kernel, records }) =>
-          Effect.forEach(records, ({ gitDir, made }) => write(gitDir, { made, kernel }), { discard: true })
-        ),
-        Effect.catchCause((cause) => Effect.logWarning("which trees a loss of power tore could not be noted", cause))
-      ),
-    remove: Effect.fnUntraced(function*(sandboxId) {
-      // With its machine all is gone that was in it.
-      if (!(yield* machine.has(sandboxId))) return
-      yield* unavailable(machine.run(sandboxId, "remove", foldersOf(sandboxId))).pipe(
-        Effect.catchIf(({ retryable }) => !retryable, (error) => Effect.logWarning("trees are left in a machine", error))
-      )
-    }),
+    treeOf: (sandboxId, folder, gitDir) => TreeThere.make(reach.machine, sandboxId, folder, thereOf(reach, sandboxId, gitDir)),
+    checkOut: (making, checkout) => checkOut(reach, making, checkout),
+    put: (making) => put(reach, making),
+    leave: (making) => Effect.ignore(reach.machine.run(making.sandboxId, "leave", siteOf(reach, making))),
+    isThere: (sandboxId, gitDirs) => isThere(reach, sandboxId, gitDirs),
+    isWhole: (sandboxId) => isWhole(reach, sandboxId),
+    settle: (sandboxId) => settle(reach, sandboxId),
+    remove: (sandboxId) => remove(reach, sandboxId),
     isOwnDisk: (_sandboxId, defect) => Effect.succeed(isOfBox(defect))
   }
 }

@@ -6,7 +6,7 @@ import { Effect, type Scope } from "effect"
 import { join } from "node:path"
 import { textIn } from "../../node/IsThere.ts"
 import { replaceFile } from "../GitDir.ts"
-import type { FetchedCommit } from "../mirror/Mirrors.ts"
+import type { FetchedCommit } from "../mirror/FetchCommit.ts"
 import { type HostRepository, run } from "../tree/HostRepository.ts"
 import * as Push from "./Push.ts"
 

@@ -47,6 +47,8 @@ const sizeOf = async (folder: string): Promise<number> => {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
+export type LearnedCommits = ReturnType<typeof make>
+
 export const make = ({ directory, find, limits, locked, maximumArchiveBytes, maximumBytes }: Options) => {
   /** Who was used last comes last. */
   const known = new Map<string, Learned>()

@@ -8,7 +8,7 @@ import { open } from "node:fs/promises"
 import { join } from "node:path"
 import * as DiskTrouble from "../../node/DiskTrouble.ts"
 import { type GitFailed, type GitOptions, line } from "../Git.ts"
-import * as Mirrors from "../mirror/Mirrors.ts"
+import { measure } from "../mirror/CheckoutSize.ts"
 import * as Push from "../publish/Push.ts"
 import { strange } from "../publish/Snapshot.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
@@ -50,7 +50,7 @@ const takeObjects = Effect.fnUntraced(function*(
   // Each looks at all of it in its own way, and none changes anything.
   const [, measured, left] = yield* Effect.all([
     ask(here, ["rev-list", "--objects", "--quiet", ...commits, `^${baseSha}`, "--"]),
-    Mirrors.measure(gitDir, sha, limits.checkoutFiles, { ...LIMITED, env }),
+    measure(gitDir, sha, limits.checkoutFiles, { ...LIMITED, env }),
     strange({ gitDir, baseSha }, `${sha}^{tree}`, limits.treeBytes, ask, { isKept: false, purpose: "saved" })
   ], { concurrency: "unbounded" })
   if (measured === undefined || measured.files > limits.checkoutFiles || measured.bytes > limits.checkoutBytes) {

@@ -10,7 +10,9 @@ import { eachField, type GitFailed, line, terminated } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
 import { known } from "../publish/KnownObjects.ts"
 import * as Saving from "../save/Saving.ts"
-import { type BoxGit, MAXIMUM_BYTES as MAXIMUM_NAMES, PATIENCE } from "../tree/BoxGit.ts"
+import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
+import type { BoxGit } from "../tree/BoxGit.ts"
+import { PATIENCE } from "../tree/BoxScript.ts"
 import { type HostRepository, run, scratch } from "../tree/HostRepository.ts"
 
 /** Of what git says of changes, some 200 bytes each. */

@@ -1,13 +1,8 @@
 /** `slipway pulls`: pull requests of the repositories of this machine. */
 import { webUrlOf } from "@slipway/adapters/github/GitHubApi"
 import { isCheckout } from "@slipway/adapters/local-source/LocalGit"
-import {
-  type Done,
-  fetchCommands,
-  type LocalPullRequest,
-  LocalPullRequests,
-  mergeCommands
-} from "@slipway/adapters/local-source/LocalPullRequests"
+import { LocalPullRequests } from "@slipway/adapters/local-source/LocalPullRequests"
+import { type Done, fetchCommands, type LocalPullRequest, mergeCommands } from "@slipway/adapters/local-source/PullCommands"
 import { CommitAuthor } from "@slipway/domain/publishing/rules/Publication"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"

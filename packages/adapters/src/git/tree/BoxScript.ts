@@ -1,0 +1,148 @@
+/** The script that git runs in a box for `BoxGit`, and its environment. */
+import { CONFIG, ENVIRONMENT } from "../Git.ts"
+
+/** Of some 300,000 files. */
+export const MAXIMUM_INDEX_BYTES = 33_554_432
+
+/**
+ * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
+ * tree, the commit it started from, `own` where GIT_DIR is not the worker's, and options of a comparison. In one
+ * that is not, objects that were made stay, so that the next look does not pack them again, and what the worker knows may be missing.
+ *
+ * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
+ * input. Then come the bytes of the index and the index, if there is something to `take`: what git learned of files as it looked.
+ * A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
+ * in the index, those, and those of new files.
+ *
+ * Where nothing keeps git from what is outside the tree, `names` asks for them alone, and the tree is then a folder of ours with copies
+ * of these files, `copied`. The input of a comparison, and of a snapshot after its first line, is then the bytes of what removes files
+ * from the index, as lines of `update-index --index-info`, those, and the names of the copies.
+ * Each process that it starts takes longer than most of what they do.
+ */
+export const SCRIPT = `
+what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7; take=$8
+shift 8
+objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
+# Left behind by a git process that was killed, or there are none.
+umask 077; mkdir "$place" "$objects" 2> /dev/null || { rm -rf "$place" "$objects"; mkdir "$place" "$objects" || exit 1; }
+trap 'rm -rf "$place" "$objects"' EXIT
+export HOME=/nonexistent GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$place/index"
+set -e
+cd "$tree"
+
+if [ "$what" = ignored ]; then
+  # An index of these alone, since only of what is in an index git says that it should not be.
+  git update-index --replace -z --index-info
+  git ls-files --cached --ignored --exclude-standard -z
+  exit
+fi
+
+cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
+# Git does not look into the folder of a submodule. A folder with files and no repository that \`.gitmodules\` does not name is the agent's
+# own; other folders with files are listed, because nothing else reads them. The mode of a submodule is 00 00 e0 00 in an index.
+: > "$place/submodules"
+if LC_ALL=C grep -qaP '\\x00\\x00\\xe0\\x00' "$GIT_INDEX_FILE"; then
+  git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c '
+    for path; do
+      [ ! -L "$path" ] && [ -d "$path" ] && [ -n "$(find "./$path" -mindepth 1 -print -quit)" ] || continue
+      if [ -e "$path/.git" ] ||
+        git config --file .gitmodules --fixed-value --get-regexp --end-of-options "^submodule\\..*\\.path$" "$path" > /dev/null; then
+        printf "!! %s\\0" "$path" >&3
+      else printf "%s\\0" "$path"; fi
+    done
+  ' sh > "$place/folders" 3> "$place/submodules"
+  [ ! -s "$place/folders" ] || git update-index -z --force-remove --stdin < "$place/folders"
+fi
+status() {
+  cat "$place/submodules"
+  # What it learned of files, it writes to the index.
+  GIT_OPTIONAL_LOCKS=\${take:+1} git status --porcelain=v1 -z --untracked-files=all --no-renames --ignore-submodules=dirty
+  printf '\\0'
+}
+tell() {
+  size=0
+  [ -z "$take" ] || size=$(($(wc -c < "$GIT_INDEX_FILE")))
+  [ "$size" -le ${MAXIMUM_INDEX_BYTES} ] || size=0
+  echo "$size"
+  [ "$size" -eq 0 ] || cat "$GIT_INDEX_FILE"
+}
+
+if [ "$what" = names ]; then
+  status
+  tell
+  exit
+fi
+
+if [ "$what" = changes ] && [ -z "$copied" ]; then
+  git ls-files --others --exclude-standard -z
+  printf '\\0'
+  cat > "$place/chosen"
+  [ -z "$take" ] || git update-index -q --refresh --force-write-index || [ $? -eq 1 ]
+  tell
+  [ ! -s "$place/chosen" ] || git update-index -z --index-info < "$place/chosen"
+  git diff "$@" "$base" --
+  exit
+fi
+
+enter() { git update-index --add --remove --replace -z --stdin; }
+store=$objects
+[ -z "$own" ] || [ ! -w "$GIT_DIR/objects" ] || store=$GIT_DIR/objects
+export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$store"
+[ "$what" = changes ] || read -r known
+[ -n "$copied" ] || status
+read -r length
+cat > "$place/chosen"
+if [ -z "$copied" ]; then
+  tell
+else
+  head -c "$length" "$place/chosen" | git update-index -z --index-info
+  tail -c "+$((length + 1))" "$place/chosen" | enter
+fi
+if [ "$what" = changes ]; then
+  git diff --cached "$@" "$base" --
+  exit
+fi
+if [ -z "$copied" ] && [ -s "$place/chosen" ] && ! enter < "$place/chosen"; then
+  # Files that cannot be read stay as they were: then it ends with 1.
+  git add --update --ignore-errors || [ $? -eq 1 ]
+  tail -c "+$((length + 1))" "$place/chosen" | xargs -0 sh -c '
+    for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done
+  ' sh > "$place/readable"
+  enter < "$place/readable"
+fi
+made=$(git write-tree)
+echo "$made"
+case " $known " in *" $made "*) exit ;; esac
+[ -z "$own" ] || known=$(printf '%s\\n' $known | git cat-file --batch-check='%(objectname) %(objecttype)' | sed -n 's/ tree$//p')
+{ echo "$made"; printf '^%s^{tree}\\n' "$base" $known; } | git pack-objects --revs --stdout --quiet --window=0
+
+# Some thousands of files in all: what is in one of 256 folders tells.
+[ "$store" != "$objects" ] && [ "$(ls "$store/17" 2> /dev/null | wc -l)" -gt 27 ] || exit 0
+(cd "$store" && find ?? -type f | tr -d /) | git pack-objects --quiet --window=0 --threads=1 "$store/pack/pack" > /dev/null
+git prune-packed --quiet
+`
+
+/** Beside what every git of ours goes by. What is written there is thrown away, or read anew by the host. */
+const BOX_CONFIG = [
+  ...CONFIG,
+  "core.fsync=none",
+  "core.compression=1",
+  "core.bigFileThreshold=16m",
+  // A file counts as unchanged only if its size, times, owner and number are those of the index: git reads any other.
+  "core.checkStat=default",
+  "core.trustctime=true"
+]
+
+export const BOX_ENVIRONMENT: Readonly<Record<string, string>> = {
+  ...ENVIRONMENT,
+  GIT_PAGER: "cat",
+  GIT_LITERAL_PATHSPECS: "1",
+  GIT_CONFIG_COUNT: `${BOX_CONFIG.length}`,
+  ...Object.fromEntries(BOX_CONFIG.flatMap((entry, i) => {
+    const [name = "", ...value] = entry.split("=")
+    return [[`GIT_CONFIG_KEY_${i}`, name], [`GIT_CONFIG_VALUE_${i}`, value.join("=")]]
+  }))
+}
+
+/** Seconds, of a processor and of the clock: enough for 100,000 files of which 20,000 differ. */
+export const PATIENCE = { changes: 60, ignored: 20, names: 60, snapshot: 120 }
