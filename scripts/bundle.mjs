@@ -16,7 +16,7 @@ const packages = path.join(root, "packages")
 const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages, name, "package.json"), "utf8"))
 
 /** What stays a package of its own, and whose dependency it is here: it has native parts, or is read as a file. */
-const outside = { dockerode: "adapters", idiomorph: "http" }
+const outside = { dockerode: "adapters", idiomorph: "pages" }
 
 /** Each is one file: a box sees nothing beside it. */
 const programs = {
@@ -113,16 +113,16 @@ export const bundle = async (folder) => {
   }
   await writeFile(path.join(folder, "dist/slipway/main.d.ts"), "export {}\n")
   await writeFile(path.join(folder, "dist/LICENSES.txt"), await licences(made.flatMap(({ moduleIds = [] }) => moduleIds)))
-  const documents = ["openapi.json", "openapi-internal.json"].map((name) => [`http/${name}`, name])
-  for (const [from, to] of [["slipway/bin", "bin"], ["http/assets", "assets"], ...documents]) {
+  const documents = ["openapi.json", "openapi-internal.json"].map((name) => [`api/${name}`, name])
+  for (const [from, to] of [["slipway/bin", "bin"], ["pages/assets", "assets"], ...documents]) {
     await cp(path.join(packages, from), path.join(folder, to), {
       recursive: true,
       filter: (file) => path.basename(file) !== "tsconfig.json"
     })
   }
-  const [adapters, http] = [await manifestOf("adapters"), await manifestOf("http")]
+  const [adapters, pages] = [await manifestOf("adapters"), await manifestOf("pages")]
   const dependencies = Object.fromEntries(
-    Object.entries(outside).map(([name, of]) => [name, (of === "http" ? http : adapters).dependencies[name]])
+    Object.entries(outside).map(([name, of]) => [name, (of === "pages" ? pages : adapters).dependencies[name]])
   )
   return {
     exports: { "./main": "./dist/slipway/main.js", "./package.json": "./package.json" },

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
-const document = path.join(import.meta.dirname, "../packages/http/openapi.json")
+const document = path.join(import.meta.dirname, "../packages/api/openapi.json")
 const folder = mkdtempSync(path.join(tmpdir(), "slipway-lint-openapi-"))
 const ruleset = path.join(folder, "spectral.json")
 writeFileSync(ruleset, JSON.stringify({ extends: "spectral:oas" }))

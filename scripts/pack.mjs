@@ -36,7 +36,9 @@ const packages = {
   worker: { manifest: { sideEffects: false } },
   client: { manifest: { sideEffects: false, engines: { node: ">=20.19" } } },
   conformance: { manifest: { sideEffects: false } },
-  http: { files: ["openapi.json", "openapi-internal.json"], folders: ["assets"], manifest: { sideEffects: false } },
+  api: { files: ["openapi.json", "openapi-internal.json"], manifest: { sideEffects: false } },
+  http: { manifest: { sideEffects: false } },
+  pages: { folders: ["assets"], manifest: { sideEffects: false } },
   slipway: { build: bundle, files: ["openapi.json", "openapi-internal.json"] }
 }
 

@@ -7,7 +7,7 @@ import path from "node:path"
 
 const root = path.resolve(import.meta.dirname, "..")
 const read = (file) => readFileSync(path.join(root, file), "utf8")
-const { components: { schemas }, paths } = JSON.parse(read("packages/http/openapi.json"))
+const { components: { schemas }, paths } = JSON.parse(read("packages/api/openapi.json"))
 const { version } = JSON.parse(read("packages/client/package.json"))
 
 const API = "/api/public/v1"

@@ -1,4 +1,1 @@
-import { defineConfig, mergeConfig } from "vitest/config"
-import shared from "../../vitest.config.ts"
-
-export default mergeConfig(shared, defineConfig({ test: { globalSetup: ["@slipway/adapters/testing/TestPostgresServer"] } }))
+export { default } from "../../vitest.config.ts"

@@ -1,8 +1,8 @@
-/** What packages/http/openapi.json and openapi-internal.json say, which the tests of @slipway/http keep to the schemas. */
+/** What packages/api/openapi.json and openapi-internal.json say, which the tests of @slipway/api keep equal to the schemas. */
 import { readFileSync } from "node:fs"
 import path from "node:path"
 
-const read = (name) => JSON.parse(readFileSync(path.join(import.meta.dirname, "../../packages/http", name), "utf8"))
+const read = (name) => JSON.parse(readFileSync(path.join(import.meta.dirname, "../../packages/api", name), "utf8"))
 
 export const schemas = read("openapi.json").components.schemas
 

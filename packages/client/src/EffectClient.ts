@@ -1,6 +1,6 @@
 /** The API as Effects, made from its definition: every endpoint by name. */
-import { Api } from "@slipway/http/api/Api"
-import type { Refusal } from "@slipway/http/api/Errors"
+import { Api } from "@slipway/api/Api"
+import type { Refusal } from "@slipway/api/shared/Errors"
 import { Effect, type Redacted, type Schema } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { type HttpApi, HttpApiClient, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"

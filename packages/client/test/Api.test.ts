@@ -1,5 +1,6 @@
 /** The client's own types and addresses beside the API's definition: `tsc` compares the former, a test the latter. */
 import { assert, describe, it } from "@effect/vitest"
+import { Api } from "@slipway/api/Api"
 import {
   type ApprovalDecision,
   type ApprovalRequest,
@@ -27,8 +28,7 @@ import {
   type TransientEvent
 } from "@slipway/client"
 import type * as Log from "@slipway/domain/sandbox/rules/SandboxEvent"
-import { Api } from "@slipway/http/api/Api"
-import type { snapshotOf } from "@slipway/http/internal/handlers/EventFrames"
+import type { snapshotOf } from "@slipway/http/handlers/EventFrames"
 import type { Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
 import { readFileSync } from "node:fs"

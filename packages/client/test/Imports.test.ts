@@ -65,8 +65,8 @@ describe("@slipway/client", () => {
 describe("@slipway/client/effect", () => {
   it("is the API's definition and effect, without a server or a platform", async () => {
     const loaded = await loadedBy("@slipway/client/effect")
-    assert(loaded.some((url) => url.endsWith("/http/src/api/Api.ts")))
-    assert.deepStrictEqual(loaded.filter((url) => /platform-node|^node:|\/http\/src\/(?!api\/)/u.test(url)), [])
+    assert(loaded.some((url) => url.endsWith("/api/src/Api.ts")))
+    assert.deepStrictEqual(loaded.filter((url) => /platform-node|^node:|\/packages\/(?:http|pages|adapters)\//u.test(url)), [])
   })
 })
 

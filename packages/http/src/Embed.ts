@@ -1,26 +1,25 @@
 /** The HTTP side within somebody else's server: Hono, Fastify, Express, plain `node:http`, or whatever knows `Request` and `Response`. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Unavailable } from "@slipway/api/shared/Errors"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { HttpEffect, HttpRouter, HttpServerRequest } from "effect/http"
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { Unavailable } from "./api/Errors.ts"
 import * as Server from "./Server.ts"
-import { Connections } from "./server/Connections.ts"
-import { LiveResponses } from "./server/LiveResponses.ts"
+import { Connections } from "./server/connection/Connections.ts"
+import { LiveResponses } from "./server/connection/LiveResponses.ts"
+import * as Wire from "./server/connection/Wire.ts"
 import { Routes } from "./server/Routes.ts"
 import { type Given, Settings } from "./server/Settings.ts"
-import * as Wire from "./server/Wire.ts"
 
 /** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
 export type Options = Given
 
 type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Routes | Layer.Success<typeof NodeHttpServer.layerHttpServices>
 
-/** What the HTTP side asks of the domain, and of those who store for it. */
-export type Services = Exclude<
-  HttpRouter.Request.Without<Layer.Services<typeof Server.routes>> | Layer.Services<typeof LiveResponses.layer>,
-  Own
->
+type Needs<R> = Exclude<HttpRouter.Request.Without<R>, Own>
+
+/** The services that the API needs: the domain's use cases and stores. */
+export type Services = Needs<Layer.Services<ReturnType<typeof Server.routes<never, never>>> | Layer.Services<typeof LiveResponses.layer>>
 
 export interface Embedded {
   /**
@@ -65,8 +64,8 @@ class UnderWay {
   })
 }
 
-const serve = Effect.gen(function*() {
-  const app = yield* HttpRouter.toHttpEffect(Server.routes)
+const serve = Effect.fnUntraced(function*(pages: Server.Pages | undefined) {
+  const app = yield* HttpRouter.toHttpEffect(Server.routes(pages))
   const live = yield* LiveResponses
   const underWay = new UnderWay()
   const streams = new WeakSet<object>()
@@ -102,15 +101,21 @@ const serve = Effect.gen(function*() {
  * only the owner of the connections can do: how many there are and how many of one address, how long the headers and the
  * body of a request may take and what is no HTTP at all, the size of headers that Node reads (16 KiB by default). A body's size,
  * readers that take nothing of a reply, requests of one address under way, and the headers of a web request are held here.
+ * `pages`: for people, such as `pages` of `@slipway/pages/Pages`; it may need more services. Without it only the API is served.
  */
-export const make = async <E>(services: Layer.Layer<Services, E>, options: Options): Promise<Embedded> => {
+export const make = async <E, R = never>(
+  services: Layer.Layer<Services | NoInfer<Needs<R>>, E>,
+  options: Options,
+  pages?: Server.Pages<never, R>
+): Promise<Embedded> => {
   const scope = Scope.makeUnsafe()
   const close = Effect.suspend(() => Scope.close(scope, Exit.void))
   const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
   const handlers = await Effect.runPromise(
-    Effect.flatMap(Layer.buildWithScope(own, scope), (context) => Effect.provide(serve, context)).pipe(
+    // What the pages need is part of `services`.
+    Effect.flatMap(Layer.buildWithScope(own, scope), (context) => Effect.provide(serve(pages as Server.Pages | undefined), context)).pipe(
       Effect.provideService(Scope.Scope, scope),
       Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),
       Effect.onError(() => close)

@@ -1,11 +1,11 @@
-/** The HTTP side as layers. Whoever composes them brings the domain's services, a listening address and settings. */
+/** The server as layers. It needs the domain's services, a listening address, settings and, if people are to use it, pages. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Api } from "@slipway/api/Api"
+import { InternalApi } from "@slipway/api/InternalApi"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, Layer } from "effect"
-import { HttpRouter } from "effect/http"
+import { HttpRouter, type HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "./api/Api.ts"
-import { InternalApi } from "./api/InternalApi.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
@@ -20,14 +20,12 @@ import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
 import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
-import * as Page from "./pages/layout/Page.ts"
-import * as Pages from "./pages/Pages.ts"
-import * as Authenticated from "./server/Authenticated.ts"
-import { Connections } from "./server/Connections.ts"
-import * as Edge from "./server/Edge.ts"
-import * as JsonBody from "./server/JsonBody.ts"
-import { LiveResponses } from "./server/LiveResponses.ts"
-import * as NodeServer from "./server/NodeServer.ts"
+import * as Authenticated from "./server/access/Authenticated.ts"
+import { Connections } from "./server/connection/Connections.ts"
+import { LiveResponses } from "./server/connection/LiveResponses.ts"
+import * as NodeServer from "./server/connection/NodeServer.ts"
+import * as Edge from "./server/edge/Edge.ts"
+import * as JsonBody from "./server/request/JsonBody.ts"
 import { Routes } from "./server/Routes.ts"
 import { Settings } from "./server/Settings.ts"
 
@@ -43,8 +41,14 @@ const Handlers = Layer.mergeAll(
   MetricsHandlers.layer
 ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
 
-/** Every route with its middleware, for a router. */
-export const routes = Layer.mergeAll(
+/** Pages for people beside the API: those of `@slipway/pages`, or others. */
+export interface Pages<E = never, R = never> {
+  readonly routes: Layer.Layer<never, E, R>
+  /** The answer to a browser that asks for an address that does not exist. */
+  readonly notFound: HttpServerResponse.HttpServerResponse
+}
+
+const api = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(
@@ -54,10 +58,14 @@ export const routes = Layer.mergeAll(
     )
   ),
   Documents.layer,
-  HostNewsHandler.layer,
-  Pages.layer,
-  Edge.layer.pipe(Layer.provide(Layer.succeed(Edge.NotFoundPage, Page.notFound)))
+  HostNewsHandler.layer
 )
+
+/** Every route with its middleware, for a router. Without `pages` every answer is for programs. */
+export const routes = <E = never, R = never>(pages?: Pages<E, R>) => {
+  const added: Layer.Layer<never, E, R> = pages?.routes ?? Layer.empty
+  return Layer.mergeAll(api, added, Edge.layer.pipe(Layer.provide(Layer.succeed(Edge.NotFoundPage, pages?.notFound ?? null))))
+}
 
 export const routerConfig = {
   caseSensitive: true,
@@ -71,7 +79,7 @@ export const routerConfig = {
 export const SHUTDOWN = Duration.seconds(8)
 
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */
-export const layer = (listen: { readonly host?: string; readonly port: number }) => {
+export const layer = <E = never, R = never>(listen: { readonly host?: string; readonly port: number }, pages?: Pages<E, R>) => {
   const server = Layer.unwrap(Effect.gen(function*() {
     const ids = yield* Ids
     const { keepAlive } = yield* Settings
@@ -90,7 +98,7 @@ export const layer = (listen: { readonly host?: string; readonly port: number })
     yield* Effect.addFinalizer(() => live.shutDown)
   }))
   return drain.pipe(
-    Layer.provideMerge(HttpRouter.serve(routes, { routerConfig, disableLogger: true })),
+    Layer.provideMerge(HttpRouter.serve(routes(pages), { routerConfig, disableLogger: true })),
     Layer.provideMerge(server),
     Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer))
   )

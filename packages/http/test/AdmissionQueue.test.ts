@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
-import * as AdmissionQueue from "@slipway/http/internal/server/AdmissionQueue"
+import * as AdmissionQueue from "@slipway/http/server/edge/AdmissionQueue"
 import { Effect, Fiber } from "effect"
 
 /** What happens in a turn of the event loop has happened when the next one does. */

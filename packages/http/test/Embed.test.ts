@@ -417,22 +417,6 @@ describe("a web request", () => {
       yield* Effect.timeout(Effect.promise(() => slipway.close()), "4 seconds")
     })))
 
-  it.live("for a page finds it beneath the prefix, and its links lead there", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { slipway } = yield* embedded({ publicUrl: "https://slipway.test/tools/slipway" })
-      const ask = asking(slipway)
-      const page = yield* ask("/tools/slipway/sign-in", { headers: { accept: "text/html" } })
-      const text = yield* Effect.promise(() => page.text())
-      assert.strictEqual(page.status, 200, text)
-      const links = Array.from(text.matchAll(/ (?:href|src|action)="(\/[^"]*)"/gu), ([, address = ""]) => address)
-      assert.isAbove(links.length, 2)
-      for (const link of links) assert.isTrue(link.startsWith("/tools/slipway/"), link)
-      const script = links.find((link) => link.endsWith(".js")) ?? ""
-      assert.strictEqual((yield* ask(script)).status, 200, script)
-      const away = yield* ask("/tools/slipway/sandboxes", { headers: { accept: "text/html" } })
-      assert.deepStrictEqual([away.status, away.headers.get("location")], [303, "/tools/slipway/sign-in?next=%2Fsandboxes"])
-    })))
-
   it.live("may come beneath another path than that of the links, where a proxy changes it", () =>
     Effect.scoped(Effect.gen(function*() {
       const { mint, slipway } = yield* embedded({ publicUrl: "https://slipway.test/tools", prefix: "/inner" })

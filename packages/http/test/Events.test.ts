@@ -5,7 +5,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Duration, Effect, Fiber } from "effect"
-import { LiveResponses } from "../src/server/LiveResponses.ts"
+import { LiveResponses } from "../src/server/connection/LiveResponses.ts"
 import {
   ask,
   create,

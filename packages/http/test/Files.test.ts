@@ -14,7 +14,7 @@ import {
 import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
-import { attachment } from "../src/server/ContentDisposition.ts"
+import { attachment } from "../src/server/reply/ContentDisposition.ts"
 import {
   ask,
   create,

@@ -3,7 +3,7 @@ import { Duration, Effect } from "effect"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { once } from "node:events"
 import type { AddressInfo } from "node:net"
-import * as NodeServer from "../src/server/NodeServer.ts"
+import * as NodeServer from "../src/server/connection/NodeServer.ts"
 
 it.live("answers what was asked before its routes stood", () =>
   Effect.promise(async () => {

@@ -2,7 +2,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import type { Admission } from "@slipway/domain/access/ports/AccessStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Effect } from "effect"
-import * as RememberedRefusals from "../src/server/RememberedRefusals.ts"
+import * as RememberedRefusals from "../src/server/access/RememberedRefusals.ts"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
 const admission = (accepted: boolean, resetSeconds: number): Admission => ({

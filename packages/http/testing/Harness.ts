@@ -52,7 +52,9 @@ export const PUBLIC_URL = "https://slipway.test"
 /** The cookie of a session where the service has the host for itself. */
 export const COOKIE = "__Host-slipway_session"
 
-interface Options {
+interface Options<R> {
+  /** What people see beside the API. */
+  readonly pages?: Server.Pages<never, R>
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
   /** Trees for readers of checkpoints, and commits that trees learn from them. None without it. */
@@ -75,8 +77,8 @@ const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 /** What the HTTP side asks for. */
 export const services = (
   { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, restored, trees = {} }: Omit<
-    Options,
-    "settings" | "news" | "pulls" | "trouble"
+    Options<never>,
+    "pages" | "settings" | "news" | "pulls" | "trouble"
   > = {}
 ) => {
   const stores = Layer.mergeAll(
@@ -127,8 +129,8 @@ export const given = {
   refusedKeysPerMinute: 100_000
 }
 
-export const layer = ({ news, pulls, settings = {}, trouble, ...options }: Options = {}) =>
-  Server.layer({ host: "127.0.0.1", port: 0 }).pipe(
+export const layer = <R = never>({ news, pages, pulls, settings = {}, trouble, ...options }: Options<R> = {}) =>
+  Server.layer({ host: "127.0.0.1", port: 0 }, pages).pipe(
     Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
     Layer.provide(pulls === undefined ? Layer.empty : Layer.succeed(PullRequests, pulls)),

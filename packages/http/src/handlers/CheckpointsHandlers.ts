@@ -1,12 +1,12 @@
 /** Translates requests about a sandbox's checkpoints into domain calls. */
+import { Api } from "@slipway/api/Api"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
+import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { bytesOf } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { MAX_LIMIT } from "../api/Parameters.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

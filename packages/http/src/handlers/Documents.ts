@@ -2,17 +2,18 @@
  * What describes itself: the API in `/openapi.json`, and `/docs` for people; what operators' programs call in
  * `/openapi-internal.json`; files of repositories in `/schemas`.
  */
+import * as DocumentFiles from "@slipway/api/openapi/DocumentFiles"
+import { NotFound } from "@slipway/api/shared/Errors"
 import { jsonSchema } from "@slipway/domain/environment/rules/Environment"
 import { Effect } from "effect"
 import { HttpRouter, type HttpServerRequest } from "effect/http"
 import type { OpenApi } from "effect/http-api"
 import { readFile } from "node:fs/promises"
 import { Worker } from "node:worker_threads"
-import { NotFound } from "../api/Errors.ts"
-import { HEADERS } from "../server/PageHeaders.ts"
+import { HEADERS } from "../server/reply/PageHeaders.ts"
+import * as SharedReply from "../server/reply/SharedReply.ts"
 import { Routes } from "../server/Routes.ts"
 import { basePathOf, Settings } from "../server/Settings.ts"
-import * as SharedReply from "../server/SharedReply.ts"
 
 /** The reference page's script is not ours: with a session's cookie or a key typed in, it asks nobody but this server. */
 const DOCS_HEADERS = {
@@ -28,10 +29,9 @@ const SCRIPT_TYPE = "text/javascript; charset=utf-8"
 
 const INTERNAL = "/openapi-internal.json"
 
-/** What the APIs say of themselves. From files, which tests keep up: making one holds up a process for a fifth of a second. */
 const read = (file: URL) => Effect.promise(async (): Promise<OpenApi.OpenAPISpec> => JSON.parse(await readFile(file, "utf8")))
-const document = read(new URL("../../openapi.json", import.meta.url))
-const internalDocument = read(new URL("../../openapi-internal.json", import.meta.url))
+const document = read(DocumentFiles.publicDocument)
+const internalDocument = read(DocumentFiles.internalDocument)
 
 const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.ts" : "./ReferenceThread.js", import.meta.url)
 

@@ -1,4 +1,5 @@
 /** Events as Server-Sent Events (docs/decisions/5). Durable ones go out as the log keeps them, byte by byte. */
+import { SandboxResource, toResource } from "@slipway/api/schema/SandboxResource"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
@@ -6,7 +7,6 @@ import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import type { Entries } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Schema } from "effect"
-import { SandboxResource, toResource } from "../api/SandboxResource.ts"
 
 /** Characters that are handed to the socket at once, unless a single frame has more: what a slow reader may leave unread. */
 const WRITE_CHARACTERS = 64 * 1024

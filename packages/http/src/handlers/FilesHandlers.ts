@@ -1,16 +1,16 @@
 /** Translates requests for files into domain calls, and sends what they open. */
+import { Api } from "@slipway/api/Api"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { attachment } from "../server/ContentDisposition.ts"
-import { LiveResponses } from "../server/LiveResponses.ts"
-import { respond } from "../server/Respond.ts"
-import * as Wire from "../server/Wire.ts"
+import { LiveResponses } from "../server/connection/LiveResponses.ts"
+import * as Wire from "../server/connection/Wire.ts"
+import { attachment } from "../server/reply/ContentDisposition.ts"
+import { respond } from "../server/reply/Respond.ts"
 
 /** Clients show it where others would let people edit. */
 const EDIT_REASON = "The files of a sandbox are read-only here. Send its agent a message to have them changed."

@@ -1,13 +1,13 @@
 /** Tells supervisors whether the process lives and whether it can serve. */
+import { Api } from "@slipway/api/Api"
+import { Unavailable } from "@slipway/api/shared/Errors"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { Unavailable } from "../api/Errors.ts"
-import { LiveResponses } from "../server/LiveResponses.ts"
-import { respond } from "../server/Respond.ts"
+import { LiveResponses } from "../server/connection/LiveResponses.ts"
+import { respond } from "../server/reply/Respond.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

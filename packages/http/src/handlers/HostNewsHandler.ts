@@ -1,9 +1,9 @@
 /** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
+import { Unauthorized } from "@slipway/api/shared/Errors"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { HostNews } from "@slipway/domain/source/ports/SourceHostEvents"
 import { ByteSize, Effect, Option, Semaphore } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Unauthorized } from "../api/Errors.ts"
 import { Routes } from "../server/Routes.ts"
 
 const PATH = "/hooks/source-host"

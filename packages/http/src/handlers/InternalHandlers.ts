@@ -1,11 +1,11 @@
 /** Translates what the operator's systems tell of into facts for the store. */
+import { ClaimResource, InternalApi } from "@slipway/api/InternalApi"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { Claim, Recorded } from "@slipway/domain/partner/rules/Attribution"
 import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { ClaimResource, InternalApi } from "../api/InternalApi.ts"
-import { json } from "../server/Respond.ts"
+import { json } from "../server/reply/Respond.ts"
 
 const toResource = ({ claimed, createdAt, terms }: Claim): ClaimResource => ({
   ...terms,

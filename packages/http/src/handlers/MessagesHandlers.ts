@@ -1,13 +1,13 @@
 /** Translates requests about a sandbox's conversation into domain calls. */
+import { Api } from "@slipway/api/Api"
+import { Sent, SentBefore } from "@slipway/api/groups/MessagesApi"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
+import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { Sent, SentBefore } from "../api/MessagesApi.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { MAX_LIMIT } from "../api/Parameters.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

@@ -1,11 +1,11 @@
 /** Tells Prometheus what this process counted, and what of the store is live (docs/decisions/8). */
+import { Api } from "@slipway/api/Api"
 import { observed } from "@slipway/domain/observability/Metrics"
 import { Upkeep, type Census } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
-import { Api } from "../api/Api.ts"
-import { LiveResponses } from "../server/LiveResponses.ts"
+import { LiveResponses } from "../server/connection/LiveResponses.ts"
 import * as ProcessMetrics from "./ProcessMetrics.ts"
 
 /** However many scrape and however often, the store counts this often. */

@@ -1,10 +1,10 @@
 /** Translates requests about the partner feed into domain calls. */
+import { Api } from "@slipway/api/Api"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
+import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { MAX_LIMIT } from "../api/Parameters.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

@@ -4,7 +4,7 @@ import { Effect, Metric } from "effect"
 import { readdir } from "node:fs/promises"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import manifest from "../../package.json" with { type: "json" }
-import { descriptorLimit } from "../server/DescriptorLimit.ts"
+import { descriptorLimit } from "../server/connection/DescriptorLimit.ts"
 
 /** Node measures from one look to the next, and looks this often. */
 const RESOLUTION_MILLIS = 20

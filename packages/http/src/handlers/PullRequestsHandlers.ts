@@ -1,12 +1,12 @@
 /** Translates requests about pull requests into domain calls. */
+import { Api } from "@slipway/api/Api"
+import { Unavailable } from "@slipway/api/shared/Errors"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { Unavailable } from "../api/Errors.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { respond } from "../server/Respond.ts"
+import { respond } from "../server/reply/Respond.ts"
 
 /** Seconds to wait for a source host that did not say how long. */
 const RETRY_SECONDS = 5

@@ -1,9 +1,9 @@
 /** Translates requests about trusted refs into domain calls. */
+import { InternalApi } from "@slipway/api/InternalApi"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { InternalApi } from "../api/InternalApi.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
 
 export const layer = HttpApiBuilder.group(
   InternalApi,

@@ -1,13 +1,13 @@
 /** Translates requests about webhook endpoints into domain calls. */
+import type { DeliveryResource, EndpointResource } from "@slipway/api/groups/WebhooksApi"
+import { InternalApi } from "@slipway/api/InternalApi"
+import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
+import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import type { Attempt } from "@slipway/domain/partner/ports/WebhookStore"
 import { type Endpoint, isDelivered } from "@slipway/domain/partner/rules/Webhook"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { InternalApi } from "../api/InternalApi.ts"
-import { CurrentPrincipal } from "../api/Middleware.ts"
-import { MAX_LIMIT } from "../api/Parameters.ts"
-import type { DeliveryResource, EndpointResource } from "../api/WebhooksApi.ts"
 
 const toResource = ({ createdAt, cursor, disabled, dueAt, failures, id, types, url }: Endpoint): EndpointResource => ({
   id,

@@ -1,10 +1,10 @@
 /** Which addresses there are, each with its methods, its scope and its part of the service. The API's are read from its definition. */
+import { Api } from "@slipway/api/Api"
+import { InternalApi } from "@slipway/api/InternalApi"
+import { Area, type AreaName, NeededScope, WithoutHead } from "@slipway/api/shared/Routing"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Context, Layer, Option } from "effect"
 import { HttpApi, type HttpApiGroup } from "effect/http-api"
-import { Api } from "../api/Api.ts"
-import { InternalApi } from "../api/InternalApi.ts"
-import { Area, type AreaName, NeededScope, WithoutHead } from "../api/Routing.ts"
 
 export interface Address {
   /** Its path as it was declared, with the names of its parameters. */

@@ -29,6 +29,7 @@ import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
+import { pages } from "@slipway/pages/Pages"
 import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
@@ -107,7 +108,7 @@ const worker = (
   )
 
 const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Settings, publicUrl: string) =>
-  Server.layer({ host, port }).pipe(
+  Server.layer({ host, port }, pages).pipe(
     // The first creation must not be the first to ask which repositories there are.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),

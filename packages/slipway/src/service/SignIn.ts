@@ -2,7 +2,7 @@
 import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
 import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/ports/IdentityProvider"
-import { CALLBACK } from "@slipway/http/pages/people/SignInPages"
+import { CALLBACK } from "@slipway/pages/people/SignInPages"
 import { Effect, Layer, Redacted, References } from "effect"
 import { readFile } from "node:fs/promises"
 import { both, signIn as settings } from "../settings/GitHub.ts"

@@ -1,6 +1,6 @@
 /** Where the service answers, and for whom. */
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
-import * as Cors from "@slipway/http/server/Cors"
+import * as Cors from "@slipway/http/server/edge/Cors"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

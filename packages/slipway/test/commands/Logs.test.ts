@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
-import * as RequestSpan from "@slipway/http/internal/server/RequestSpan"
+import * as RequestSpan from "@slipway/http/server/edge/RequestSpan"
 import { Cause, ConfigProvider, Console, Effect, Redacted, References, Schema, Tracer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Logs from "../../src/service/Logs.ts"

@@ -42,6 +42,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
+import { pages } from "@slipway/pages/Pages"
 import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
@@ -117,7 +118,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Members.layer,
     Sessions.layer
   )
-  const server = Server.layer({ host: "127.0.0.1", port: 0 }).pipe(Layer.provide(Settings.layer({
+  const server = Server.layer({ host: "127.0.0.1", port: 0 }, pages).pipe(Layer.provide(Settings.layer({
     publicUrl: PUBLIC_URL,
     cursorKey: Redacted.make("test cursor key"),
     requestsPerMinute: 100_000,

@@ -5,7 +5,7 @@
 import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { inOneLine } from "@slipway/domain/text/Lines"
-import { labels, tokensTold } from "@slipway/http/pages/shared/SandboxLabels"
+import { labels, tokensTold } from "@slipway/pages/shared/SandboxLabels"
 import type { styleText } from "node:util"
 
 type Style = Parameters<typeof styleText>[0]

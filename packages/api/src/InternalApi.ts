@@ -1,0 +1,129 @@
+/**
+ * What the operator's own systems tell of (docs/decisions/11.1), and the webhooks of a grant. Not part of the public
+ * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
+ */
+import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
+import { Timestamp } from "@slipway/domain/time/Timestamp"
+import { Schema, Struct } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { TrustedRefsApi } from "./groups/TrustedRefsApi.ts"
+import { WebhooksApi } from "./groups/WebhooksApi.ts"
+import { tidy } from "./openapi/OpenApiDocument.ts"
+import { ClaimNotFound, FactConflict, GrantNotFound } from "./shared/Errors.ts"
+import { Authenticated, JsonBody } from "./shared/Middleware.ts"
+import { Area, NeededScope } from "./shared/Routing.ts"
+
+/** An offer and what became of it. What is `null` is not known before it is claimed. */
+export const ClaimResource = Schema.Struct({
+  ...ClaimTerms.fields,
+  status: Schema.Literals(["pending", "claimed"]),
+  createdAt: Timestamp,
+  claimedAt: Schema.NullOr(Timestamp),
+  recipientId: Schema.NullOr(Claimant.fields.recipientId),
+  organizationId: Schema.NullOr(Claimant.fields.organizationId)
+}).annotate({ identifier: "Claim" })
+export type ClaimResource = typeof ClaimResource.Type
+
+const ProjectResource = Schema.Struct(Project.fields).annotate({ identifier: "Project" })
+const InvoiceResource = Schema.Struct(Invoice.fields).annotate({ identifier: "Invoice" })
+
+/** 201 for what was told first, 200 for what was known. */
+const told = <S extends Schema.Top>(resource: S) => [resource.pipe(HttpApiSchema.status(201)), resource] as const
+
+class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
+  .add(
+    HttpApiEndpoint.put("createClaim", "/claims/:claimId", {
+      params: { claimId: ClaimTerms.fields.claimId },
+      payload: ClaimTerms.mapFields(Struct.omit(["claimId"])).annotate({ identifier: "CreateClaim" }),
+      success: told(ClaimResource),
+      error: [GrantNotFound, FactConflict]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Create a claim",
+      description: "Reserves an offer of credits under its id, for whoever claims it. Its grant is told."
+    })),
+    HttpApiEndpoint.put("claimCredits", "/claims/:claimId/claimed", {
+      params: { claimId: ClaimTerms.fields.claimId },
+      payload: Schema.Struct(Claimant.fields).annotate({ identifier: "Claimant" }),
+      success: told(ClaimResource),
+      error: [ClaimNotFound, FactConflict]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Claim credits",
+      description: "Adds the offered credits to the organization, once. The first claim of a recipient in an organization, and of an " +
+        "organization, is the one that everything later counts for."
+    })),
+    HttpApiEndpoint.put("connectProject", "/projects/:projectId", {
+      params: { projectId: Project.fields.projectId },
+      payload: Project.mapFields(Struct.omit(["projectId"])).annotate({ identifier: "ConnectProject" }),
+      success: told(ProjectResource),
+      error: FactConflict
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Connect a project",
+      description: "Somebody connected a repository to an organization. Counts if it was after the recipient's first claim there."
+    })),
+    HttpApiEndpoint.put("payInvoice", "/invoices/:invoiceId", {
+      params: { invoiceId: Invoice.fields.invoiceId },
+      payload: Invoice.mapFields(Struct.omit(["invoiceId"])).annotate({ identifier: "PayInvoice" }),
+      success: told(InvoiceResource),
+      error: FactConflict
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Record a paid invoice",
+      description: "The organization's first invoice of kind `subscription_initial` above zero is its conversion, if it was paid after " +
+        "the organization's first claim."
+    }))
+  )
+  .prefix("/api/internal/v1")
+  .middleware(Authenticated)
+  .annotate(NeededScope, "partner:ingest")
+  .annotate(Area, "internal")
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Facts",
+      description: "Idempotent by the id in the address: an equal body again is 200, another one 409."
+    })
+  )
+{}
+
+const methods = ["get", "post", "put", "delete"] as const
+
+const ids: Record<string, string> = {
+  claimId: "Chosen by the caller, a UUID.",
+  projectId: "The project's id in the operator's system, 1 to 200 characters.",
+  invoiceId: "The invoice's id in the operator's system, 1 to 200 characters.",
+  endpointId: "Id of a webhook endpoint of the key's grant.",
+  eventId: "Id of an event in the grant's feed.",
+  repo: "The repository, as `owner/name`, in any case of letters.",
+  ref: "A listed ref, as it was listed."
+}
+
+export class InternalApi extends HttpApi.make("slipway-internal")
+  .add(FactsApi)
+  .add(WebhooksApi)
+  .add(TrustedRefsApi)
+  .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
+  .annotateMerge(OpenApi.annotations({
+    title: "Slipway, for its operator",
+    version: "1.0.0",
+    summary: "How sign-up and billing tell Slipway of claims, projects and payments, and grants of their webhooks",
+    description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
+      "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`.",
+    license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
+    servers: [{ url: "/", description: "This server" }],
+    transform: (spec) => {
+      const document = tidy(spec as OpenApi.OpenAPISpec)
+      for (const item of Object.values(document.paths)) {
+        for (const parameter of methods.flatMap((method) => item[method]?.parameters ?? [])) {
+          parameter.description = ids[parameter.name] ?? parameter.description ?? ""
+        }
+      }
+      return {
+        ...document,
+        components: {
+          ...document.components,
+          securitySchemes: {
+            apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest`, `webhooks` or `secrets`." }
+          }
+        }
+      }
+    }
+  }))
+{}

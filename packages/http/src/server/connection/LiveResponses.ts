@@ -1,0 +1,202 @@
+/**
+ * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, and
+ * wakes streams that were silent too long. Readers that take nothing are cut like everybody's: see `Connections`.
+ */
+import { RateLimited, type Refusal, Unavailable } from "@slipway/api/shared/Errors"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { REVOCATIONS } from "@slipway/domain/access/usecases/Access"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Hints } from "@slipway/domain/store/Hints"
+import { Clock, Context, Duration, Effect, Latch, Layer, Scope } from "effect"
+import { Settings } from "../Settings.ts"
+import { Counter } from "./Connections.ts"
+import { descriptorLimit } from "./DescriptorLimit.ts"
+import type { Wire } from "./Wire.ts"
+
+/** How often the loop looks for silences. */
+const TICK = Duration.millis(500)
+
+/** Of the descriptors this process may open, those that streams may take: other requests must still be answered. */
+const STREAMS_SHARE = 0.7
+
+/** Whose streams and downloads are counted: keys are easily made, users and grants are not. */
+const HOLDERS = ["key", "user", "grant"] as const
+
+export interface LiveResponse {
+  /** Why it must end now; `null`: it need not. */
+  readonly ending: "revoked" | "shutdown" | null
+  /** Calls this when it was silent too long, or must end. */
+  onWake(wake: () => void): void
+  /** To be told of every write. */
+  wrote(): void
+}
+
+const rightOf = ({ credential, grantId }: Principal) =>
+  credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
+
+class Open implements LiveResponse {
+  ending: LiveResponse["ending"] = null
+  wroteAt: number
+  #wake: () => void = () => {}
+  readonly kind: "stream" | "download"
+  /** Names the credential, and the grant with it: a session may change its grant. */
+  readonly right: string
+  readonly by: Principal
+  readonly #wire: Wire
+  readonly #now: () => number
+
+  constructor(kind: "stream" | "download", by: Principal, wire: Wire, now: () => number) {
+    this.kind = kind
+    this.by = by
+    this.right = rightOf(by)
+    this.#wire = wire
+    this.#now = now
+    this.wroteAt = now()
+  }
+
+  /** The name of whom it counts for. */
+  holder(holder: typeof HOLDERS[number]) {
+    return `${holder} ${holder === "key" ? this.right : holder === "user" ? this.by.userId : this.by.grantId}`
+  }
+
+  wrote() {
+    this.wroteAt = this.#now()
+  }
+
+  get stalled() {
+    return this.#wire.stalled
+  }
+
+  onWake(wake: () => void) {
+    this.#wake = wake
+    if (this.ending !== null) wake()
+  }
+
+  nudge() {
+    this.#wake()
+  }
+
+  cut() {
+    this.#wire.cut()
+  }
+
+  end(why: "revoked" | "shutdown") {
+    this.ending = why
+    // A reader that does not read would not see the end either.
+    if (this.stalled || this.kind === "download" && why === "revoked") this.cut()
+    else this.nudge()
+  }
+}
+
+export class LiveResponses extends Context.Service<LiveResponses, {
+  /** Counts and watches a response until the scope closes, or refuses it. */
+  open(kind: "stream" | "download", by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** How many are open. */
+  count(kind: "stream" | "download"): number
+  isShuttingDown(): boolean
+  /** Ends every stream and refuses new ones. Downloads may finish. */
+  readonly shutDown: Effect.Effect<void>
+}>()("@slipway/http/LiveResponses") {
+  static readonly layer = Layer.effect(
+    LiveResponses,
+    Effect.gen(function*() {
+      const access = yield* AccessStore
+      const sessions = yield* Sessions
+      const hints = yield* Hints
+      const clock = yield* Clock.Clock
+      const settings = yield* Settings
+      const open = new Set<Open>()
+      /** Those that are open, by kind, and of each kind by holder. */
+      const counts = new Counter()
+      const some = Latch.makeUnsafe(false)
+      const now = () => clock.currentTimeMillisUnsafe()
+      const streams = Math.min(settings.streams, Math.floor(descriptorLimit() * STREAMS_SHARE))
+      // Whatever the settings say: some streams are left for the next grant.
+      const half = Math.ceil(streams / 2)
+      const caps = {
+        stream: {
+          key: settings.streamsPerKey,
+          user: Math.min(settings.streamsPerUser, half),
+          grant: Math.min(settings.streamsPerGrant, half)
+        },
+        download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
+      }
+      const revocations = yield* hints.watch(REVOCATIONS)
+      let shuttingDown = false
+
+      const endRevoked = Effect.gen(function*() {
+        // Those that are opened while the store answers were not asked about.
+        const asked = [...open]
+        const keys = new Set<string>()
+        const visits = new Map<string, { readonly sessionId: string; readonly grantId: string }>()
+        for (const { by: { credential, grantId }, right } of asked) {
+          if (credential._tag === "Key") keys.add(credential.keyId)
+          else visits.set(right, { sessionId: credential.sessionId, grantId })
+        }
+        const good = new Set(keys.size === 0 ? [] : yield* access.stillGood([...keys]))
+        for (const { grantId, sessionId } of visits.size === 0 ? [] : yield* sessions.stillThere([...visits.values()])) {
+          good.add(`${sessionId} in ${grantId}`)
+        }
+        for (const response of asked) if (!good.has(response.right)) response.end("revoked")
+      }).pipe(
+        // Unknown is not revoked: the next look tells.
+        Effect.catchTag("StoreUnavailable", () => Effect.void)
+      )
+      yield* Effect.gen(function*() {
+        yield* some.await
+        yield* Effect.timeoutOption(revocations, settings.watch)
+        yield* endRevoked
+      }).pipe(Effect.forever, Effect.forkScoped)
+
+      yield* Effect.gen(function*() {
+        yield* some.await
+        yield* Effect.sleep(TICK)
+        const at = now()
+        for (const response of open) {
+          if (!response.stalled && at - response.wroteAt >= Duration.toMillis(settings.heartbeat)) response.nudge()
+        }
+      }).pipe(Effect.forever, Effect.forkScoped)
+
+      return LiveResponses.of({
+        open: (kind, by, wire) =>
+          Effect.uninterruptible(Effect.gen(function*() {
+            if (shuttingDown && kind === "stream") {
+              return yield* Unavailable.make("The service is shutting down.", { "retry-after": "1" })
+            }
+            const response = new Open(kind, by, wire, now)
+            if (kind === "stream" && counts.of(kind) >= streams) {
+              return yield* Unavailable.make("Too many streams are open.", { "retry-after": "5" })
+            }
+            const full = HOLDERS.find((holder) => counts.of(`${kind} ${response.holder(holder)}`) >= caps[kind][holder])
+            if (full !== undefined) {
+              return yield* RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" })
+            }
+            const count = (by: 1 | -1) => {
+              counts.add(kind, by)
+              for (const holder of HOLDERS) counts.add(`${kind} ${response.holder(holder)}`, by)
+            }
+            open.add(response)
+            count(1)
+            some.openUnsafe()
+            // `acquireRelease` would keep the context of the request for as long.
+            yield* Scope.addFinalizer(
+              yield* Effect.scope,
+              Effect.sync(() => {
+                open.delete(response)
+                count(-1)
+                if (open.size === 0) some.closeUnsafe()
+              })
+            )
+            return response
+          })),
+        count: (kind) => counts.of(kind),
+        isShuttingDown: () => shuttingDown,
+        shutDown: Effect.sync(() => {
+          shuttingDown = true
+          for (const response of open) if (response.kind === "stream") response.end("shutdown")
+        })
+      })
+    })
+  )
+}

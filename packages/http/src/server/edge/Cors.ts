@@ -1,0 +1,70 @@
+/**
+ * Which pages of other origins may read the API: the CORS protocol of the Fetch standard. Such pages authenticate with an API
+ * key. Cookies never count for them, since no reply has `Access-Control-Allow-Credentials`.
+ */
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { Address } from "../Routes.ts"
+
+/** How long a browser may keep the answer to a preflight. */
+const MAX_AGE_SECONDS = 600
+
+/** What clients of the API send. */
+const REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
+
+/** What clients of the API read, beside what the standard shows to every page. */
+const REPLY_HEADERS = "Content-Disposition, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Request-Id"
+
+/** The methods of an address that is unknown: its refusal is to be read like any other. */
+const METHODS = ["GET", "POST", "DELETE"]
+
+const isOpen = (path: string | null): path is string => path !== null && (path.startsWith("/api/public/v1/") || path === "/openapi.json")
+
+/** An origin as browsers send it: a scheme, a host, and a port where it is not the scheme's own. */
+export const isOrigin = (text: string): boolean =>
+  /^https?:\/\/[\w.\-[\]:]+$/u.test(text) && URL.canParse(text) && new URL(text).origin === text
+
+/** Origins between commas; `null`: it is no list of them. */
+export const parse = (list: string): ReadonlyArray<string> | null => {
+  const origins = list.split(",").map((origin) => origin.trim())
+  return origins.every(isOrigin) ? origins : null
+}
+
+type Headers = Readonly<Record<string, string>>
+const NONE: Headers = {}
+
+export const make = (allowed: ReadonlyArray<string>) => {
+  const origins = new Set(allowed)
+  const allowedOrigin = ({ headers }: HttpServerRequest.HttpServerRequest) => {
+    const { origin } = headers
+    return origin !== undefined && origins.has(origin) ? origin : null
+  }
+  return {
+    /** The headers of every reply at this path. */
+    headers: (request: HttpServerRequest.HttpServerRequest, path: string | null, known: Headers): Headers => {
+      if (origins.size === 0 || !isOpen(path)) return NONE
+      const origin = allowedOrigin(request)
+      const vary = known["vary"] === undefined ? "Origin" : `${known["vary"]}, Origin`
+      return origin === null
+        ? { vary }
+        : { vary, "access-control-allow-origin": origin, "access-control-expose-headers": REPLY_HEADERS }
+    },
+    /** The answer to the question whether a page may send a request; `null`: it is no such question. */
+    preflight: (
+      request: HttpServerRequest.HttpServerRequest,
+      path: string | null,
+      address: Address | null
+    ): HttpServerResponse.HttpServerResponse | null => {
+      if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return null
+      if (!isOpen(path) || allowedOrigin(request) === null) return null
+      return HttpServerResponse.empty({
+        status: 204,
+        headers: {
+          ...(address === null ? {} : { allow: address.methods.join(", ") }),
+          "access-control-allow-methods": (address?.methods ?? METHODS).join(", "),
+          "access-control-allow-headers": REQUEST_HEADERS,
+          "access-control-max-age": String(MAX_AGE_SECONDS)
+        }
+      })
+    }
+  }
+}

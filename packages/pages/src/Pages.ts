@@ -1,0 +1,33 @@
+/** Every page for people. */
+import { Layer } from "effect"
+import * as Assets from "./assets/Assets.ts"
+import * as KeysPage from "./keys/KeysPage.ts"
+import * as Page from "./layout/Page.ts"
+import * as OverviewPage from "./overview/OverviewPage.ts"
+import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"
+import * as DevicePage from "./people/DevicePage.ts"
+import * as HomePage from "./people/HomePage.ts"
+import * as SignInPages from "./people/SignInPages.ts"
+import * as PullList from "./pulls/PullList.ts"
+import * as PullPage from "./pulls/PullPage.ts"
+import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
+import * as SecretsPages from "./secrets/SecretsPages.ts"
+import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
+
+const routes = Layer.mergeAll(
+  Assets.layer,
+  HomePage.layer,
+  SignInPages.layer,
+  DeviceEndpoints.layer,
+  DevicePage.layer,
+  KeysPage.layer,
+  OverviewPage.layer,
+  SandboxesPages.layer,
+  PullList.layer,
+  PullPage.layer,
+  SecretsPages.layer,
+  WebhooksPages.layer
+)
+
+/** For `Server.layer` and `Embed.make` of `@slipway/http`. */
+export const pages = { routes, notFound: Page.notFound }

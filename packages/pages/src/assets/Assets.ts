@@ -1,0 +1,74 @@
+/** Styles and scripts of the pages: files of `assets` and a library, at addresses that name their content. */
+import * as SharedReply from "@slipway/http/server/reply/SharedReply"
+import { Routes } from "@slipway/http/server/Routes"
+import { Effect } from "effect"
+import { HttpRouter, type HttpServerRequest } from "effect/http"
+import { readdirSync, readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const FOLDER = fileURLToPath(new URL("../../assets", import.meta.url))
+
+const TYPES: Record<string, string> = {
+  ".css": "text/css; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".svg": "image/svg+xml"
+}
+
+interface Asset {
+  /** A path of this server. Another content is at another address. */
+  readonly address: `/assets/${string}`
+  readonly type: string
+  readonly body: Uint8Array
+}
+
+/** Modules of others that scripts import by their name. */
+const LIBRARIES: Record<string, string> = { idiomorph: "idiomorph/dist/idiomorph.esm.js" }
+
+const IMPORT = /(?<= from ")(?:\.\/)?([a-z][\w.-]*)(?=")/gu
+
+let loaded: ReadonlyMap<string, Asset> | null = null
+
+const load = (): ReadonlyMap<string, Asset> => {
+  const require = createRequire(import.meta.url)
+  const found = new Map<string, Asset>()
+  const add = (file: string, from: string): Asset => {
+    const known = found.get(file)
+    if (known !== undefined) return known
+    const { ext, name } = path.parse(file)
+    const content = readFileSync(from)
+    // The policy of pages allows no import map: a script names what it imports by the address of its content.
+    const body = ext === ".js"
+      ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => `./${path.posix.basename(imports(imported).address)}`))
+      : content
+    const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body }
+    found.set(file, asset)
+    return asset
+  }
+  const imports = (name: string): Asset => {
+    const library = LIBRARIES[name]
+    return library === undefined ? add(name, path.join(FOLDER, name)) : add(`${name}.js`, require.resolve(library))
+  }
+  for (const file of readdirSync(FOLDER)) if (TYPES[path.extname(file)] !== undefined) add(file, path.join(FOLDER, file))
+  return found
+}
+
+/** By file name. Read once, when pages are first needed: most commands need none. */
+const assets = (): ReadonlyMap<string, Asset> => loaded ??= load()
+
+/** Where the file is served. */
+export const addressOf = (file: string): string => {
+  const asset = assets().get(file)
+  if (asset === undefined) throw new Error(`there is no asset ${file}`)
+  return asset.address
+}
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const routes = yield* Routes
+  for (const { address, body, type } of assets().values()) {
+    const answer = yield* SharedReply.make(body, { contentType: type, cacheControl: SharedReply.IMMUTABLE })
+    routes.declare(address, ["GET", "HEAD"], "pages")
+    yield* router.add("GET", address, (request: HttpServerRequest.HttpServerRequest) => Effect.succeed(answer(request)))
+  }
+}))

@@ -1,0 +1,262 @@
+/** Where people mint, see and revoke keys, and choose the grant they work in. */
+import type { Grant, KeyRecord } from "@slipway/domain/access/ports/AccessStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { type KeyState, keyState } from "@slipway/domain/access/rules/KeyState"
+import { MAX_LIFE_DAYS, type Life, scopesOf } from "@slipway/domain/access/rules/Minting"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
+import { Access, type MintedKey } from "@slipway/domain/access/usecases/Access"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Settings } from "@slipway/http/server/Settings"
+import { DateTime, Duration, Effect } from "effect"
+import { HttpRouter } from "effect/http"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
+import * as Layout from "../layout/Layout.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import { shownOnce } from "./ShownOnce.ts"
+
+const OPENS: Record<Scope, string> = {
+  sandboxes: "start sandboxes, follow them and talk to them",
+  webhooks: "register webhooks and change them",
+  secrets: "decide which branches' setups have secrets",
+  "partner:ingest": "tell what partners are told of",
+  "metrics:read": "read metrics"
+}
+
+const DAYS = [30, 90, 180, MAX_LIFE_DAYS]
+const LIVES: ReadonlyMap<string, Life> = new Map<string, Life>([...DAYS.map((days) => [String(days), Duration.days(days)] as const), [
+  "never",
+  null
+]])
+const USUAL = "90"
+
+/** Of a key's name, in characters as people count them. */
+const MAX_NAME = 120
+
+const STATES: Record<KeyState, string> = { active: "good", expired: "wait", revoked: "bad" }
+
+const MESSAGES = {
+  revoked: "The key is revoked: it fails from its next request on.",
+  grant: "You work in this grant now."
+}
+
+const shownName = ({ label }: KeyRecord): string => label === "" ? "(no name)" : label
+const shownKey = ({ last4, prefix }: KeyRecord): Html => html`<code>${prefix}…${last4}</code>`
+
+const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: boolean }, whose: string, now: DateTime.Utc): Html => {
+  const state = keyState(key, now)
+  return html`<tr>
+<th scope="row">${shownName(key)}</th>
+<td data-label="Key">${shownKey(key)}</td>
+<td data-label="Scopes">${key.scopes.length === 0 ? "none" : key.scopes.join(", ")}</td>
+<td data-label="Of">${whose}</td>
+<td data-label="Created">${moment(key.createdAt)}</td>
+<td data-label="Last used">${key.lastUsedAt === null ? "never" : moment(key.lastUsedAt)}</td>
+<td data-label="Expires">${key.expiresAt === null ? "never" : moment(key.expiresAt)}</td>
+<td data-label="State"><span class="state ${STATES[state]}">${state}</span></td>
+<td>${state !== "revoked" && mayRevoke && html`<a href="/keys/${key.id}/revoke" aria-label="Revoke ${shownName(key)}">Revoke</a>`}</td>
+</tr>`
+}
+
+const mintForm = ({ csrf, visit }: Page.Member): Html => {
+  const scopes = scopesOf(visit.place.role).map((scope, i) =>
+    html`<div class="choice">
+<input type="checkbox" id="scope-${scope}" name="scope" value="${scope}"${i === 0 && html` checked`}>
+<label for="scope-${scope}"><code>${scope}</code>: ${OPENS[scope]}</label>
+</div>
+`
+  )
+  const lives = Array.from(
+    LIVES.keys(),
+    (life) =>
+      html`<option value="${life}"${life === USUAL && html` selected`}>${life === "never" ? "never" : `after ${life} days`}</option>
+`
+  )
+  return html`<form method="post" action="/keys" class="panel" aria-labelledby="new">
+<h2 id="new">New key</h2>
+${csrf}
+<div class="field">
+<label for="name">Name</label>
+<input id="name" name="name" required autocomplete="off" aria-describedby="name-hint">
+<p class="hint" id="name-hint">To tell keys apart: where it will be used. At most ${MAX_NAME} characters.</p>
+</div>
+<fieldset>
+<legend>What it opens</legend>
+${scopes}</fieldset>
+<div class="field">
+<label for="expires">Stops working</label>
+<select id="expires" name="expires">
+${lives}</select>
+</div>
+<button>Mint key</button>
+</form>`
+}
+
+/** `from`: the place of the navigation that they come from, as the header says it. */
+const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null, from: string | null): Html => {
+  const options = grants.map(({ id, name }) =>
+    html`<option value="${id}"${id === current && html` selected`}>${name}</option>
+`
+  )
+  return html`<form method="post" action="/grant">
+${csrf}${from !== null && html`<input type="hidden" name="from" value="${from}">`}
+<div class="field">
+<label for="grant">Grant to work in</label>
+<select id="grant" name="grant">
+${options}</select>
+</div>
+<button class="quiet">Change grant</button>
+</form>`
+}
+
+const minted = ({ key, record }: MintedKey, publicUrl: string): Html => {
+  const works = record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`
+  const more = html`<p>It ${works}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
+<pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_API_KEY"</code></pre>`
+  return html`<h1>The key ${shownName(record)} is minted</h1>
+${shownOnce({ label: "API key", secret: key, then: "/keys", more })}`
+}
+
+const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => {
+  const used = key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`
+  return html`<h1>Revoke the key ${shownName(key)}?</h1>
+<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${used}. Whatever
+still uses it fails from its next request on. This cannot be undone.</p>
+<div class="actions">
+<form method="post" action="/keys/${key.id}/revoke">${csrf}<button class="danger">Revoke key</button></form>
+<a class="button quiet" href="/keys">Keep it</a>
+</div>`
+}
+
+/** A name as it is kept. */
+const nameOf = (text: string) => {
+  const name = text.trim()
+  const length = Array.from(name).length
+  return length === 0
+    ? Effect.fail(Refused.bad("A key needs a name."))
+    : length > MAX_NAME
+    ? Effect.fail(Refused.bad(`A key's name has at most ${MAX_NAME} characters; this one has ${length}.`))
+    : /\p{Cc}/u.test(name)
+    ? Effect.fail(Refused.bad("A key's name is one line of text."))
+    : Effect.succeed(name)
+}
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const access = yield* Access
+  const sessions = yield* Sessions
+  const members = yield* Members
+  const store = yield* MemberStore
+  const { publicUrl } = yield* Settings
+
+  const revocable = Effect.fnUntraced(function*({ visit }: Page.Member, id: string | undefined) {
+    const found = (yield* access.keysFor(visit)).find(({ key, mayRevoke }) => key.id === id && mayRevoke)
+    return found?.key ?? (yield* Refused.notFound("There is no such key that you could revoke."))
+  })
+
+  yield* pages.members("/keys", {
+    GET: Effect.fnUntraced(function*(member, asked) {
+      const { csrf, grants, user, visit } = member
+      const { grantId, organizationId, role } = visit.place
+      const now = yield* DateTime.now
+      const keys = yield* access.keysFor(visit)
+      const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
+      const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
+      const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
+      const table = html`<table class="rows">
+<thead><tr>${columnHeads("Name", "Key", "Scopes", "Of", "Created", "Last used", "Expires", "State")}<td></td></tr></thead>
+<tbody>
+${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
+</tbody>
+</table>`
+      return Page.show({
+        title: "Keys",
+        place: "keys",
+        body: html`<h1>Keys</h1>
+${Page.told(asked, MESSAGES)}
+<p>A key lets a program work in the grant <strong>${grant}</strong> of the organization <strong>${organization.name}</strong>.</p>
+${keys.length === 0 ? html`<p>There is none yet.</p>` : table}
+${mintForm(member)}
+<section class="panel" aria-labelledby="me">
+<h2 id="me">You</h2>
+<dl class="facts">
+<dt>Name</dt><dd>${user.name}</dd>
+${user.githubLogin !== null && html`<dt>GitHub</dt><dd>${user.githubLogin}</dd>`}
+${user.email !== null && html`<dt>E-mail</dt><dd>${user.email}</dd>`}
+<dt>Organization</dt><dd>${organization.name}</dd>
+<dt>Role</dt><dd>${role}</dd>
+</dl>
+${grants.length > 1 && grantForm(csrf, grants, grantId, null)}
+<div class="actions">
+<form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out here</button></form>
+<form method="post" action="/sign-out/everywhere">${csrf}<button class="quiet">Sign out everywhere</button></form>
+</div>
+</section>`
+      }, member)
+    }),
+    POST: Effect.fnUntraced(function*(member, { form }) {
+      const label = yield* nameOf(yield* form.one("name"))
+      const offered = scopesOf(member.visit.place.role)
+      const asked = form.all("scope")
+      const scopes = offered.filter((scope) => asked.includes(scope))
+      if (asked.length === 0) return yield* Refused.bad("A key opens something: choose at least one scope.")
+      if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
+      const life = LIVES.get(yield* form.one("expires"))
+      if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
+      const key = yield* Effect.catchTag(
+        access.mintOwn(member.visit, { label, scopes, life }),
+        "MintRefused",
+        ({ because, message }) =>
+          Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message }))
+      )
+      return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
+    })
+  })
+
+  yield* pages.members("/keys/:id/revoke", {
+    GET: Effect.fnUntraced(function*(member, { params }) {
+      const key = yield* revocable(member, params["id"])
+      if (key.revokedAt !== null) return Page.redirect("/keys?done=revoked")
+      return Page.show({ title: `Revoke ${shownName(key)}`, place: "keys", body: revokeForm(member, key) }, member)
+    }),
+    POST: Effect.fnUntraced(function*(member, { params }) {
+      const { id } = yield* revocable(member, params["id"])
+      yield* Effect.catchTag(
+        access.revokeFor(member.visit, id),
+        "KeyNotFound",
+        () => Refused.notFound("There is no such key that you could revoke.")
+      )
+      return Page.redirect("/keys?done=revoked")
+    })
+  })
+
+  // For people who may not work in the grant they chose, too: another one may be open to them.
+  yield* pages.people("/grant", {
+    GET: (person, { url }) => {
+      const { csrf, grants, visit } = person
+      const choice = grants.length === 0
+        ? html`<p>There is none that you could work in.</p>`
+        : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
+      return Effect.succeed(Page.show({
+        title: "Choose a grant",
+        body: html`<h1>Choose a grant</h1>
+${choice}`
+      }, person))
+    },
+    POST: Effect.fnUntraced(function*({ grants, visit }, { form }) {
+      const chosen = yield* form.one("grant")
+      const from = yield* form.maybe("from")
+      // The store would take anything else for an id that is none.
+      const known = grants.find(({ id }) => id === chosen)
+      if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
+      yield* Effect.catchTag(
+        sessions.chooseGrant(visit.session, known.id),
+        "GrantNotFound",
+        () => Refused.notFound("There is no such grant that you could work in.")
+      )
+      return Page.redirect(from === null ? "/keys?done=grant" : `/${Layout.placeFor(from, known.role)}`)
+    })
+  })
+}))

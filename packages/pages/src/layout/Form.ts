@@ -1,0 +1,113 @@
+/** What a form sends: `application/x-www-form-urlencoded`, as browsers write it. */
+import { failures } from "@slipway/http/server/access/Authenticate"
+import { isInUtf8 } from "@slipway/http/server/request/ContentType"
+import { ByteSize, Clock, Effect, Option } from "effect"
+import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
+import { Refused } from "./Refused.ts"
+
+/** What the form of a page has at most. */
+export const BYTES = 64 * 1024
+
+/** With a prompt as long as it may be: 60,000 characters of four bytes, each written with three. */
+export const PROMPT_BYTES = 768 * 1024
+
+/** Several times what the largest form has. */
+const MAX_FIELDS = 200
+
+/** Browsers percent-encode everything else. */
+const ENCODED = /^[!-~]*$/u
+
+const decoded = (text: string): string | null => {
+  if (!ENCODED.test(text)) return null
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "))
+  } catch {
+    return null
+  }
+}
+
+/** The fields of one form. What is asked of them fails with the page of a bad request, which no form of ours brings about. */
+export class Form {
+  readonly #fields: ReadonlyArray<readonly [name: string, value: string]>
+  constructor(fields: ReadonlyArray<readonly [name: string, value: string]>) {
+    this.#fields = fields
+  }
+
+  /** Every value of the field, as of checkboxes. */
+  all(name: string): ReadonlyArray<string> {
+    return this.#fields.flatMap(([field, value]) => field === name ? [value] : [])
+  }
+
+  /** The value of a field that is there exactly once. */
+  one(name: string): Effect.Effect<string, Refused> {
+    const [value, ...more] = this.all(name)
+    return value === undefined
+      ? Effect.fail(Refused.bad(`The field ${name} is missing.`))
+      : more.length > 0
+      ? Effect.fail(Refused.bad(`The field ${name} is there twice.`))
+      : Effect.succeed(value)
+  }
+
+  /** As `one`, of a field that may be left out. */
+  maybe(name: string): Effect.Effect<string | null, Refused> {
+    return this.all(name).length === 0 ? Effect.succeed(null) : this.one(name)
+  }
+}
+
+export const empty = new Form([])
+
+const parse = (text: string): Form | null => {
+  const fields: Array<readonly [string, string]> = []
+  // One more than there may be tells that there are too many.
+  const pairs = text === "" ? [] : text.split("&", MAX_FIELDS + 1)
+  if (pairs.length > MAX_FIELDS) return null
+  for (const pair of pairs) {
+    const [, name, value] = /^([^=]*)(?:=(.*))?$/su.exec(pair) ?? []
+    const field = [decoded(name ?? ""), decoded(value ?? "")] as const
+    // No text that a person types has a NUL, and the database takes none.
+    if (field[0] === null || field[1] === null || field[1].includes("\0")) return null
+    fields.push([field[0], field[1]])
+  }
+  return new Form(fields)
+}
+
+const tooLarge = (bytes: number) => new Refused({ status: 413, title: "Too large", text: `The form is larger than ${bytes / 1024} KiB.` })
+const unreadable = Refused.bad("The form could not be read.")
+
+/** The form that the request brings. */
+export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, bytes = BYTES) {
+  if (!isInUtf8(request.headers["content-type"], "application/x-www-form-urlencoded")) {
+    return yield* new Refused({
+      status: 415,
+      title: "Not a form",
+      text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8."
+    })
+  }
+  // Counts while it reads, whatever the length is said to be.
+  const text = yield* Effect.mapError(
+    Effect.provideService(request.text, HttpIncomingMessage.MaxBodySize, ByteSize.bytes(bytes)),
+    ({ reason }: HttpServerError.HttpServerError) =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge(bytes) : unreadable
+  )
+  return parse(text) ?? (yield* unreadable)
+})
+
+/** Reads forms of people who are not signed in. Each address may send `limit` unreadable ones in any 60 s. */
+export const ofStrangers = (limit: number) => {
+  const count = failures(limit)
+  return (request: HttpServerRequest.HttpServerRequest, bytes = BYTES) =>
+    Effect.catchTag(
+      read(request, bytes),
+      "Refused",
+      Effect.fnUntraced(function*(refused) {
+        const wait = count(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+        if (wait === 0) return yield* refused
+        return yield* new Refused({
+          status: 429,
+          title: "Too many requests",
+          text: `Too many unreadable forms came from this address. Try again in ${wait} s.`,
+          headers: { "retry-after": String(wait) }
+        })
+      })
+    )
+}

@@ -1,0 +1,112 @@
+/** The document around every page. */
+import type { OwnGrant } from "@slipway/domain/access/ports/SessionStore"
+import { scopesOf } from "@slipway/domain/access/rules/Minting"
+import type { Visit } from "@slipway/domain/access/rules/Session"
+import type { Role, User } from "@slipway/domain/access/rules/User"
+import * as Assets from "../assets/Assets.ts"
+import { html, type Html } from "../html/Html.ts"
+
+/** The links of the navigation. */
+export type Place = "overview" | "sandboxes" | "pulls" | "keys" | "webhooks" | "secrets"
+
+/** `isFor`: shown to those alone whose role it is for. */
+const PLACES: ReadonlyArray<{ readonly place: Place; readonly name: string; readonly isFor: (role: Role) => boolean }> = [
+  { place: "overview", name: "Overview", isFor: () => true },
+  { place: "sandboxes", name: "Sandboxes", isFor: () => true },
+  { place: "pulls", name: "Pull requests", isFor: () => true },
+  { place: "keys", name: "Keys", isFor: () => true },
+  { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
+  { place: "secrets", name: "Secrets", isFor: (role) => role === "owner" }
+]
+
+/** Where somebody goes on who was at a place of the navigation, and chose a grant in which the role is this one. */
+export const placeFor = (place: string | null, role: Role): Place =>
+  PLACES.find((known) => known.place === place && known.isFor(role))?.place ?? "sandboxes"
+
+export interface Document {
+  readonly title: string
+  readonly body: Html
+  /** Which of the navigation's places this is, or belongs to. */
+  readonly place?: Place
+  /** Files of `assets` beside `page.js`, as modules. */
+  readonly scripts?: ReadonlyArray<string>
+}
+
+/** Whose page it is. `csrf` are the hidden fields of forms: whose they are, and of which grant. */
+export interface Reader {
+  readonly user: User
+  readonly visit: Visit
+  readonly csrf: Html
+  /** That the user may work in. */
+  readonly grants: ReadonlyArray<OwnGrant>
+}
+
+/** More would be a list to search, which the page of its own is better for. */
+const MAX_IN_HEADER = 30
+
+/** The grant that the page is of, and the way to another one. */
+const grantSwitch = ({ csrf, grants, visit }: Reader, here: Place | undefined): Html | null => {
+  const current = grants.find(({ id }) => id === visit.place?.grantId)
+  if (current === undefined) return null
+  if (grants.length === 1) return html`<span class="grant"><span class="unseen">Grant </span>${current.name}</span>`
+  if (grants.length > MAX_IN_HEADER) {
+    return html`<a class="grant" href="/grant?from=${here ?? ""}"><span class="unseen">Grant </span>${current.name}</a>`
+  }
+  const options = grants.map(({ id, name }) =>
+    html`<option value="${id}"${id === current.id && html` selected`}>${name}</option>
+`
+  )
+  return html`<form method="post" action="/grant" class="grant">${csrf}<input type="hidden" name="from" value="${here ?? ""}">
+<label for="current-grant" class="unseen">Grant</label>
+<select id="current-grant" name="grant">
+${options}</select>
+<button class="quiet">Switch<span class="unseen"> grant</span></button></form>`
+}
+
+const navigation = (reader: Reader, here: Place | undefined): Html => {
+  const { csrf, user, visit } = reader
+  const role = visit.place?.role ?? "member"
+  const places = PLACES.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
+    html`
+      <li><a href="/${place}"${place === here && html` aria-current="page"`}>${name}</a></li>`
+  )
+  return html`
+  <nav aria-label="Main">
+    <ul class="places">${places}
+    </ul>
+    <div class="reader">
+      ${grantSwitch(reader, here)}
+      <a class="name" href="/keys#me">${user.name}</a>
+      <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
+    </div>
+  </nav>`
+}
+
+/** `reader: null`: nobody is signed in. */
+export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string => {
+  const modules = ["page.js", ...scripts].map((script) =>
+    html`<script type="module" src="${Assets.addressOf(script)}"></script>
+`
+  )
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>${title} · Slipway</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
+<link rel="stylesheet" href="${Assets.addressOf("style.css")}">
+${modules}</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+<header>
+  <p class="brand">Slipway</p>${reader !== null && navigation(reader, place)}
+</header>
+<main id="main" tabindex="-1">
+${body}
+</main>
+</body>
+</html>
+`.toString()
+}

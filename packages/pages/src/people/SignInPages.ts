@@ -1,0 +1,178 @@
+/** Signing in, by a one-time code or at an identity provider, and signing out. */
+import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { SessionLifetimes } from "@slipway/domain/access/rules/Session"
+import { Sessions, type SignedIn } from "@slipway/domain/access/usecases/Sessions"
+import { failures } from "@slipway/http/server/access/Authenticate"
+import * as SessionCookie from "@slipway/http/server/access/SessionCookie"
+import { basePathOf, Settings } from "@slipway/http/server/Settings"
+import { Clock, Duration, Effect, Option, Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { createHash, timingSafeEqual } from "node:crypto"
+import { html, type Html } from "../html/Html.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+
+/** Where the browser comes back from the identity provider. */
+export const CALLBACK = "/sign-in/github/callback"
+
+const BEGUN_LIFE = Duration.minutes(10)
+/** Characters of its value as it travels. Browsers drop a cookie of more than 4096 bytes (RFC 6265bis, section 5.6). */
+const MAX_BEGUN = 3800
+
+/** The form of a code. Anything else needs no query. */
+const CODE = /^[0-9A-Za-z]{43}$/u
+
+/** Whether browsers keep our cookies, which are for TLS only, at this address. They trust their own machine without it. */
+export const keepsSessions = (publicUrl: string): boolean => {
+  const { hostname, protocol } = new URL(publicUrl)
+  return protocol === "https:" || /^(?:localhost|.+\.localhost|127\.0\.0\.1|\[::1\])$/u.test(hostname)
+}
+
+const isSame = (one: string, other: string): boolean => {
+  const digest = (text: string) => createHash("sha256").update(text).digest()
+  return timingSafeEqual(digest(one), digest(other))
+}
+
+const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Readonly<Record<string, string>>) =>
+  new Refused({
+    status,
+    headers,
+    title: "You are not signed in",
+    text,
+    more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`
+  })
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const sessions = yield* Sessions
+  const { absolute } = yield* SessionLifetimes
+  const { publicUrl, refusedKeysPerMinute } = yield* Settings
+  const base = basePathOf(publicUrl)
+  const session = SessionCookie.named("session", base)
+  /** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
+  const begunName = SessionCookie.named("oauth", base)
+  const attributes = SessionCookie.attributes(base)
+  const forgotten = `${begunName}=; Max-Age=0; Path=${attributes.path}; HttpOnly; Secure; SameSite=Lax`
+  /** The sign-in that began in this browser is over, and was none. */
+  const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
+  const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
+
+  const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
+
+  const warning = !keepsSessions(publicUrl) &&
+    html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
+
+  const withProvider = ({ name }: { readonly name: string }, next: string | null): Html => {
+    const address = `/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
+    return html`<section class="panel" aria-labelledby="with-provider">
+<h2 id="with-provider">With ${name}</h2>
+<p><a class="button" href="${address}">Sign in with ${name}</a></p>
+</section>`
+  }
+
+  const page = (person: Page.Person | null, next: string | null, problem: string | null) => {
+    const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+    return Page.show(
+      {
+        title: "Sign in",
+        body: html`<h1>Sign in</h1>
+${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
+${warning}
+${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
+${provider !== null && withProvider(provider, next)}
+<section class="panel" aria-labelledby="by-code">
+<h2 id="by-code">With a one-time code</h2>
+<form method="post" action="/sign-in">
+<div class="field">
+<label for="code">Code</label>
+<input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000"
+aria-describedby="code-hint"${invalid}>
+<p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link.
+The code is what stands behind its #.</p>
+</div>
+${next !== null && html`<input type="hidden" name="next" value="${next}">`}
+<button id="sign-in">Sign in</button>
+</form>
+</section>`
+      },
+      person,
+      { status: problem === null ? 200 : 400 }
+    )
+  }
+
+  /** The browser is somebody from now on. */
+  const enter = ({ token }: SignedIn, next: string | null) =>
+    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), {
+      ...attributes,
+      maxAge: absolute
+    })
+
+  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), session, attributes)
+
+  yield* pages.anybody("/sign-in", {
+    GET: (person, { url }) => Effect.succeed(page(person, nextOf(url.searchParams.get("next")), null)),
+    POST: Effect.fnUntraced(function*(person, { form }) {
+      const given = (yield* form.one("code")).trim()
+      const next = nextOf(yield* form.maybe("next"))
+      // People paste the whole link, too.
+      const code = given.slice(given.indexOf("#") + 1)
+      const signedIn = CODE.test(code) ? yield* sessions.signInByLink(Redacted.make(code), person?.token ?? null) : null
+      return signedIn === null
+        ? page(person, next, "This code is not good: it works once, within 10 minutes. Another one: slipway login")
+        : enter(signedIn, next)
+    })
+  })
+  yield* pages.people("/sign-out", {
+    POST: ({ token }) => Effect.as(sessions.signOut(token), left)
+  })
+  yield* pages.people("/sign-out/everywhere", {
+    POST: ({ user }) => Effect.as(sessions.signOutEverywhere(user.id), left)
+  })
+
+  if (provider === null) return
+  const redirectUri = `${publicUrl}${CALLBACK}`
+  const tried = failures(refusedKeysPerMinute)
+  const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
+  yield* pages.anybody("/sign-in/github", {
+    GET: Effect.fnUntraced(function*(_, { url }) {
+      const { state, url: away, verifier } = yield* provider.begin(redirectUri)
+      const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
+      const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
+      const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
+      return HttpServerResponse.setCookieUnsafe(Page.redirect(away), begunName, begun, { ...attributes, maxAge: BEGUN_LIFE })
+    })
+  })
+  yield* pages.anybody(CALLBACK, {
+    GET: Effect.fnUntraced(function*(person, { url }) {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const [state = "", verifier = "", next = ""] = (request.cookies[begunName] ?? "").split(" ")
+      const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
+      if (state === "" || answered === null || !isSame(state, answered)) {
+        // What this browser began may be under way in another tab.
+        return yield* notSignedIn(400, "This sign-in began in another browser or tab, or more than 10 minutes ago.", {})
+      }
+      if (code === null) {
+        const error = url.searchParams.get("error") ?? ""
+        if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
+        yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
+        return yield* over(502, refusesUs)
+      }
+      // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
+      const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+      if (wait > 0) {
+        return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, {
+          "retry-after": String(wait)
+        })
+      }
+      // Whatever is wrong with the provider is in the log already.
+      const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
+        SignInRefused: ({ message }) => over(403, message),
+        IdentityProviderError: ({ retryable }) =>
+          over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
+      })
+      const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
+      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), begunName, attributes)
+    })
+  })
+}))

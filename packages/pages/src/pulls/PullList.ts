@@ -1,0 +1,216 @@
+/** `/pulls`: the pull requests of the grant's sandboxes, those of the newest sandbox first, by state, checks and repository. */
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { Board, pullsOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { bytesOf, type ListPosition } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { Publication, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import { PullState } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { nextPage } from "@slipway/domain/store/Page"
+import * as ListCursor from "@slipway/http/server/ListCursor"
+import { Settings } from "@slipway/http/server/Settings"
+import { Clock, Duration, Effect, Layer, Option, Schema } from "effect"
+import { HttpRouter } from "effect/http"
+import { columnHeads, html, type Html } from "../html/Html.ts"
+import { moment } from "../html/Moments.ts"
+import * as Page from "../layout/Page.ts"
+import { Refused } from "../layout/Refused.ts"
+import * as Piece from "../shared/ListPiece.ts"
+import { keysHelp, watchBar } from "../shared/ListTools.ts"
+import { checksCell, ChecksState, checksStateOf, linesOf, linkTo, pullBadge } from "../shared/PullLabels.ts"
+import { type Found, PullRequestCache, LISTED } from "../shared/PullRequestCache.ts"
+import { labels } from "../shared/SandboxLabels.ts"
+import { lastActiveAt } from "../shared/StandingLabels.ts"
+import * as WaitingPiece from "../shared/WaitingPiece.ts"
+
+/** Sandboxes of one page; most have one pull request. */
+const PAGE = 50
+
+const asState = Schema.decodeUnknownOption(PullState)
+const asChecks = Schema.decodeUnknownOption(ChecksState)
+const asRepo = Schema.decodeUnknownOption(RepoName)
+
+const NAMES: Readonly<Record<PullState, string>> = { draft: "Draft", open: "Open", merged: "Merged", closed: "Closed" }
+
+/** Pages of sandboxes that a choice by checks looks through: their source host tells of each. */
+const CHOSEN_PAGES = 4
+/** How long it waits for source hosts, all pages together. */
+const CHOICE_PATIENCE = Duration.seconds(3)
+/** How long a list waits that is not chosen so: what comes later is there when it is looked at again. */
+const PATIENCE = Duration.millis(60)
+
+const CHECKS: Readonly<Record<ChecksState, string>> = { passing: "Passing", failing: "Failing", running: "Running", none: "None" }
+
+const HEADS = columnHeads("Pull request", "State", "Checks", "Repository", "Lines", "Files", "Sandbox", "Last activity")
+
+const checksOf = (found: Found): Html =>
+  typeof found !== "string"
+    ? checksCell(found.status.checks)
+    : html`<span class="fine">${found === "reading" ? "Being read" : "Unknown"}</span>`
+
+const row = (
+  sandbox: Sandbox,
+  publication: Publication,
+  changes: ReadonlyArray<ChangeCounts> | undefined,
+  found: Found
+): Html => {
+  const { actionState, error, number, repo, url } = publication
+  const known = changes?.filter((one) => sameRepo(one.repo, repo))
+  const doing = labels.action[actionState]
+  const files = known?.reduce((sum, { changedFiles }) => sum + changedFiles, 0) ?? null
+  return html`
+<tr id="pull-${sandbox.id}-${repo}" data-item>
+<th scope="row">${linkTo(url, `#${number ?? ""} ${sandbox.title}`)}</th>
+<td data-label="State">${pullBadge(publication)}${doing !== "" && html` <span class="fine">${doing}</span>`}
+${error !== null && html`<span class="problem">${error.message}</span>`}</td>
+<td data-label="Checks">${checksOf(found)}</td>
+<td data-label="Repository">${repo}</td>
+<td data-label="Lines">${linesOf(known)}</td>
+<td data-label="Files">${files}</td>
+<td data-label="Sandbox"><a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></td>
+<td data-label="Last activity">${moment(lastActiveAt(sandbox))}</td>
+</tr>`
+}
+
+const filters = (state: PullState | null, checks: ChecksState | null, repo: string): Html => {
+  const options = PullState.literals.map((value) =>
+    html`<option value="${value}"${value === state && html` selected`}>${NAMES[value]}</option>
+`
+  )
+  const ofChecks = ChecksState.literals.map((value) =>
+    html`<option value="${value}"${value === checks && html` selected`}>${CHECKS[value]}</option>
+`
+  )
+  return html`
+<form class="filters" method="get" action="/pulls">
+<div class="field"><label for="state">State</label>
+<select id="state" name="state">
+<option value="">Any</option>
+${options}</select></div>
+<div class="field"><label for="checks">Checks</label>
+<select id="checks" name="checks">
+<option value="">Any</option>
+${ofChecks}</select></div>
+<div class="field"><label for="search">In repository</label>
+<input id="search" name="repo" value="${repo}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>
+<button>Show</button>
+</form>`
+}
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const board = yield* Board
+  const waiting = yield* WaitingPiece.make
+  const pullRequests = yield* PullRequestCache
+  const { cursorKey } = yield* Settings
+
+  /** Pull requests of a page of sandboxes, with what is known of each. */
+  const known = Effect.fnUntraced(function*(
+    by: Principal,
+    sandboxes: ReadonlyArray<Sandbox>,
+    of: (sandbox: Sandbox) => ReadonlyArray<Publication>,
+    patience: Duration.Duration
+  ) {
+    const pulls = sandboxes.flatMap((sandbox) => of(sandbox).map((publication) => ({ sandbox, publication })))
+    return yield* Effect.forEach(
+      pulls,
+      ({ publication, sandbox }) =>
+        Effect.map(
+          pullRequests.find(by, sandbox, publication.repo, { holds: LISTED, patience }),
+          (found) => ({ sandbox, publication, found })
+        ),
+      { concurrency: "unbounded" }
+    )
+  })
+
+  /** What an address asks for, and the list as it is now. */
+  const look = Effect.fnUntraced(function*({ visit }: Page.Member, url: URL) {
+    const by = principalOf(visit)
+    const { grantId } = by
+    const given = (name: string) => url.searchParams.get(name)?.trim() ?? ""
+    const state = asState(given("state"))
+    const checks = asChecks(given("checks"))
+    const repo = asRepo(given("repo"))
+    if (given("state") !== "" && Option.isNone(state)) return yield* Refused.bad("There is no such state.")
+    if (given("checks") !== "" && Option.isNone(checks)) return yield* Refused.bad("Checks have no such state.")
+    const wrongRepo = given("repo") !== "" && Option.isNone(repo)
+    const after = ListCursor.decode(cursorKey, grantId, given("after"))
+    if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+    const [pull, inRepo] = [Option.getOrElse(state, () => "any" as const), Option.getOrNull(repo)]
+    const began = yield* Clock.currentTimeMillis
+    const rows: Array<Html> = []
+    let unknown = 0
+    let more: Sandbox | null = null
+    for (let pages = 1; !wrongRepo && pages <= (Option.isSome(checks) ? CHOSEN_PAGES : 1) && rows.length < PAGE; pages++) {
+      const before: ListPosition | null = more ?? Option.getOrNull(after)
+      const next: { readonly more: Sandbox | null; readonly page: ReadonlyArray<Sandbox> } = yield* nextPage(
+        PAGE,
+        bytesOf.sandbox,
+        (last, limit) => board.list(grantId, { after: last ?? before, limit, pull, repo: inRepo, standing: null, search: "" })
+      )
+      const changes = yield* board.changes(next.page.map(({ id }) => id))
+      const spent = (yield* Clock.currentTimeMillis) - began
+      const patience = Option.isSome(checks) ? Duration.millis(Math.max(0, Duration.toMillis(CHOICE_PATIENCE) - spent)) : PATIENCE
+      for (const { found, publication, sandbox } of yield* known(by, next.page, (sandbox) => pullsOf(sandbox, pull, inRepo), patience)) {
+        if (Option.isSome(checks)) {
+          const is = typeof found === "string" ? null : checksStateOf(found.status.checks)
+          if (is === null) unknown++
+          if (is !== checks.value) continue
+        }
+        rows.push(row(sandbox, publication, changes.get(sandbox.id), found))
+      }
+      more = next.more
+      if (more === null) break
+    }
+    const chosen = new URLSearchParams(
+      [...url.searchParams].filter(([name, value]) => ["state", "checks", "repo"].includes(name) && value !== "")
+    )
+    const next = new URLSearchParams(chosen)
+    if (more !== null) next.set("after", ListCursor.encode(cursorKey, grantId, more))
+    const none = chosen.size > 0 || Option.isSome(after)
+      ? html`<p>There are no such pull requests${more !== null && " among those that were looked at"}. <a href="/pulls">Show all</a></p>`
+      : html`<p>There are no pull requests yet. A sandbox publishes what its agent changed as a draft:
+<a href="/sandboxes">choose one</a>, or <a href="/new">start one</a>.</p>`
+    const left = unknown > 0 && html`<p class="fine">Not known: the checks of ${unknown === 1 ? "1 other" : `${unknown} others`}.
+<a href="/pulls${url.search}">Look again</a></p>`
+    const list = wrongRepo
+      ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+      : rows.length === 0
+      ? html`${none}${left}`
+      : html`<table class="rows"><caption class="unseen">Pull requests, those of the newest sandbox first</caption>
+<thead><tr>${HEADS}</tr></thead>
+<tbody>${rows}
+</tbody></table>${left}`
+    const first = chosen.size === 0 ? "/pulls" : `/pulls?${chosen}`
+    const newest = Option.isSome(after) && html`<a href="${first}">Newest</a> `
+    const older = more !== null && html`<a href="/pulls?${next.toString()}" rel="next">Older</a>`
+    const piece = html`<div id="list" data-piece="list">
+${list}
+<p class="actions">${newest}${older}</p></div>`
+    return { piece, state: Option.getOrNull(state), checks: Option.getOrNull(checks), repo: given("repo"), wrongRepo }
+  })
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+    const { checks, piece, repo, state, wrongRepo } = yield* look(member, url)
+    const body = html`<h1>Pull requests</h1>
+${filters(state, checks, repo)}
+${watchBar}
+<div id="watched" data-look="/pulls/rows${url.search}"></div>
+${piece}
+${yield* waiting(member.visit.place.grantId)}
+${keysHelp}`
+    const scripts = ["board.js", "keys.js"]
+    return Page.show({ title: "Pull requests", place: "pulls", body, scripts }, member, { status: wrongRepo ? 400 : 200 })
+  })
+
+  /** The list alone, for `board.js`. */
+  const rows: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+    const { piece } = yield* look(member, url)
+    return yield* Piece.answer(html`${piece}${yield* waiting(member.visit.place.grantId)}`)
+  })
+
+  yield* members("/pulls", { GET: get })
+  yield* members("/pulls/rows", { GET: rows })
+})).pipe(Layer.provide(PullRequestCache.layer))

@@ -1,0 +1,292 @@
+/**
+ * `/sandboxes/:id/files`: the files of a sandbox as they are: folders, texts in colours, pictures, and anything as a download. What is
+ * in them was written by agents: a browser gets it as text that we escaped, as a picture that begins as one, or to save it.
+ */
+import { principalOf } from "@slipway/domain/access/rules/Session"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileEntry, FileTree } from "@slipway/domain/files/schema/FileTree"
+import { Files } from "@slipway/domain/files/usecases/Files"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { isProtected } from "@slipway/domain/source/rules/FileRules"
+import { sameRepo } from "@slipway/domain/source/schema/Naming"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LiveResponses } from "@slipway/http/server/connection/LiveResponses"
+import * as Wire from "@slipway/http/server/connection/Wire"
+import { attachment } from "@slipway/http/server/reply/ContentDisposition"
+import { respond } from "@slipway/http/server/reply/Respond"
+import { Effect, Schema, Stream } from "effect"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { columnHeads, html, type Html } from "../../html/Html.ts"
+import { first, HtmlBudget } from "../../html/HtmlBudget.ts"
+import * as Page from "../../layout/Page.ts"
+import { Refused } from "../../layout/Refused.ts"
+import * as Code from "../../text/Code.ts"
+import * as Colours from "../../text/Colours.ts"
+import * as Languages from "../../text/Languages.ts"
+import { AWAY } from "../changes/ChangesCache.ts"
+import * as ChangesList from "../changes/ChangesList.ts"
+import { idOf, noSandbox } from "../page/SandboxPage.ts"
+import * as Picture from "./Picture.ts"
+
+const isRepo = Schema.is(RepoName)
+
+/** Entries of a folder that are shown. */
+const MAX_ENTRIES = 1_000
+/** Lines of a text that are shown, and characters of each. */
+const MAX_LINES = 2_000
+const MAX_LINE = 400
+/** Bytes of what is listed or shown on one page. */
+const PAGE_BYTES = 768 * 1024
+/** What the markup of a line takes beside its text, as characters do. */
+const MARKUP = 64
+/** Bytes of a picture that is shown. */
+const MAX_PICTURE_BYTES = 5 * 2 ** 20
+
+/** Nothing in it runs, loads or leads anywhere, whatever a browser takes it for. */
+const INERT = { "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'", "x-content-type-options": "nosniff" }
+
+type Place = "files" | "files/download" | "files/picture"
+
+const addressOf = (sandbox: Sandbox, place: Place, repo: RepoName, path: string) =>
+  `/sandboxes/${sandbox.id}/${place}?${new URLSearchParams({ repo, path })}`
+
+/** Where a page of files goes on: after so many entries, or lines. */
+interface Position {
+  readonly after: number
+  readonly linkTo: (after: number) => string
+}
+
+const before = ({ after, linkTo }: Position, what: string) =>
+  after > 0 && html`<p class="fine">The ${after} ${what} before these are not shown here. <a href="${linkTo(0)}">From the first</a></p>`
+
+const sizeOf = (bytes: number): string =>
+  bytes < 1024 ? `${bytes} B` : bytes < 1024 ** 2 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
+
+const KINDS = { file: "", directory: "folder", symlink: "link", submodule: "repository" }
+
+const rowOf = (sandbox: Sandbox, repo: RepoName, { kind, name, path, size, status }: FileEntry): Html => {
+  const shown = kind === "directory" ? `${name}/` : name
+  const leads = status !== "deleted" && (kind === "file" || kind === "directory") && !isProtected(path)
+  const entry = leads ? html`<a href="${addressOf(sandbox, "files", repo, path)}">${shown}</a>` : html`${shown}`
+  const state = status !== null && html`<span class="state">${status === "untracked" ? "new" : status}</span>`
+  return html`<tr><th scope="row">${entry}</th><td data-label="Kind">${isProtected(path) ? "protected" : KINDS[kind]}</td>
+<td data-label="Change">${state}</td><td data-label="Size">${size !== null && sizeOf(size)}</td></tr>
+`
+}
+
+const folder = function*(
+  sandbox: Sandbox,
+  repo: RepoName,
+  { directory, entries, partialWarnings }: FileTree,
+  position: Position
+): CooperativeRender.Chunked<Html> {
+  const { after, linkTo } = position
+  const rows = yield* first(entries.slice(after, after + MAX_ENTRIES), new HtmlBudget(PAGE_BYTES), (entry) => rowOf(sandbox, repo, entry))
+  const end = after + rows.length
+  const more = entries.length - end
+  const table = html`<table class="rows files"><caption class="unseen">Files in ${directory === "" ? repo : directory}</caption>
+<thead><tr>${columnHeads("Name", "Kind", "Change", "Size")}</tr></thead>
+<tbody>
+${rows}</tbody></table>`
+  return html`${ChangesList.warnings(partialWarnings)}
+${before(position, "entries")}
+${entries.length === 0 ? html`<p>The folder is empty.</p>` : table}
+${more > 0 && html`<p class="warning">${more} more are not shown here. <a href="${linkTo(end)}">Show the next ones</a></p>`}`
+}
+
+/** Where the line after so many begins; `null`: there are not so many. */
+const startOf = (text: string, after: number): number | null => {
+  let start = 0
+  for (let i = 0; i < after; i++) {
+    start = text.indexOf("\n", start) + 1
+    if (start === 0) return null
+  }
+  return start
+}
+
+const text = function*(path: string, content: string, position: Position): CooperativeRender.Chunked<Html> {
+  const { after, linkTo } = position
+  const whole = content.replace(/\r?\n$/u, "")
+  const start = startOf(whole, after)
+  yield CooperativeRender.SLICE
+  const all = start === null ? [] : whole.slice(start).split("\n", MAX_LINES + 1)
+  const cut = all.slice(0, MAX_LINES).map((line) => line.slice(0, MAX_LINE))
+  const language = Languages.ofFile(path)
+  const joined = cut.join("\n")
+  const coloured = language === null || joined.length > Code.MAX_COLOURED
+    ? cut.map((line) => [{ text: line, colour: null }])
+    : Colours.lines(yield* Colours.read(joined, language))
+  const budget = new HtmlBudget(PAGE_BYTES)
+  const rows: Array<Html> = []
+  for (const [i, pieces] of coloured.entries()) {
+    const hidden = (all[i]?.length ?? 0) - MAX_LINE
+    const more = hidden > 0 && html`<span class="aside"> … ${hidden} more characters</span>`
+    const content = html`<code>${pieces.map(Code.piece)}${more}</code>`
+    const row = html`<tr><td class="number">${after + i + 1}</td><td class="line">${content}</td></tr>
+`
+    yield MARKUP + (cut[i]?.length ?? 0)
+    if (!budget.take(row)) break
+    rows.push(row)
+  }
+  const end = after + rows.length
+  const rest = all.length > rows.length &&
+    html`<p class="warning">Only lines ${after + 1} to ${end} are shown. <a href="${linkTo(end)}">Show the next ones</a></p>`
+  return html`${before(position, "lines")}
+<div class="diff-box" tabindex="0" role="region" aria-label="Text of ${path}">
+<table class="diff code"><caption class="unseen">Text of ${path}</caption>
+<thead class="unseen"><tr>${columnHeads("Line", "Text")}</tr></thead>
+<tbody>
+${rows}</tbody></table></div>
+${rest}`
+}
+
+const version = function*(
+  sandbox: Sandbox,
+  repo: RepoName,
+  path: string,
+  working: FileVersion,
+  position: Position
+): CooperativeRender.Chunked<Html> {
+  if (working === null) return html`<p>There is no such file.</p>`
+  const isRunning = sandbox.status === "running"
+  const download = isRunning && html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
+  const about = html`<p class="actions"><span class="fine">${sizeOf(working.size)}</span> ${download}</p>`
+  if (working.content !== null) {
+    return html`${about}
+${working.content === "" ? html`<p>The file is empty.</p>` : yield* text(path, working.content, position)}`
+  }
+  if (!Picture.mayBe(path) || working.size > MAX_PICTURE_BYTES) {
+    return html`${about}
+<p>It is no text.</p>`
+  }
+  const picture = html`<p><img class="picture" src="${addressOf(sandbox, "files/picture", repo, path)}" alt="The picture ${path}"></p>`
+  return html`${about}
+${isRunning ? picture : html`<p>A picture, which can be looked at while the sandbox runs.</p>`}`
+}
+
+const trail = (sandbox: Sandbox, repo: RepoName, path: string): Html => {
+  const segments = path === "" ? [] : path.split("/")
+  const steps = segments.map((name, i) => {
+    const whole = segments.slice(0, i + 1).join("/")
+    return i === segments.length - 1 ? html` / ${name}` : html` / <a href="${addressOf(sandbox, "files", repo, whole)}">${name}</a>`
+  })
+  const root = path === "" ? repo : html`<a href="${addressOf(sandbox, "files", repo, "")}">${repo}</a>`
+  return html`<p class="trail">${root}${steps}</p>`
+}
+
+const noFile = Refused.notFound("There is no such file.")
+const isKept = new Refused({ status: 403, title: "Not shown", text: "This file is protected, or is no plain file, and is not shown." })
+const isAway = new Refused({ status: 503, title: "Not now", text: AWAY, headers: { "retry-after": "1" } })
+const isOver = new Refused({ status: 409, title: "There are no files", text: "The sandbox does not run, and nothing of it was saved." })
+const isLarge = new Refused({ status: 413, title: "Too large", text: "The file is too large for that." })
+
+/** What reading of a file fails with, as a page. */
+const told = {
+  AgentDisconnected: () => Effect.fail(isAway),
+  FileNotFound: () => Effect.fail(noFile),
+  FileProtected: () => Effect.fail(isKept),
+  InvalidPath: () => Effect.fail(noFile),
+  IsDirectory: () => Effect.fail(noFile),
+  RepoNotFound: Effect.die,
+  RepoRequired: Effect.die,
+  SandboxNotFound: () => Effect.fail(noSandbox),
+  SandboxNotRunning: () => Effect.fail(isOver)
+}
+
+export const make = Effect.gen(function*() {
+  const sandboxes = yield* Sandboxes
+  const files = yield* Files
+  const live = yield* LiveResponses
+
+  /** Which file the address names. */
+  const askedFor = Effect.fnUntraced(function*(by: Principal, asked: Page.Asked) {
+    const id = yield* idOf(asked)
+    const sandbox = yield* sandboxes.get(by, id).pipe(Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)))
+    const wanted = asked.url.searchParams.get("repo")
+    const named = wanted === null
+      ? sandbox.repos[0]
+      : sandbox.repos.find(({ fullName }) => isRepo(wanted) && sameRepo(fullName, wanted))
+    if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
+    return { sandbox, repo: named.fullName, path: asked.url.searchParams.get("path") ?? "" }
+  })
+
+  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const by = principalOf(member.visit)
+    const { path, repo, sandbox } = yield* askedFor(by, asked)
+    const given = asked.url.searchParams.get("after") ?? "0"
+    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in a file or a folder.")
+    const position: Position = { after: Number(given), linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
+    const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
+      Effect.flatMap((tree) =>
+        Effect.map(CooperativeRender.run(folder(sandbox, repo, tree, position)), (shown) => ({ path: tree.directory, shown }))
+      ),
+      Effect.catchTag("NotADirectory", () =>
+        files.compare(by, sandbox.id, { repo, path }).pipe(
+          Effect.flatMap((file) =>
+            Effect.map(
+              CooperativeRender.run(version(sandbox, repo, file.path, file.working, position)),
+              (shown) => ({ path: file.path, shown })
+            )
+          ),
+          Effect.catchTag("FileTooLarge", () => {
+            const download = html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
+            return Effect.succeed({
+              path,
+              shown: html`<p>The file is too large to be shown: more than 1 MiB.</p>
+<p>${sandbox.status === "running" && download}</p>`
+            })
+          })
+        )),
+      Effect.catchTags(told)
+    )
+    const places = sandbox.repos.map(({ fullName }) =>
+      html`
+<li><a href="${addressOf(sandbox, "files", fullName, "")}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
+    )
+    const others = places.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${places}
+</ul></nav>`
+    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
+<h1>Files</h1>
+${others}
+${trail(sandbox, repo, content.path)}
+${content.shown}`
+    return Page.show({ title: `Files: ${sandbox.title}`, place: "sandboxes", body }, member)
+  })
+
+  const download: Page.Handler<Page.Member> = Effect.fnUntraced(
+    function*(member, asked) {
+      const by = principalOf(member.visit)
+      const { path: given, repo, sandbox } = yield* askedFor(by, asked)
+      const { bytes, path, size } = yield* files.open(by, sandbox.id, { repo, path: given })
+      yield* live.open("download", by, Wire.of(yield* HttpServerRequest.HttpServerRequest))
+      return HttpServerResponse.stream(bytes, {
+        contentType: "application/octet-stream",
+        contentLength: size,
+        headers: { ...INERT, "content-disposition": attachment(path) }
+      })
+    },
+    Effect.catchTags({ ...told, FileTooLarge: () => Effect.fail(isLarge) }),
+    Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
+  )
+
+  const picture: Page.Handler<Page.Member> = Effect.fnUntraced(
+    function*(member, asked) {
+      const by = principalOf(member.visit)
+      const { path: given, repo, sandbox } = yield* askedFor(by, asked)
+      const { bytes, size } = yield* files.open(by, sandbox.id, { repo, path: given })
+      if (size > MAX_PICTURE_BYTES) return yield* isLarge
+      yield* live.open("download", by, Wire.of(yield* HttpServerRequest.HttpServerRequest))
+      const whole = Buffer.concat(yield* Stream.runCollect(bytes))
+      const contentType = Picture.typeOf(whole)
+      if (contentType === null) return yield* Refused.notFound("The file is no picture that is shown here.")
+      return HttpServerResponse.uint8Array(whole, { contentType, headers: { ...INERT, "content-disposition": "inline" } })
+    },
+    Effect.catchTags({ ...told, FileTooLarge: () => Effect.fail(isLarge) }),
+    Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
+  )
+
+  return { get, download, picture }
+})

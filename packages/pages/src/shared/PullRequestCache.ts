@@ -1,0 +1,158 @@
+/**
+ * Caches the status of pull requests at their source host, with checks and comments, for pages. Hosts are slow: pages that need the same
+ * pull request share one reading, a reading is kept for a while, and a page waits only a short time for it.
+ */
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Clock, Context, Deferred, Duration, Effect, Layer, Option, Semaphore } from "effect"
+
+/** Newest comments of a pull request that pages have; its own page has the rest. */
+export const MAX_COMMENTS = 20
+
+export interface CachedPullRequest {
+  readonly status: PullRequestStatus
+  /** The newest {@link MAX_COMMENTS}, oldest first. */
+  readonly comments: ReadonlyArray<CommentWithText>
+  readonly commentCount: number
+}
+
+/** `reading`: nobody knows yet, but will. `silent`: the source host does not tell just now. */
+export type Found = CachedPullRequest | "reading" | "silent"
+
+/** What the host has not told by then it does not tell. */
+const LONGEST = Duration.seconds(15)
+/** Readings at a time, of all people together: hosts count them. */
+const AT_A_TIME = 6
+
+/** How long a reading holds for who looks at the one pull request. */
+export const LOOKED_AT = Duration.seconds(20)
+/** And for who looks at a list of them. */
+export const LISTED = Duration.minutes(2)
+/** Nothing is expected of what was merged or closed. */
+const AT_REST = Duration.minutes(15)
+
+/** Characters of all readings that are kept: of thousands of pull requests as people have them, or a hundred with long comments. */
+const MAX_KEPT = 8 * 2 ** 20
+/** What is known of a check or a comment beside its text, about. */
+const ITEM_CHARACTERS = 500
+
+interface Known {
+  readonly version: string
+  readonly found: CachedPullRequest | "silent"
+  readonly atMillis: number
+  readonly characters: number
+}
+
+const charactersOf = (found: CachedPullRequest | "silent"): number => {
+  if (found === "silent") return ITEM_CHARACTERS
+  const { checkRuns, runs } = found.status.checks
+  return found.comments.reduce((sum, { text }) => sum + text.length, 0) +
+    ITEM_CHARACTERS * (1 + checkRuns.length + runs.length + found.comments.length)
+}
+
+/** While it is the same, nothing that the sandbox knows of happened to the pull request. */
+const versionOf = (sandbox: Sandbox, repo: RepoName): string => {
+  const { actionState, headSha, merged, number, state } = publicationOf(sandbox, repo) ?? {}
+  return [number, actionState, headSha, state, merged].join(" ")
+}
+
+/** What the sandbox knows once it was read: a reading tells the sandbox what is new. */
+const versionOnceRead = ({ status: { actionState, pullRequest } }: CachedPullRequest): string =>
+  [pullRequest?.number, actionState, pullRequest?.headSha, pullRequest?.state, pullRequest?.merged].join(" ")
+
+export class PullRequestCache extends Context.Service<PullRequestCache, {
+  /**
+   * What is known after `patience`: what the host told or, where it takes longer, what it told last. `sandbox`: as whoever asks may see
+   * it. `holds`: how old a reading may be that is not repeated.
+   */
+  find(
+    by: Principal,
+    sandbox: Sandbox,
+    repo: RepoName,
+    options: { readonly holds: Duration.Duration; readonly patience: Duration.Duration }
+  ): Effect.Effect<Found>
+}>()("@slipway/pages/PullRequestCache") {
+  static readonly layer = Layer.effect(
+    PullRequestCache,
+    Effect.gen(function*() {
+      const publishing = yield* Publishing
+      const scope = yield* Effect.scope
+      const permits = yield* Semaphore.make(AT_A_TIME)
+      /** Those that were used last at the end. */
+      const known = new Map<string, Known>()
+      let characters = 0
+      const underWay = new Map<string, Deferred.Deferred<CachedPullRequest | "silent">>()
+
+      const keep = (pull: string, one: Known) => {
+        characters += one.characters - (known.get(pull)?.characters ?? 0)
+        known.delete(pull)
+        known.set(pull, one)
+        for (const [oldest, { characters: freed }] of known) {
+          if (characters <= MAX_KEPT) break
+          known.delete(oldest)
+          characters -= freed
+        }
+      }
+
+      const ask = (by: Principal, { id }: Sandbox, repo: RepoName): Effect.Effect<CachedPullRequest | "silent"> =>
+        publishing.statusWithComments(by, id, repo).pipe(
+          Effect.map(({ comments, status }): CachedPullRequest => ({
+            status: { ...status, comments: [] },
+            comments: comments.slice(-MAX_COMMENTS),
+            commentCount: comments.length
+          })),
+          Effect.timeout(LONGEST),
+          // Whatever is wrong with the host is told in its place.
+          Effect.orElseSucceed(() => "silent" as const)
+        )
+
+      const read = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, repo: RepoName, holds: Duration.Duration) {
+        const pull = `${sandbox.id} ${repo}`
+        const version = versionOf(sandbox, repo)
+        const last = known.get(pull)
+        const now = yield* Clock.currentTimeMillis
+        if (last?.version === version) {
+          const isAtRest = last.found !== "silent" && last.found.status.pullRequest?.state === "closed"
+          if (now - last.atMillis < Duration.toMillis(isAtRest ? AT_REST : holds)) {
+            keep(pull, last)
+            return last.found
+          }
+        }
+        const others = underWay.get(`${pull} ${version}`)
+        if (others !== undefined) return yield* Deferred.await(others)
+        const reading = yield* Deferred.make<CachedPullRequest | "silent">()
+        underWay.set(`${pull} ${version}`, reading)
+        // It goes on for the others when who asked first has left.
+        yield* permits.withPermit(ask(by, sandbox, repo)).pipe(
+          Effect.tap((found) =>
+            Effect.sync(() =>
+              keep(pull, {
+                version: found === "silent" ? version : versionOnceRead(found),
+                found,
+                atMillis: now,
+                characters: charactersOf(found)
+              })
+            )
+          ),
+          Effect.onExit((exit) => {
+            underWay.delete(`${pull} ${version}`)
+            return Deferred.done(reading, exit)
+          }),
+          Effect.forkIn(scope)
+        )
+        return yield* Deferred.await(reading)
+      })
+
+      return PullRequestCache.of({
+        find: (by, sandbox, repo, { holds, patience }) =>
+          Effect.map(
+            Effect.timeoutOption(read(by, sandbox, repo, holds), patience),
+            Option.getOrElse((): Found => known.get(`${sandbox.id} ${repo}`)?.found ?? "reading")
+          )
+      })
+    })
+  )
+}

@@ -1,0 +1,185 @@
+/** The page of a pull request whose source host has none for it: who sees it, its diff, merging and closing. */
+import { assert, layer } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { headRef } from "@slipway/domain/source/schema/Naming"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { DateTime, Effect, Layer, Redacted, Result } from "effect"
+import { randomUUID } from "node:crypto"
+import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply } from "../../testing/Harness.ts"
+
+const HOSTILE = `</h1><script>alert("1")</script>'&\u202e\u001b[31m`
+
+const visitor = Effect.fnUntraced(function*(grant: string) {
+  const sessions = yield* Sessions
+  const { grant: { id }, key } = yield* mintKey({ grant })
+  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
+  yield* sessions.chooseGrant(session, id)
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
+  const csrf = Redacted.value(sessions.csrfToken(token))
+  return {
+    grantId: id,
+    key,
+    get: (path: string) => ask(path, { headers: { cookie } }),
+    post: (path: string, fields: Record<string, string> = {}, more: { readonly csrf?: string; readonly headers?: object } = {}) =>
+      ask(path, {
+        body: new URLSearchParams({ csrf: more.csrf ?? csrf, place: id, ...fields }).toString(),
+        headers: { cookie, "content-type": "application/x-www-form-urlencoded", ...more.headers }
+      })
+  }
+})
+
+const served = Layer.unwrap(Effect.gen(function*() {
+  return http({ host: yield* SourceHost, pulls: yield* PullRequests })
+})).pipe(Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
+
+/** A pull request of a sandbox of the grant. */
+const opened = Effect.fnUntraced(function*(grant: string, changes: Readonly<Record<string, string | null>> = { a: "one\n2\n" }) {
+  const person = yield* visitor(grant)
+  const fullName = RepoName.make(`acme/${randomUUID()}`)
+  const repository = (yield* MemoryRepositories).add(fullName, { a: "one\ntwo\n", b: "b\n" })
+  const id = yield* create(person.key, { title: "Try it", repos: [{ fullName }] })
+  const host = yield* SourceHost
+  const headSha = repository.commit(headRef(id), changes)
+  const pull = yield* host.openDraftPullRequest(fullName, {
+    title: HOSTILE,
+    body: "",
+    baseRef: "main",
+    headRef: headRef(id),
+    headSha,
+    at: DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+  })
+  const published = {
+    type: "pull_request.updated",
+    data: { repo: fullName, action_state: "idle", number: 1, state: "open", draft: true, merged: false, head_sha: headSha }
+  } as const
+  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([published]), yield* DateTime.now)
+  const standing = Effect.map(host.pullRequestDetails(fullName, 1), ({ pullRequest: { merged, state } }) => ({ merged, state }))
+  return { ...person, fullName, repository, id, pull, standing, address: `/local/${fullName}/pulls/1`, sha: headSha }
+})
+
+const told = ({ headers, status }: Reply) => [status, headers["location"]]
+const OPEN = { state: "open", merged: false }
+
+layer(served, { excludeTestServices: true })("the page of a pull request", (it) => {
+  it.effect("shows what it changes, with nothing of it taken for markup", () =>
+    Effect.gen(function*() {
+      const hostile = `${HOSTILE}.txt`
+      const { address, get, id } = yield* opened("shows", { a: "one\n2\n", [hostile]: `${HOSTILE}\n${"x".repeat(1_000_000)}\n` })
+      const page = yield* get(address)
+      assert.strictEqual(page.status, 200)
+      for (const part of ["Draft", `<code>slipway/${id}</code> into <code>main</code>`, "2 files", `href="/sandboxes/${id}"`]) {
+        assert.include(page.text, part)
+      }
+      assert.include(page.text, `<tr class="removed"><td class="number">2</td>`)
+      assert.include(page.text, "Merge into main")
+      assert.include(page.text, "Too much changed in it to be shown here.")
+      assert.notMatch(page.text, /<script(?! type="module" src="\/assets\/)|\u202e/u)
+      assert.notInclude(page.text, "\u001b")
+      assert.isBelow(page.text.length, 100_000)
+      const alone = yield* get(`${address}?path=a`)
+      assert.include(alone.text, `<tr class="removed"><td class="number">2</td>`)
+      assert.notInclude(alone.text, "Too much changed in it")
+    }))
+
+  it.effect("is there for people of the grant whose sandbox opened it, and for nobody else, nor are its forms", () =>
+    Effect.gen(function*() {
+      const { address, get, sha, standing } = yield* opened("owner")
+      const other = yield* visitor("other")
+      const refused = [
+        yield* other.get(address),
+        yield* other.post(`${address}/merge`, { sha }),
+        yield* other.post(`${address}/close`),
+        yield* get(`${address}0`),
+        yield* get("/local/acme/shop/pulls/x"),
+        yield* get(address.replace("/1", "/01")),
+        yield* get("/local/a%20b/shop/pulls/3"),
+        yield* get("/local/acme/other/pulls/3")
+      ]
+      assert.deepStrictEqual(refused.map(({ status }) => status), refused.map(() => 404))
+      assert.deepStrictEqual(told(yield* ask(address)), [303, `/sign-in?next=${encodeURIComponent(address)}`])
+      assert.deepStrictEqual(yield* standing, OPEN)
+    }))
+
+  it.effect("takes no form of another site, of another session or of another grant", () =>
+    Effect.gen(function*() {
+      const { address, post, sha, standing } = yield* opened("proven")
+      const { grantId } = yield* visitor("another-grant")
+      for (const doing of ["merge", "close"]) {
+        const form = (...args: [Record<string, string>, Parameters<typeof post>[2]?]) => post(`${address}/${doing}`, ...args)
+        assert.strictEqual((yield* form({ sha }, { csrf: "x".repeat(43) })).status, 403)
+        assert.strictEqual((yield* form({ sha }, { headers: { "sec-fetch-site": "cross-site" } })).status, 403)
+        assert.strictEqual((yield* form({ sha }, { headers: { origin: "https://evil.test" } })).status, 403)
+        assert.strictEqual((yield* form({ sha, place: grantId })).status, 409)
+      }
+      assert.deepStrictEqual(yield* standing, OPEN)
+    }))
+
+  it.effect("merges once, tells the sandbox, and says of the second time that nothing was done", () =>
+    Effect.gen(function*() {
+      const { address, fullName, get, grantId, id, post, sha, standing } = yield* opened("merges")
+      assert.deepStrictEqual(told(yield* post(`${address}/merge`, { sha })), [303, `${address}?done=merged`])
+      assert.deepStrictEqual(yield* standing, { state: "closed", merged: true })
+      const { publications } = yield* (yield* SandboxStore).find({ grantId, id })
+      assert.deepInclude(publications[0], { repo: fullName, merged: true, state: "closed" })
+      assert.deepStrictEqual(told(yield* post(`${address}/merge`, { sha })), [303, `${address}?done=again`])
+      const page = yield* get(`${address}?done=merged`)
+      assert.include(page.text, "It is merged.")
+      assert.include(page.text, `class="removed"`)
+      assert.notInclude(page.text, "Merge into main")
+      const closing = yield* post(`${address}/close`)
+      assert.strictEqual(closing.status, 409)
+      assert.include(closing.text, "cannot be taken back")
+    }))
+
+  it.effect("closes once, and merges nothing that is closed", () =>
+    Effect.gen(function*() {
+      const { address, post, sha, standing } = yield* opened("closes")
+      assert.deepStrictEqual(told(yield* post(`${address}/close`)), [303, `${address}?done=closed`])
+      assert.deepStrictEqual(told(yield* post(`${address}/close`)), [303, `${address}?done=before`])
+      const merging = yield* post(`${address}/merge`, { sha })
+      assert.strictEqual(merging.status, 409)
+      assert.include(merging.text, "It was closed without being merged.")
+      assert.deepStrictEqual(yield* standing, { state: "closed", merged: false })
+    }))
+
+  it.effect("says of a conflict what to do, and merges only what the person looked at", () =>
+    Effect.gen(function*() {
+      const { address, id, post, repository, sha, standing } = yield* opened("conflicts")
+      assert.strictEqual((yield* post(`${address}/merge`)).status, 400)
+      assert.strictEqual((yield* post(`${address}/merge`, { sha: "main" })).status, 400)
+      const outdated = yield* post(`${address}/merge`, { sha: "0".repeat(40) })
+      assert.strictEqual(outdated.status, 409)
+      assert.include(outdated.text, "pushed to since you looked")
+      repository.commit("main", { a: "one\nzwei\n" })
+      const conflict = yield* post(`${address}/merge`, { sha })
+      assert.strictEqual(conflict.status, 409)
+      assert.include(conflict.text, "It conflicts with main.")
+      assert.include(conflict.text, `git merge --no-ff origin/slipway/${id}`)
+      assert.deepStrictEqual(yield* standing, OPEN)
+    }))
+})
+
+const down = () =>
+  Effect.fail(new SourceHostError({ operation: "read", detail: "The database is not available just now.", retryable: true }))
+const never = { diff: () => Effect.never, merge: () => Effect.never, close: () => Effect.never }
+
+layer(http({ host: { pullRequestDetails: down }, pulls: never }), { excludeTestServices: true })("where the host does not answer", (it) => {
+  it.effect("the page says so", () =>
+    Effect.gen(function*() {
+      const { get } = yield* visitor("waits")
+      assert.strictEqual((yield* get("/local/acme/shop/pulls/4")).status, 502)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("where pull requests have pages of their own", (it) => {
+  it.effect("there is no such page", () =>
+    Effect.gen(function*() {
+      const { get } = yield* visitor("elsewhere")
+      assert.strictEqual((yield* get("/local/acme/shop/pulls/3")).status, 404)
+    }))
+})

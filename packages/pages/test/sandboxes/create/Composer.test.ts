@@ -1,0 +1,164 @@
+/** The form of a new sandbox: what it makes, and what comes back when something is wrong with it. */
+import { assert, layer } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Effect, Redacted } from "effect"
+import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
+
+const HOSTILE = `</textarea><script>alert("1")</script>'&`
+const ESCAPED = "&lt;/textarea&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"
+
+const visitor = Effect.fnUntraced(function*(grant: string) {
+  const sessions = yield* Sessions
+  const key = yield* mintKey({ grant })
+  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
+  yield* sessions.chooseGrant(session, key.grant.id)
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
+  const csrf = Redacted.value(sessions.csrfToken(token))
+  return {
+    key: key.key,
+    grantId: key.grant.id,
+    get: (path: string) => ask(path, { headers: { cookie } }),
+    start: (fields: ReadonlyArray<readonly [string, string]>) =>
+      ask("/new", {
+        body: new URLSearchParams([["csrf", csrf], ["place", key.grant.id], ...fields.map((field) => [...field])]).toString(),
+        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
+      })
+  }
+})
+
+const form = (more: Readonly<Record<string, string>> = {}, repos: ReadonlyArray<readonly [string, string]> = [["acme/shop", ""]]) => [
+  ...Object.entries({ key: "key-1", prompt: "Do it\r\nnow", model: "offline/demo", effort: "", approvals: "auto", ...more }),
+  ...repos.flatMap(([repo, ref]) => [["repo", repo], ["ref", ref]] as const)
+]
+
+const idOf = ({ headers, status, text }: Reply) => {
+  assert.strictEqual(status, 303, text)
+  return SandboxId.make(String(headers["location"]).replace("/sandboxes/", ""))
+}
+
+const listed = ["Acme/shop", "Acme/shelf", "other/secret"].map((name) => RepoName.make(name))
+
+layer(
+  http({
+    host: {
+      refusal: (repos) =>
+        Effect.succeed(
+          repos.includes(RepoName.make("gone/away")) ? new RepoNotAccessible({ repo: "gone/away", advice: "Install it." }) : null
+        ),
+      repositories: ({ owners, search }) =>
+        Effect.succeed(listed.filter((name) => owners.includes(name.split("/")[0]?.toLowerCase() ?? "") && name.includes(search)))
+    },
+    catalogue: {
+      default: "offline/demo",
+      models: [offlineDemo, { ...offlineDemo, id: "offline/plain", efforts: ["low"], approvals: false }]
+    },
+    maxActiveSandboxes: 3
+  }),
+  { excludeTestServices: true }
+)("the form of a new sandbox", (it) => {
+  it.effect("makes the sandbox that it says, and leads to its page", () =>
+    Effect.gen(function*() {
+      const { get, grantId, start } = yield* visitor("maker")
+      const page = yield* get("/new")
+      assert.include(page.text, "<option value=\"offline/demo\" selected")
+      const id = idOf(
+        yield* start(form({ effort: "high", approvals: "prompt" }, [["acme/shop", "main"], ["", ""], [" acme/docs ", ""], ["", ""]]))
+      )
+      const store = yield* SandboxStore
+      const sandbox = yield* store.find({ grantId, id })
+      assert.deepInclude(sandbox, {
+        prompt: "Do it\nnow",
+        model: "offline/demo",
+        reasoningEffort: "high",
+        toolApprovalMode: "prompt",
+        repos: [{ fullName: RepoName.make("acme/shop"), ref: "main" }, { fullName: RepoName.make("acme/docs") }]
+      })
+    }))
+
+  it.effect("sent twice makes one sandbox, and what is changed between needs another sending", () =>
+    Effect.gen(function*() {
+      const { start } = yield* visitor("twice")
+      const [first, second] = yield* Effect.all([start(form()), start(form())], { concurrency: 2 })
+      assert.strictEqual(idOf(first), idOf(second))
+      const changed = yield* start(form({ prompt: "Something else" }))
+      assert.strictEqual(changed.status, 409)
+      assert.include(changed.text, "This form was sent before")
+      const [, key = ""] = /name="key" value="([^"]+)"/u.exec(changed.text) ?? []
+      assert.notStrictEqual(key, "key-1")
+      assert.notStrictEqual(idOf(yield* start(form({ prompt: "Something else", key }))), idOf(first))
+    }))
+
+  it.effect("tells which field is wrong, and has what was typed", () =>
+    Effect.gen(function*() {
+      const { start } = yield* visitor("wrong")
+      const refused = Effect.fnUntraced(function*(fields: ReturnType<typeof form>, field: string, status = 400) {
+        const { status: found, text } = yield* start(fields)
+        assert.strictEqual(found, status, text)
+        assert.include(text, `<p class="problem" role="alert" id="compose-problem"><strong>${field}:</strong> `)
+        const [, marked] =
+          /<(?:input|select|textarea)[^>]* id="([\w-]+)"[^>]* aria-invalid="true" aria-describedby="compose-problem"/u.exec(
+            text.replaceAll("\n", " ")
+          ) ?? []
+        return { marked, text }
+      })
+      const repo = yield* refused(form({ prompt: HOSTILE }, [["acme/shop", ""], ["", ""], [HOSTILE, "main"], ["", ""]]), "Repository")
+      assert.strictEqual(repo.marked, "repo-2")
+      assert.include(repo.text, `>\n${ESCAPED}</textarea>`)
+      assert.include(repo.text, `value="${ESCAPED}"`)
+      assert.notInclude(repo.text, HOSTILE)
+      assert.strictEqual((yield* refused(form({}, [["acme/shop", "a..b"]]), "Repository")).marked, "repo-0")
+      assert.strictEqual((yield* refused(form({}, [["", ""]]), "Repository")).marked, "repo-0")
+      assert.strictEqual((yield* refused(form({}, [["a/b", ""], ["A/B", ""]]), "Repository")).marked, "repo-0")
+      assert.strictEqual((yield* refused(form({ prompt: "" }), "What to do")).marked, "compose-prompt")
+      assert.strictEqual((yield* refused(form({ model: "no/such" }), "Model")).marked, "compose-model")
+      assert.strictEqual((yield* refused(form({ model: "offline/plain", effort: "high" }), "Effort")).marked, "compose-effort")
+      assert.strictEqual((yield* refused(form({ effort: "odd" }), "Effort")).marked, "compose-effort")
+      assert.strictEqual((yield* refused(form({ model: "offline/plain", approvals: "prompt" }), "Approvals")).marked, "approvals-auto")
+      yield* refused(form({ approvals: "odd" }), "Approvals")
+      const away = yield* refused(form({}, [["acme/shop", ""], ["gone/away", ""]]), "Repository", 403)
+      assert.strictEqual(away.marked, "repo-1")
+      assert.include(away.text, "repository gone/away is not accessible. Install it.")
+      assert.strictEqual((yield* start(form().filter(([name]) => name !== "prompt"))).status, 400)
+      assert.strictEqual((yield* start(form({ key: "" }))).status, 400)
+    }))
+
+  it.effect("says that the limit of active sandboxes is reached, and keeps what was typed", () =>
+    Effect.gen(function*() {
+      const { key, start } = yield* visitor("full")
+      for (const _ of [1, 2, 3]) yield* create(key)
+      const full = yield* start(form({ prompt: "One more" }))
+      assert.strictEqual(full.status, 409)
+      assert.include(full.text, "The limit of 3 active sandboxes is reached.")
+      assert.include(full.text, "One more</textarea>")
+    }))
+
+  it.effect("starts with what this person chose last, and not with what others did", () =>
+    Effect.gen(function*() {
+      const { get, key, start } = yield* visitor("again")
+      yield* start(form({ effort: "low", approvals: "prompt" }, [["acme/site", "dev"]]))
+      yield* create(key, { repos: [{ fullName: "acme/theirs" }] })
+      const { text } = yield* get("/new")
+      assert.match(text.replaceAll("\n", " "), /id="repo-0" name="repo" list="repositories" value="acme\/site"/u)
+      assert.include(text, "name=\"ref\" value=\"dev\"")
+      assert.include(text, "<option value=\"low\" selected>")
+      assert.include(text, "value=\"prompt\" checked")
+      assert.include(text, ", effort low, asks first</span>")
+    }))
+
+  it.effect("suggests what the grant worked with, and of the host what accounts have of which it could have a repository", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("chooser")
+      const options = (reply: Reply) => [...reply.text.matchAll(/<option value="([^"/]+\/[^"]+)"><\/option>/gu)].map(([, name]) => name)
+      assert.deepStrictEqual(options(yield* get("/new")), [])
+      yield* create(key, { repos: [{ fullName: "other/guessed" }] })
+      assert.deepStrictEqual(options(yield* get("/new")), ["other/guessed"])
+      yield* running(key, { repos: [{ fullName: "ACME/shop" }] })
+      assert.deepStrictEqual(options(yield* get("/new")), ["ACME/shop", "other/guessed", "Acme/shelf"])
+      assert.deepStrictEqual(options(yield* get("/new/repositories?search=shel")), ["Acme/shelf"])
+    }))
+})

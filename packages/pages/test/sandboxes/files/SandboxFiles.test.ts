@@ -1,0 +1,166 @@
+/** The files of a sandbox as a page: folders, texts, pictures and downloads. */
+import { assert, layer } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
+import { Effect, Redacted, Stream } from "effect"
+import { ask, COOKIE, create, joined, layer as http, mintKey, running } from "../../../testing/Harness.ts"
+
+const HOSTILE = `</td><script>alert("1")</script>`
+const ESCAPED = "&lt;/td&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;"
+
+const PNG = Buffer.from("89504e470d0a1a0a00", "hex")
+
+const CONTENTS: Readonly<Record<string, Buffer>> = {
+  "a.ts": Buffer.from(`const a = "${HOSTILE}\u202e"\n${"x".repeat(1_000_000)}\n`),
+  "long.txt": Buffer.from("line\n".repeat(3_000)),
+  "real.png": PNG,
+  "fake.png": Buffer.from(`\0${HOSTILE}`),
+  "real.svg": Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`),
+  [`${HOSTILE.replaceAll("/", "")}.bin`]: Buffer.from("\0\u001b[31m")
+}
+
+const entry = (name: string, more: Partial<FileEntry> = {}): FileEntry => ({
+  name,
+  path: name,
+  depth: 0,
+  kind: "file",
+  status: null,
+  additions: 0,
+  deletions: 0,
+  size: CONTENTS[name]?.length ?? null,
+  mtimeMs: 0,
+  previousPath: null,
+  ...more
+})
+
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  list: (_, path) =>
+    path === "" || path === "src"
+      ? Effect.succeed({
+        directory: path,
+        entries: [
+          entry("src", { kind: "directory" }),
+          entry(".env", { size: null }),
+          entry("link", { kind: "symlink", size: null }),
+          entry("gone.txt", { status: "deleted", size: null }),
+          entry("\u202egnp.exe", { status: "untracked" }),
+          ...Object.keys(CONTENTS).map((name) => entry(name))
+        ],
+        partialWarnings: [],
+        scope: "all" as const
+      })
+      : CONTENTS[path] === undefined
+      ? Effect.fail(new FileNotFound())
+      : Effect.fail(new NotADirectory()),
+  compare: (_, path) => {
+    const bytes = CONTENTS[path] ?? Buffer.alloc(0)
+    const binary = bytes.includes(0)
+    const working = { content: binary ? null : bytes.toString(), hash: "0", ref: "working", size: bytes.length, binary }
+    return Effect.succeed({ working, head: null, base: null })
+  },
+  open: (_, path) => {
+    const bytes = CONTENTS[path]
+    return bytes === undefined ? Effect.fail(new FileNotFound()) : Effect.succeed({ size: bytes.length, bytes: Stream.make(bytes) })
+  }
+}
+
+const visitor = Effect.fnUntraced(function*(grant: string) {
+  const sessions = yield* Sessions
+  const { grant: { id }, key } = yield* mintKey({ grant })
+  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
+  yield* sessions.chooseGrant(session, id)
+  return { key, get: (path: string) => ask(path, { headers: { cookie: `${COOKIE}=${Redacted.value(token)}` } }) }
+})
+
+layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", (it) => {
+  it.effect("are listed, and lead to what may be looked at alone", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("lister")
+      const { id } = yield* running(key)
+      const page = yield* get(`/sandboxes/${id}/files`)
+      assert.strictEqual(page.status, 200)
+      const links = [...page.text.matchAll(/<th scope="row">(<a href="[^"]*">)?/gu)].map(([, link]) => link !== undefined)
+      assert.deepStrictEqual(links, [true, false, false, false, true, ...Object.keys(CONTENTS).map(() => true)])
+      assert.include(page.text, `href="/sandboxes/${id}/files?repo=acme%2Fshop&amp;path=src">src/</a>`)
+      assert.include(page.text, ">⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe</a>")
+      assert.notInclude(page.text, "<script>alert")
+      assert.include((yield* get(`/sandboxes/${id}/files?path=src`)).text, "acme/shop</a> / src</p>")
+      const stranger = yield* visitor("stranger")
+      for (const place of ["files", "files/download?path=a.ts", "files/picture?path=real.png"]) {
+        assert.strictEqual((yield* stranger.get(`/sandboxes/${id}/${place}`)).status, 404, place)
+        assert.strictEqual((yield* ask(`/sandboxes/${id}/${place}`)).status, 303, place)
+      }
+    }))
+
+  it.effect("are shown as text, line by line, in colours, escaped and cut", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("reader")
+      const { id } = yield* running(key)
+      const page = yield* get(`/sandboxes/${id}/files?path=a.ts`)
+      assert.strictEqual(page.status, 200)
+      assert.include(page.text, `<td class="number">1</td><td class="line"><code><span class="keyword">const</span> a = `)
+      assert.include(page.text, `<span class="string">&quot;${ESCAPED.replaceAll("&quot;", "")}`.slice(0, 40))
+      assert.include(page.text, "⟨RIGHT-TO-LEFT OVERRIDE⟩")
+      assert.include(page.text, "… 999600 more characters")
+      assert.notInclude(page.text, "<script>alert")
+      assert.isBelow(page.text.length, 20_000)
+      const long = yield* get(`/sandboxes/${id}/files?path=long.txt`)
+      assert.include(long.text, "Only lines 1 to 2000 are shown.")
+      assert.include(long.text, `<td class="number">2000</td>`)
+      assert.notInclude(long.text, `<td class="number">2001</td>`)
+    }))
+
+  it.effect("are pictures by their first bytes, which nothing can make a page of", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("looker")
+      const { id } = yield* running(key)
+      assert.include((yield* get(`/sandboxes/${id}/files?path=real.png`)).text, `<img class="picture" src="/sandboxes/${id}/files/picture?`)
+      // An SVG is a document: its text is shown.
+      const drawn = yield* get(`/sandboxes/${id}/files?path=real.svg`)
+      assert.notInclude(drawn.text, "<img")
+      assert.include(drawn.text, `<span class="keyword">&lt;svg</span>`)
+      const picture = yield* get(`/sandboxes/${id}/files/picture?path=real.png`)
+      assert.deepStrictEqual(
+        ["content-type", "content-disposition", "content-security-policy", "x-content-type-options"].map((name) => picture.headers[name]),
+        ["image/png", "inline", "default-src 'none'; sandbox; frame-ancestors 'none'", "nosniff"]
+      )
+      for (const path of ["fake.png", "real.svg", "a.ts", "none.png", ".env", "../x.png"]) {
+        const refused = yield* get(`/sandboxes/${id}/files/picture?${new URLSearchParams({ path }).toString()}`)
+        assert.include([403, 404], refused.status, path)
+        assert.strictEqual(refused.headers["content-type"], "text/html; charset=utf-8", path)
+      }
+    }))
+
+  it.effect("are downloads, whatever they hold and are called", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("saver")
+      const { id } = yield* running(key)
+      const name = `${HOSTILE.replaceAll("/", "")}.bin`
+      const saved = yield* get(`/sandboxes/${id}/files/download?${new URLSearchParams({ path: name }).toString()}`)
+      assert.strictEqual(saved.status, 200)
+      assert.strictEqual(saved.text, "\0\u001b[31m")
+      assert.strictEqual(saved.headers["content-type"], "application/octet-stream")
+      assert.match(
+        String(saved.headers["content-disposition"]),
+        /^attachment; filename="[\w.]+\.bin"; filename\*=UTF-8''[\w%.-]+$/u
+      )
+      assert.strictEqual(saved.headers["content-security-policy"], "default-src 'none'; sandbox; frame-ancestors 'none'")
+      for (const path of [".env", ".git/config", "none", "../../etc/passwd", ""]) {
+        assert.include([403, 404], (yield* get(`/sandboxes/${id}/files/download?${new URLSearchParams({ path }).toString()}`)).status, path)
+      }
+    }))
+
+  it.effect("of a sandbox that does not run are said not to be there, in words", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("early")
+      const id = yield* create(key)
+      for (const place of ["files", "files/download?path=a.ts", "files/picture?path=real.png"]) {
+        const page = yield* get(`/sandboxes/${id}/${place}`)
+        assert.strictEqual(page.status, 409, place)
+        assert.include(page.text, "The sandbox does not run")
+      }
+      assert.strictEqual((yield* get(`/sandboxes/${id}/files?repo=acme/other`)).status, 404)
+    }))
+})

@@ -1,0 +1,154 @@
+/** The list of sandboxes: what it says of each, what it finds, how it is watched, and ending several at once. */
+import { assert, layer } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { checkpointed } from "@slipway/http/testing/Checkpointed"
+import { DateTime, Effect, Redacted, Result } from "effect"
+import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
+
+const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
+
+const visitor = Effect.fnUntraced(function*(grant: string) {
+  const sessions = yield* Sessions
+  const key = yield* mintKey({ grant })
+  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
+  yield* sessions.chooseGrant(session, key.grant.id)
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
+  const csrf = Redacted.value(sessions.csrfToken(token))
+  return {
+    key: key.key,
+    grantId: key.grant.id,
+    get: (path: string, headers: Record<string, string> = {}) => ask(path, { headers: { cookie, ...headers } }),
+    terminate: (ids: ReadonlyArray<string>) =>
+      ask("/sandboxes/terminate", {
+        body: new URLSearchParams([["csrf", csrf], ["place", key.grant.id], ...ids.map((id) => ["id", id])]).toString(),
+        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
+      })
+  }
+})
+
+/** The cells of a row, without markup. */
+const rowOf = ({ text }: Reply, id: string): ReadonlyArray<string> => {
+  const [, row = ""] = new RegExp(`<tr id="row-${id}"[^>]*>([^]*?)</tr>`, "u").exec(text) ?? []
+  return [...row.matchAll(/<t[hd][^>]*>([^]*?)<\/t[hd]>/gu)].slice(1).map(([, cell = ""]) => cell.replaceAll(/<[^>]*>/gu, "").trim())
+}
+
+layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
+  it.effect("says what each wants of people, and why", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("states")
+      const store = yield* SandboxStore
+      const queued = yield* create(key)
+      const asking = yield* running(key)
+      const approval = { approval_id: "call-1", tool: `write <i>NOTES</i>.md`, kind: "edit" as const, paths: ["NOTES.md"] }
+      yield* drive(asking.id, [{ _tag: "RequestApproval", turnId: asking.turn, approval }])
+      const ready = yield* running(key)
+      yield* drive(ready.id, [{ _tag: "EndTurn", turnId: ready.turn, state: "succeeded" }])
+      const now = yield* DateTime.now
+      yield* store.change(ready.id, "policy", () =>
+        Result.succeed([{
+          type: "pull_request.updated" as const,
+          data: {
+            repo: RepoName.make("acme/shop"),
+            action_state: "idle" as const,
+            number: 12,
+            url: "https://example.com/pull/12",
+            state: "open" as const,
+            draft: true,
+            merged: false
+          }
+        }]), now)
+      const failed = yield* create(key)
+      yield* drive(failed, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No <disk>.", retryable: false }])
+      const page = yield* get("/sandboxes")
+      const state = (id: string) => rowOf(page, id)[1]
+      assert.strictEqual(state(queued), "Queued 1st, 0 at work, no worker is there")
+      assert.strictEqual(state(asking.id), "Needs you Wants to: write &lt;i&gt;NOTES&lt;/i&gt;.md")
+      assert.strictEqual(state(ready.id), "Ready for review")
+      assert.strictEqual(rowOf(page, ready.id)[4], "#12 draft")
+      assert.include(page.text, `<a href="https://example.com/pull/12" rel="noreferrer">#12</a>`)
+      assert.strictEqual(state(failed), "Failed No &lt;disk&gt;.")
+      assert.match(rowOf(page, failed)[5] ?? "", /^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/u)
+      // Whatever else a look asks for: it is one request, and nothing of it comes again while all stays the same.
+      for (const path of ["/sandboxes", "/sandboxes/rows?state=queued", "/overview", "/overview/present"]) {
+        const [, list = ""] = /<div id="waiting" data-piece="waiting" hidden data-list="([^"]*)"><\/div>/u.exec((yield* get(path)).text) ??
+          []
+        assert.deepStrictEqual(
+          JSON.parse(list.replaceAll("&quot;", "\"")),
+          [{ id: asking.id, title: "Say hello.", asks: ["call-1"] }],
+          path
+        )
+      }
+    }))
+
+  it.effect("says how many lines differ in the newest checkpoint, and nothing where that is not known", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("lines")
+      const [{ id }, unknown] = [yield* checkpointed(key, 2), yield* create(key)]
+      const page = yield* get("/sandboxes")
+      assert.strictEqual(rowOf(page, id)[3]?.replaceAll(/\s+/gu, " "), "+2 lines added −1 lines removed")
+      assert.strictEqual(rowOf(page, unknown)[3], "")
+    }))
+
+  it.effect("searches titles, keeps what was asked for in the address, and shows hostile titles as text", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("searcher")
+      const hostile = yield* create(key, { title: HOSTILE })
+      const plain = yield* create(key, { title: "Plain" })
+      const shown = Effect.fnUntraced(function*(search: string) {
+        const { text } = yield* get(`/sandboxes?search=${encodeURIComponent(search)}&state=queued`)
+        assert.notInclude(text, "<script>alert")
+        return [text.includes(`row-${hostile}`), text.includes(`row-${plain}`)]
+      })
+      assert.deepStrictEqual(yield* shown("SCRIPT>"), [true, false])
+      assert.deepStrictEqual(yield* shown("pla"), [false, true])
+      const { text } = yield* get("/sandboxes?search=%22%3Ex&state=queued&repo=acme%2Fshop")
+      assert.include(text, "name=\"search\" type=\"search\" value=\"&quot;&gt;x\"")
+      assert.include(text, "<option value=\"queued\" selected>")
+      assert.include(text, "data-look=\"/sandboxes/rows?search=%22%3Ex&amp;state=queued&amp;repo=acme%2Fshop\"")
+      assert.strictEqual((yield* get(`/sandboxes?search=${"x".repeat(121)}`)).status, 400)
+      // What no database takes is no text of anybody.
+      for (const page of ["/sandboxes", "/new/repositories", "/pulls"]) {
+        assert.strictEqual((yield* get(`${page}?search=a%00b`)).status, 400, page)
+      }
+    }))
+
+  it.effect("is sent again by itself only when it changed", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("watcher")
+      const id = yield* create(key)
+      const first = yield* get("/sandboxes/rows")
+      assert.include(first.text, `row-${id}`)
+      assert.notInclude(first.text, "<h1")
+      const etag = String(first.headers["etag"])
+      const same = yield* get("/sandboxes/rows", { "if-none-match": etag })
+      assert.deepStrictEqual([same.status, same.text], [304, ""])
+      yield* drive(id, [{ _tag: "StartBoot" }])
+      const changed = yield* get("/sandboxes/rows", { "if-none-match": etag })
+      assert.strictEqual(changed.status, 200)
+      assert.include(rowOf(changed, id)[1], "Working")
+    }))
+
+  it.effect("ends the chosen ones after asking, all of them or none", () =>
+    Effect.gen(function*() {
+      const { get, grantId, key, terminate } = yield* visitor("ending")
+      const other = yield* visitor("not-ending")
+      const store = yield* SandboxStore
+      const [one, two, kept] = [yield* create(key, { title: HOSTILE }), (yield* running(key)).id, yield* create(key)]
+      const theirs = yield* create(other.key)
+      const asked = yield* get(`/sandboxes/terminate?id=${one}&id=${two}&id=${one}`)
+      assert.include(asked.text, "<h1>Terminate these 2 sandboxes?</h1>")
+      assert.notInclude(asked.text, "<script>alert")
+      for (const wrong of ["", "?id=x", `?id=${theirs}`]) assert.isAtLeast((yield* get(`/sandboxes/terminate${wrong}`)).status, 400)
+      const status = Effect.fnUntraced(function*(id: typeof one) {
+        return (yield* store.find({ grantId, id })).status
+      })
+      assert.strictEqual((yield* terminate([one, theirs])).status, 404)
+      assert.strictEqual((yield* terminate([])).status, 400)
+      assert.strictEqual(yield* status(one), "queued")
+      const done = yield* terminate([one, two])
+      assert.deepStrictEqual([done.status, done.headers["location"]], [303, "/sandboxes?done=terminated"])
+      assert.deepStrictEqual([yield* status(one), yield* status(two), yield* status(kept)], ["terminated", "terminating", "queued"])
+    }))
+})

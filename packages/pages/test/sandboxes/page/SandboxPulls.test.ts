@@ -1,0 +1,204 @@
+/** What the page of a sandbox tells of its pull request: checks, and what people say of it. */
+import { assert, layer } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { type CommentWithText, noChecks, type PullRequest, type PullRequestDetails } from "@slipway/domain/source/schema/PullRequest"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { DateTime, Deferred, Effect, Redacted, Result } from "effect"
+import { ask, COOKIE, joined, json, layer as http, mintKey, openStream, type Reply, running, SANDBOXES } from "../../../testing/Harness.ts"
+
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
+const pullRequest: PullRequest = {
+  id: 3,
+  nodeId: "PR_3",
+  number: 3,
+  url: "https://host.test/acme/shop/pull/3",
+  title: "Say hello.",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: "slipway/x",
+  headSha: "0".repeat(40),
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
+}
+
+const comment = (id: number, fields: Partial<CommentWithText> = {}): CommentWithText => ({
+  id,
+  title: "Comment",
+  author: "mona",
+  authorAvatarUrl: "https://elsewhere.test/mona.png",
+  createdAt: "2026-11-21T02:41:00Z",
+  updatedAt: "2026-11-21T02:41:00Z",
+  url: `https://host.test/acme/shop/pull/3#c${id}`,
+  text: `This is **number ${id}**.`,
+  isWhole: true,
+  path: null,
+  line: null,
+  ...fields
+})
+
+const details = (comments: ReadonlyArray<CommentWithText>, more: Partial<PullRequestDetails> = {}): PullRequestDetails => ({
+  pullRequest,
+  checks: noChecks,
+  comments,
+  pending: false,
+  ...more
+})
+
+/** What the host tells now. */
+let tells: Effect.Effect<PullRequestDetails, SourceHostError> = Effect.succeed(details([]))
+let reads = 0
+const host: Partial<SourceHost["Service"]> = {
+  pullRequestDetails: () =>
+    Effect.suspend(() => {
+      reads++
+      return tells
+    })
+}
+
+/** Somebody with a sandbox whose pull request is open. */
+const reviewer = Effect.fnUntraced(function*(name: string) {
+  const sessions = yield* Sessions
+  const { grant, key } = yield* mintKey({ grant: name })
+  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${name}`), null)
+  yield* sessions.chooseGrant(session, grant.id)
+  const headers = { cookie: `${COOKIE}=${Redacted.value(token)}` }
+  const { id } = yield* running(key)
+  const published = { number: 3, url: pullRequest.url, state: "open", draft: true, merged: false } as const
+  yield* tell(id, published)
+  reads = 0
+  return { key, id, headers, get: ask(`/sandboxes/${id}`, { headers }) }
+})
+
+const tell = Effect.fnUntraced(function*(id: SandboxId, data: object) {
+  const told = { type: "pull_request.updated", data: { repo: "acme/shop", action_state: "idle", ...data } } as const
+  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([told]), yield* DateTime.now)
+})
+
+/** The piece of a page, or of its stream. */
+const pullsOf = (text: string): string => /<ul class="pulls"[^>]*>[^]*?<\/form>\n<\/li>/u.exec(text)?.[0] ?? ""
+const commentsOf = ({ text }: Reply): ReadonlyArray<string> =>
+  [...pullsOf(text).matchAll(/<li class="comment">([^]*?)<\/li>/gu)].map(([, shown = ""]) => shown)
+
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  changes: () => Effect.succeed({ files: [], partialWarnings: [] })
+}
+
+layer(http({ host, trees }), { excludeTestServices: true })("the pull request on the page of a sandbox", (it) => {
+  it.effect("has what people say of it, as Markdown, with who, when and where", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(details([
+        comment(1),
+        comment(2, { title: "Review comment on src/a.ts", path: "src/a.ts", line: 12, text: "Use `const`." }),
+        comment(3, { path: "src/b.ts", createdAt: "yesterday" })
+      ]))
+      const { get, id, key } = yield* reviewer("talk")
+      const page = yield* get
+      const [first = "", second = "", third = ""] = commentsOf(page)
+      assert.include(first, `<span class="who">mona</span>`)
+      assert.include(first, "<p>This is <strong>number 1</strong>.</p>")
+      const time = `<time datetime="2026-11-21T02:41:00.000Z">2026-11-21 02:41 UTC</time>`
+      const link = `<a href="https://host.test/acme/shop/pull/3#c1" rel="noreferrer"><span class="unseen">Comment of </span>${time}</a>`
+      assert.include(first, link)
+      assert.include(second, `<code class="place">src/a.ts:12</code>`)
+      assert.include(second, "<p>Use <code>const</code>.</p>")
+      assert.include(third, `<code class="place">src/b.ts</code>`)
+      assert.include(third, "yesterday")
+      assert.include(page.text, "3 comments")
+      assert.notInclude(page.text, "elsewhere.test")
+      // The interface tells of them, and not what they say.
+      const { comments } = json(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key }))
+      const fields = ["author", "authorAvatarUrl", "createdAt", "id", "title", "updatedAt", "url"]
+      assert.deepStrictEqual(comments.map((one: object) => Object.keys(one).sort()), [fields, fields, fields])
+    }))
+
+  it.effect("shows what is hostile and does nothing of it", () =>
+    Effect.gen(function*() {
+      const hostile = `</li></ul><script>alert(1)</script> ![x](https://spy.test/x.png) [y](javascript:alert(1)) \u202e\u001b[31m`
+      const fields = { author: hostile, path: hostile, url: "javascript:alert(2)", createdAt: hostile }
+      tells = Effect.succeed(details([comment(1, { ...fields, text: hostile }), comment(2, { text: "After it." })]))
+      const { get } = yield* reviewer("hostile")
+      const { text } = yield* get
+      const piece = pullsOf(text)
+      assert.notMatch(piece, /<script|<img|\u202e|href="javascript:/u)
+      assert.notInclude(piece, "\u001b")
+      assert.include(piece, "&lt;script&gt;alert(1)&lt;/script&gt;")
+      assert.include(visible("\u202e"), "RIGHT-TO-LEFT OVERRIDE")
+      assert.include(piece, "RIGHT-TO-LEFT OVERRIDE")
+      // A picture is a link, which tells nobody that somebody looks.
+      assert.include(piece, `<a href="https://spy.test/x.png" rel="noreferrer noopener nofollow">x</a>`)
+      assert.include(piece, "After it.")
+    }))
+
+  it.effect("has the newest twenty comments, oldest first, and leads to the others", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(details(Array.from({ length: 25 }, (_, i) => comment(i + 1))))
+      const { get } = yield* reviewer("many")
+      const page = yield* get
+      const numbers = commentsOf(page).map((shown) => Number(/number (\d+)/u.exec(shown)?.[1]))
+      assert.deepStrictEqual(numbers, Array.from({ length: 20 }, (_, i) => i + 6))
+      assert.include(page.text, "25 comments")
+      assert.include(page.text, `<a href="https://host.test/acme/shop/pull/3" rel="noreferrer">5 more on host.test</a>`)
+    }))
+
+  it.effect("has as much of them as there is room for, the newest first, and leads to the rest", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(
+        details(Array.from({ length: 20 }, (_, i) => comment(i + 1, { text: `Number ${i + 1} ${"\u202c".repeat(900)}`, isWhole: false })))
+      )
+      const { get } = yield* reviewer("long")
+      const page = yield* get
+      const shown = commentsOf(page)
+      assert.isAbove(shown.length, 1)
+      assert.isBelow(shown.length, 20)
+      assert.isBelow(Buffer.byteLength(pullsOf(page.text)), 100 * 1024)
+      assert.include(shown.at(-1) ?? "", `<a href="https://host.test/acme/shop/pull/3#c20" rel="noreferrer">The rest of it</a>`)
+      assert.include(page.text, `${20 - shown.length} more on host.test`)
+    }))
+
+  it.effect("does not hold the page up while its host takes its time, and comes with the stream", () =>
+    Effect.gen(function*() {
+      const told = yield* Deferred.make<PullRequestDetails>()
+      tells = Deferred.await(told)
+      const { get, headers, id } = yield* reviewer("slow")
+      const { text } = yield* get
+      assert.include(pullsOf(text), `<a href="https://host.test/acme/shop/pull/3" rel="noreferrer">#3 Say hello.</a>`)
+      assert.include(pullsOf(text), "Its checks and comments are being read.")
+      const cursor = /data-cursor="(\d+)"/u.exec(text)?.[1] ?? ""
+      const stream = yield* openStream(`/sandboxes/${id}/pieces?since=${cursor}`, { headers })
+      yield* Deferred.succeed(told, details([comment(1)]))
+      let piece = ""
+      while (!piece.includes("number 1")) piece = (yield* stream.next) ?? assert.fail("the stream ended")
+      assert.include(piece, `data-piece="pulls" data-again`)
+      yield* get
+      assert.strictEqual(reads, 1)
+    }))
+
+  it.effect("is read again once it was pushed to", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(details([]))
+      const { get, id } = yield* reviewer("pushed")
+      yield* get
+      yield* tell(id, { number: 3, head_sha: "1".repeat(40) })
+      yield* get
+      assert.strictEqual(reads, 2)
+    }))
+
+  it.effect("says that its host does not answer", () =>
+    Effect.gen(function*() {
+      tells = new SourceHostError({ operation: "read", detail: "secret detail", retryable: true })
+      const { get } = yield* reviewer("silent")
+      const { text } = yield* get
+      assert.include(pullsOf(text), "The source host does not answer now.")
+      assert.notInclude(text, "secret")
+    }))
+})
