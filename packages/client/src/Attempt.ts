@@ -4,6 +4,7 @@ import { SlipwayError } from "./SlipwayError.ts"
 /** Longer ones make timers fire at once. */
 const LONGEST_TIMER_MILLIS = 2 ** 31 - 1
 
+/** One attempt at a request. The caller's signal, the time limit and the idle limit end it; `code` of the error says which did. */
 export class Attempt {
   readonly #controller = new AbortController()
   readonly #caller: AbortSignal | undefined

@@ -48,6 +48,7 @@ export interface WriteOptions extends CallOptions {
   readonly idempotencyKey?: string | undefined
 }
 
+/** Options of `streamEvents`. */
 export interface StreamOptions extends CallOptions {
   /** Everything after this event, and no snapshot; 0 is the beginning. */
   readonly since?: number | string | undefined
@@ -99,6 +100,7 @@ const eventOf = (data: string): StreamEvent => {
   }
 }
 
+/** All operations of a Slipway service. A call rejects with a {@link SlipwayError}; `isTemporary` says whether another try helps. */
 export class SlipwayClient {
   readonly #transport: Transport
   readonly #reconnectMillis: number | undefined

@@ -2,6 +2,7 @@
 import { Attempt } from "./Attempt.ts"
 import { SlipwayError } from "./SlipwayError.ts"
 
+/** The service and how to talk to it. */
 export interface ClientOptions {
   /** The server's address, such as `https://slipway.example`; with the path it is served below, if there is one. */
   readonly baseUrl: string
@@ -27,6 +28,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** Query parameters; `undefined` ones are left out. */
 export type Query = Readonly<Record<string, string | number | undefined>>
 
 interface Ask extends CallOptions {
@@ -124,6 +126,7 @@ const refusal = async (response: Response): Promise<SlipwayError> => {
   return new SlipwayError(message, { status, code, requestId: requestIdOf(response), retryAfter: retryAfterOf(response.headers) })
 }
 
+/** Sends requests, with retries and time limits, and reads replies. */
 export class Transport {
   readonly #root: string
   readonly #apiKey: string

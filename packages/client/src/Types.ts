@@ -59,6 +59,7 @@ export interface Sandbox {
   readonly links: { readonly self: string; readonly events: string; readonly messages: string }
 }
 
+/** A page of `listSandboxes`. */
 export interface SandboxPage {
   /** Newest first. */
   readonly data: ReadonlyArray<Sandbox>
@@ -148,6 +149,7 @@ export interface ApprovalDecision extends ApproveOptions, DenyOptions {
 
 // Messages ------------------------------------------------------------------------------------------------------
 
+/** The body of `sendMessage`. */
 export interface NewMessage {
   /** 1 to 60,000 characters. */
   readonly prompt: string
@@ -158,11 +160,13 @@ export interface NewMessage {
   readonly whenBusy?: "reject" | "queue" | "steer"
 }
 
+/** The answer to `sendMessage`. */
 export interface MessageResult extends CommandResult {
   /** The turn the message starts, or waits for. It names the message too. */
   readonly turnId: string
 }
 
+/** A prompt, or a whole text of the agent. */
 export interface Message {
   readonly id: string
   readonly turnId: string
@@ -172,6 +176,7 @@ export interface Message {
   readonly createdAt: string
 }
 
+/** A page of `listMessages`. */
 export interface MessagePage {
   /** Oldest first. */
   readonly data: ReadonlyArray<Message>
@@ -194,6 +199,7 @@ export interface Checkpoint {
   readonly repos: ReadonlyArray<{ readonly repo: string; readonly sha: string }>
 }
 
+/** A page of `listCheckpoints`. */
 export interface CheckpointPage {
   /** Oldest first. */
   readonly data: ReadonlyArray<Checkpoint>
@@ -246,6 +252,7 @@ interface Durable<T extends string, D> extends Envelope<T, D> {
 /** Who caused a change: a person's command, a time limit, the agent or its host, or the service itself. */
 export type Initiator = "user" | "policy" | "provider" | "system"
 
+/** The last four are final. */
 export type TurnState = "pending" | "running" | "awaiting_approval" | "succeeded" | "failed" | "interrupted" | "cancelled"
 
 /** A message that waits for its turn. */
@@ -463,6 +470,7 @@ export type TransientEvent =
 /** What a stream brings, told apart by `type`. */
 export type StreamEvent = SandboxEvent | TransientEvent
 
+/** A page of `listEvents`. An empty page is the end for now. */
 export interface EventPage {
   /** In the order they happened. */
   readonly data: ReadonlyArray<SandboxEvent>
@@ -487,11 +495,13 @@ export interface DiffQuery extends RepoQuery {
   readonly path?: string
 }
 
+/** The folder to list. */
 export interface DirectoryQuery extends RepoQuery {
   /** Left out: the root. */
   readonly directory?: string
 }
 
+/** Compared with the commit the sandbox started from. */
 export type FileStatus = "added" | "deleted" | "modified" | "renamed" | "untracked"
 
 /** Section 2.6. */
@@ -522,6 +532,7 @@ export interface FileTree {
   readonly scope: "all" | "changed"
 }
 
+/** One side of a comparison of a file. */
 export interface FileVersion {
   /** `null` when the file is binary. */
   readonly content: string | null
@@ -556,6 +567,7 @@ export interface FileContent {
 
 // Pull requests (section 2.5) -----------------------------------------------------------------------------------
 
+/** A pull request as the source host describes it. */
 export interface PullRequest {
   readonly id: number
   readonly nodeId: string
@@ -602,6 +614,7 @@ export interface CheckRun {
   readonly url: string
 }
 
+/** The sandbox's pull request, with its checks. */
 export interface PullRequestStatus {
   /** `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed. */
   readonly actionState: "idle" | "publishing" | "updating" | "failed"
@@ -669,6 +682,7 @@ export type PartnerEvent =
   | Told<"pull_request.opened", Attributed & { readonly pullRequestId: string; readonly taskId: string; readonly projectId: string | null }>
   | Told<"conversion.paid", Attributed & { readonly conversionId: string }>
 
+/** A page of the partner feed. An empty page is the end for now. */
 export interface PartnerPage {
   /** In ascending `sequence`. */
   readonly data: ReadonlyArray<PartnerEvent>

@@ -1,6 +1,7 @@
 /** What came of a run, for people and for programs. */
 import { areas, type Area } from "./rules/Rule.ts"
 
+/** What became of one rule. */
 export interface Verdict {
   readonly id: string
   readonly area: Area
@@ -11,17 +12,20 @@ export interface Verdict {
   readonly detail: string | null
 }
 
+/** Numbers of rules. */
 export interface Totals {
   readonly ok: number
   readonly missed: number
   readonly skipped: number
 }
 
+/** Counts verdicts. */
 export const totals = (verdicts: ReadonlyArray<Verdict>): Totals => {
   const of = (verdict: Verdict["verdict"]) => verdicts.filter((other) => other.verdict === verdict).length
   return { ok: of("ok"), missed: of("missed"), skipped: of("skipped") }
 }
 
+/** Styles text for a terminal, or returns it as it is. */
 export type Paint = (style: "bold" | "dim" | "green" | "red" | "yellow", text: string) => string
 
 const marks = { ok: ["green", "ok    "], missed: ["red", "MISSED"], skipped: ["yellow", "skip  "] } as const

@@ -22,6 +22,7 @@ import type { Need, World } from "./world/World.ts"
 
 const inOrder = (a: Rule, b: Rule) => areas.indexOf(a.area) - areas.indexOf(b.area)
 
+/** All rules of the contract, in the order in which they run. */
 export const rules: ReadonlyArray<Rule> = [
   ...WireRules.rules,
   ...AccessRules.rules,

@@ -6,6 +6,7 @@ import tls from "node:tls"
 import { Json, Miss, same, shown } from "./Expect.ts"
 import { inBody, inPath, isCode, type Names, OURS } from "./Names.ts"
 
+/** A request, with everything a rule may get wrong on purpose. */
 export interface Ask {
   readonly method?: string
   /** `null`: no Authorization. Left out: the client's own key. */
@@ -20,6 +21,7 @@ export interface Ask {
   readonly headersOnly?: boolean
 }
 
+/** An answer with its whole body. */
 export class Reply {
   readonly status: number
   readonly headers: IncomingHttpHeaders
@@ -61,11 +63,13 @@ export const summary = ({ bytes, status, text }: Reply): string => {
 
 const otherThan = (expected: string, reply: Reply) => new Miss(expected, undefined, summary(reply))
 
+/** The reply, if it has the status; the rule is missed otherwise. `to` names the request. */
 export const answered = (reply: Reply, status: number, to: string): Reply => {
   if (reply.status !== status) throw otherThan(`${status} to ${to}`, reply)
   return reply
 }
 
+/** Whether the reply has the contract's error body with this status and code. */
 export const isRefusal = (reply: Reply, status: number, code: string): boolean => isCode(reply.names, summary(reply), status, code)
 
 /** A refusal with that status and one of the codes. */
@@ -163,6 +167,7 @@ export class EventStream {
   }
 }
 
+/** The service under test. */
 export interface ClientOptions {
   /** Base address without a slash at its end. */
   readonly url: string
@@ -186,6 +191,7 @@ const MAX_WAIT_SECONDS = 180
 /** Seconds until the next try; a server that does not say gets 1. */
 const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
 
+/** Requests to the service under test. It retries nothing. */
 export class Client {
   readonly options: ClientOptions
   readonly #agent: http.Agent

@@ -48,6 +48,7 @@ const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [st
   return [path, got, wanted]
 }
 
+/** Misses the rule unless both are deeply equal. */
 export const same = (got: unknown, wanted: unknown, what = ""): void => {
   if (equal(got, wanted)) return
   const [path, g, w] = differenceAt("", got, wanted)
@@ -55,6 +56,7 @@ export const same = (got: unknown, wanted: unknown, what = ""): void => {
   throw new Miss(`${where === "" ? "" : `${where} to be `}${shown(w)}`, g)
 }
 
+/** Misses the rule unless the condition holds. */
 export const holds = (condition: boolean, expected: string, got: unknown): void => {
   if (!condition) throw new Miss(expected, got)
 }
@@ -62,6 +64,7 @@ export const holds = (condition: boolean, expected: string, got: unknown): void 
 // ---------------------------------------------------------------------------------------------------------------
 // JSON that is looked into without trusting it
 
+/** Access to a JSON body whose errors name the path. */
 export class Json {
   readonly value: unknown
   readonly path: string
@@ -103,38 +106,55 @@ export type Shape = (value: unknown, path: string) => Miss | null
 const simple = (expected: string, test: (value: unknown) => boolean): Shape => (value, path) =>
   test(value) ? null : new Miss(`${path} to be ${expected}`, value)
 
+/** A string. */
 export const text = simple("a string", (value) => typeof value === "string")
+/** A string that is not empty. */
 export const filled = simple("a string that is not empty", (value) => typeof value === "string" && value !== "")
+/** A boolean. */
 export const flag = simple("true or false", (value) => typeof value === "boolean")
+/** A safe integer from 0. */
 export const count = simple(
   "an integer from 0 to 2^53-1",
   (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 )
+/** A safe integer from 1. */
 export const positive = simple(
   "an integer from 1 to 2^53-1",
   (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 1
 )
+/** A finite number. */
 export const finite = simple("a number", (value) => typeof value === "number" && Number.isFinite(value))
+/** One of these values. */
 export const is = (...values: ReadonlyArray<unknown>): Shape =>
   simple(values.map(shown).join(" or "), (value) => values.some((wanted) => equal(value, wanted)))
+/** A string that matches. `name` is used in messages. */
 export const matching = (pattern: RegExp, name: string): Shape => simple(name, (value) => typeof value === "string" && pattern.test(value))
+/** A UTC time as the contract writes it. */
 export const timestamp = matching(
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u,
   "a timestamp in UTC with 3 fraction digits"
 )
+/** A lower-case UUID. */
 export const uuid = matching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u, "a UUID")
+/** A string of decimal digits. */
 export const digits = matching(/^\d+$/u, "a string of digits")
+/** An absolute URI. */
 export const uri = simple(
   "an absolute http(s) URI",
   (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value)
 )
+/** Any value, or none. */
 export const anything: Shape = () => null
+/** No value: the field is left out. */
 export const absent: Shape = simple("left out", () => false)
+/** `null`, or the shape. */
 export const nullOr = (shape: Shape): Shape => (value, path) => value === null ? null : shape(value, path)
+/** An array whose items all have the shape. */
 export const listOf = (shape: Shape): Shape => (value, path) => {
   if (!Array.isArray(value)) return new Miss(`${path} to be an array`, value)
   return value.reduce<Miss | null>((found, item, i) => found ?? shape(item, `${path}[${i}]`), null)
 }
+/** An object of strings. */
 export const textsByName: Shape = (value, path) =>
   typeof value === "object" && value !== null && !Array.isArray(value) &&
     Object.values(value).every((member) => typeof member === "string")
@@ -147,6 +167,7 @@ interface Objects {
   /** Whether members nobody named are allowed. */
   readonly open?: boolean
 }
+/** An object with these members. `open`: others are allowed too. `optional`: members that may be missing. */
 export const object = (members: Members, { open = false, optional = {} }: Objects = {}): Shape => (value, path) => {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return new Miss(`${path} to be an object`, value)
@@ -168,6 +189,7 @@ export const object = (members: Members, { open = false, optional = {} }: Object
   return null
 }
 
+/** Misses the rule unless the value has the shape. `what` names the value. */
 export const fits = (value: unknown, shape: Shape, what: string): void => {
   const wrong = shape(value, what)
   if (wrong !== null) throw wrong

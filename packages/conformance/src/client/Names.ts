@@ -4,6 +4,7 @@
  */
 import { Skip } from "./Expect.ts"
 
+/** What the contract leaves open, as the service under test spells it. */
 export interface Names {
   /** Of the list of events `after` and `limit`, of a listing `directory`, of a download `path`. */
   readonly parameters: Readonly<Record<string, string>>
@@ -20,6 +21,7 @@ export interface Names {
   readonly directives: Readonly<Record<string, string>> | null
 }
 
+/** Slipway's own spelling. */
 export const OURS: Names = { parameters: {}, decision: "decision", codes: {}, anyCode: false, directives: null }
 
 const PARAMETERS = ["after", "limit", "directory", "path"]

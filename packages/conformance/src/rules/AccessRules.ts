@@ -4,17 +4,21 @@ import { holds, same, Skip } from "../client/Expect.ts"
 import { API, SANDBOXES, UNKNOWN, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
+/** The challenge without a key. */
 export const REALM = "Bearer realm=\"slipway\""
+/** The challenge to a bad key. */
 export const INVALID = `${REALM}, error="invalid_token", error_description="The API key is not valid."`
 
 const rule = rulesOf("authentication", "docs/decisions/9")
 
+/** Misses the rule unless the reply is a 401 with this challenge. */
 export const unauthorized = (reply: Reply, challenge: string, to: string) => {
   refused(reply, 401, "unauthorized", to)
   same(reply.header("www-authenticate"), challenge, `WWW-Authenticate to ${to}:`)
   return reply
 }
 
+/** Misses the rule unless the reply is a 403 for a missing scope. */
 export const insufficientScope = (reply: Reply) => {
   refused(reply, 403, "insufficient_scope", "a key without the scope")
   same(reply.header("www-authenticate"), `${REALM}, error="insufficient_scope", scope="sandboxes"`, "WWW-Authenticate:")
@@ -197,4 +201,5 @@ const rates = [
   }, { source: "docs/interface.md 7" })
 ]
 
+/** The rules of this file. */
 export const rules = [...authentication, ...rates]

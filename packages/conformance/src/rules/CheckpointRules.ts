@@ -10,6 +10,7 @@ const running = { needs: ["repo"] } as const
 const list = async (world: World, query = "") =>
   answered(await world.get(await world.worked(), `/checkpoints${query}`), 200, `checkpoints${query}`).json
 
+/** The rules of this file. */
 export const rules = [
   rule("list", "Checkpoints are {checkpoint, turnId, createdAt, bytes, repos: [{repo, sha}]}, oldest first.", async (world) => {
     const json = await list(world)

@@ -41,6 +41,7 @@ const interrupted = async (world: World) => {
   return { box, turn, reply }
 }
 
+/** The rules of this file. */
 export const rules = [
   rule(
     "shape",

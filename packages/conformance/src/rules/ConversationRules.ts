@@ -86,6 +86,7 @@ const published = async (world: World) => {
   return { box, number: first.at("pullRequest").at("number").number }
 }
 
+/** The rules of this file. */
 export const rules = [
   rule("before", "Before anything is published, pullRequest is null and everything idle.", async (world) => {
     const json = status(await world.get(await world.busy(), "/pull-request"), "the pull request")
@@ -262,6 +263,7 @@ const logSince = async (world: World, box: Box, turn: string) => {
 /** Messages of a sandbox whose conversation is over. */
 const list = async (world: World, query = "") => status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
 
+/** The rules of this file. */
 export const messages = [
   message(
     "sent",

@@ -24,7 +24,9 @@ import { rulesOf } from "./Rule.ts"
 
 const rule = rulesOf("creation", "docs/interface.md 4.2")
 
+/** All statuses of a sandbox. */
 export const statuses = ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]
+/** The shape of `usage`. */
 export const usage = object({ llmRequestCount: count, costMicroUsd: count, creditsChargedMicros: count })
 
 const counts = object({ input: count, cachedInput: count, output: count }, { open: true })
@@ -444,4 +446,5 @@ const idempotency = [
 /** What may change between two looks at an ending sandbox. */
 const volatile = { status: null, completedAt: null, usage: null }
 
+/** The rules of this file. */
 export const rules = [...creation, ...limits, ...idempotency]

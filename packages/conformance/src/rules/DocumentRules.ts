@@ -38,6 +38,7 @@ const refsIn = (value: unknown): ReadonlyArray<string> =>
 
 const resolve = (document: Json, ref: string) => ref.slice(2).split("/").reduce((json, key) => json.at(key), document)
 
+/** The rules of this file. */
 export const rules = [
   rule("openapi", "/openapi.json is OpenAPI 3.1, without authentication.", async (world) => {
     const version = (await openapi(world)).at("openapi").value

@@ -34,6 +34,7 @@ const member = { open: true }
 const author = object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
 const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
 
+/** The shape of an approval request. */
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
   optional: {
     kind: is("edit", "command", "network", "other"),
@@ -152,6 +153,7 @@ const page = async (world: World, box: Box, query: string) => {
   return { events: json.at("data").items, nextCursor: json.at("nextCursor").value, json }
 }
 
+/** The rules of this file. */
 export const rules = [
   rule(
     "envelope",

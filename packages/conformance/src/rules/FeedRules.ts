@@ -74,6 +74,7 @@ const ids = ({ events }: Page) => events.map((event) => event.at("id").string)
 const goesOn = (later: Page, earlier: Page, what: string) =>
   same(values(later.events.slice(0, earlier.events.length)), values(earlier.events), what)
 
+/** The rules of this file. */
 export const rules = [
   rule("page", "A page is {data, nextCursor} and nothing else; nextCursor is an integer.", async (world) => {
     const shape = object({ data: listOf(anything), nextCursor: count })

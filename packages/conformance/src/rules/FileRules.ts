@@ -112,6 +112,7 @@ const CONTENT = [
   "environment"
 ]
 
+/** The rules of this file. */
 export const rules = [
   rule("tree", "A listing has directory, entries, partialWarnings and scope, and nothing else.", async (world) => {
     const { json } = answered(await tree(world), 200, "a tree")

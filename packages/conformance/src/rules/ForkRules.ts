@@ -20,6 +20,7 @@ const files = (world: World, box: Box) =>
     return working.value === null ? null : working.at("content").value
   }))
 
+/** The rules of this file. */
 export const rules = [
   rule("restore-body", "restore takes {checkpoint}, 0 to 2^53-1, and nothing else.", async (world) => {
     const restore = (body: unknown) => world.http.ask(`${UNKNOWN}/restore`, { body })

@@ -22,6 +22,7 @@ const statesOf = (log: ReadonlyArray<Event>, turn: string) =>
 
 const sandbox = async (world: World, box: Box) => answered(await world.get(box), 200, "the sandbox").json
 
+/** The rules of this file. */
 export const rules = [
   rule("boot", "A sandbox goes from queued through creating to running, and the log says why.", async (world) => {
     same(causes(await world.log()), [[null, "queued", null, "user"], ["queued", "creating", null, "system"], [

@@ -26,6 +26,7 @@ const cursor = async (world: World) => {
   return (await list(world, "?limit=1")).at("nextCursor").string
 }
 
+/** The rules of this file. */
 export const rules = [
   rule("shape", "A list is {data, nextCursor} of sandboxes as they are read alone.", async (world) => {
     await few(world)

@@ -44,6 +44,7 @@ const foreign = async (world: World, method: string, path: string, body?: object
   }
 }
 
+/** The rules of this file. */
 export const rules = [
   ...paths.map(([name, method, path, body]) =>
     rule(

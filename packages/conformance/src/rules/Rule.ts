@@ -22,8 +22,10 @@ export const areas = [
   "documents",
   "rates"
 ] as const
+/** The part of the contract that a rule belongs to. */
 export type Area = typeof areas[number]
 
+/** One sentence of the contract, and how to test it. */
 export interface Rule {
   /** `area.name`, unique. */
   readonly id: string

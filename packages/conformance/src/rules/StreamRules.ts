@@ -71,6 +71,7 @@ const after = async (world: World, id: number) => (await world.log()).filter((ev
 
 const headOf = async (world: World) => Number((await world.endedLog()).at(-1)?.id)
 
+/** The rules of this file. */
 export const rules = [
   rule(
     "headers",

@@ -57,6 +57,7 @@ const refusesRaw = async (world: World, heads: ReadonlyArray<string>) => {
   }
 }
 
+/** The rules of this file. */
 export const rules = [
   rule("timestamps", "Timestamps are UTC with exactly three fraction digits.", async (world) => {
     const { json } = await world.created()

@@ -13,4 +13,5 @@ export const derived = (name: string): string => {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
 }
 
+/** The id of a sandbox's turn `n`, from 1. */
 export const turnId = (sandboxId: string, n: number): string => derived(`${sandboxId}/turn/${n}`)

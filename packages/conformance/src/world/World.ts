@@ -12,6 +12,7 @@ import { turnId } from "./Identity.ts"
 /** The keys, repositories and time that some rules need and a run may lack. */
 export type Need = "other-key" | "no-scope-key" | "repo" | "second-repo" | "slow"
 
+/** How the service under test is reached and what may be done to it. */
 export interface Options {
   /** Base address of the server, without a slash at its end. */
   readonly url: string
@@ -44,7 +45,9 @@ export class Unmade extends Skip {
   }
 }
 
+/** The base path of the API. */
 export const API = "/api/public/v1"
+/** The path of sandboxes. */
 export const SANDBOXES = `${API}/sandboxes`
 /** Nobody has it: ids are random. */
 export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
@@ -58,6 +61,7 @@ const TIMEOUT_MILLIS = 30_000
 /** Written into files by the agent: must not show where arguments of tools do not belong. */
 /** What an agent says before a message that it takes into its turn. */
 export const INTERRUPTED = "Before the message."
+/** A text that only the kit writes, to look for it in answers. */
 export const CANARY = "canary-5d41402a"
 /** RIGHT-TO-LEFT OVERRIDE: what follows it would be shown backwards. */
 export const HIDDEN = "\u202e"
@@ -70,10 +74,13 @@ export const WORKED = "echo worked"
 
 /** A file of every checkpoint, and one that only what came after the first one has. */
 export const KEPT = "conformance/kept.txt"
+/** The path of a file that a turn writes. */
 export const LATER = "conformance/later.txt"
 
+/** A name that was never used before. */
 export const unique = (): string => randomBytes(9).toString("hex")
 
+/** An event as the log has it. */
 export interface Event {
   readonly id: number
   readonly type: string
@@ -81,6 +88,7 @@ export interface Event {
   readonly data: Json
   readonly json: Json
 }
+/** The event of a JSON body; misses the rule if it is no event. */
 export const eventOf = (json: Json): Event => {
   const turn = json.at("turn_id").value
   return {

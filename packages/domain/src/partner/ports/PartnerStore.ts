@@ -9,7 +9,7 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { Claim, Claimant, FactConflict, Invoice, ClaimTerms, Project, Recorded } from "../rules/Attribution.ts"
 import type { Telling } from "../rules/Attribution.ts"
-import type { PartnerEvent, PartnerFact } from "../schema/PartnerEvent.ts"
+import type { PartnerEvent } from "../schema/PartnerEvent.ts"
 
 export type { Telling } from "../rules/Attribution.ts"
 

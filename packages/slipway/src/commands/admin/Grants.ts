@@ -3,7 +3,7 @@ import { AccessStore, type Grant, GrantNotFound } from "@slipway/domain/access/p
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { type GrantSpending, Spending } from "@slipway/domain/models/ports/Spending"
-import { type GrantBudget } from "@slipway/domain/models/rules/Budget"
+import type { GrantBudget } from "@slipway/domain/models/rules/Budget"
 import { Usd } from "@slipway/domain/models/schema/Budget"
 import { formatUsd } from "@slipway/domain/text/FormatUsd"
 import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
