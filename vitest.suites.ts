@@ -18,7 +18,7 @@ class ByName extends BaseSequencer {
 }
 
 const MINUTE = 60_000
-const postgres = ["./packages/adapters/testing/TestPostgresServer.ts"]
+const postgres = ["./packages/adapters/embedded-postgres/testing/TestPostgresServer.ts"]
 
 const projects: Array<TestProjectInlineConfiguration> = []
 
@@ -58,7 +58,7 @@ suite("docs-image", 30 * MINUTE, { include: ["packages/slipway/test/image/*.test
 // than this starve the slowest one on two cores.
 const agents = (process.env["AGENTS"] ?? "*").split(",").filter((name) => name !== "")
 suite("agents", 5 * MINUTE, {
-  include: [...agents.map((name) => `packages/adapters/test/agents/real/${name}.real.ts`), "packages/slipway/test/agents/*.real.ts"],
+  include: [...agents.map((name) => `packages/slipway/test/agents/real/${name}.real.ts`), "packages/slipway/test/agents/*.real.ts"],
   sequence: { concurrent: true },
   maxConcurrency: 3,
   maxWorkers: 2
@@ -66,16 +66,16 @@ suite("agents", 5 * MINUTE, {
 
 // Boxes, sized folders, machines, control groups; as root everything is tested. These files need nothing that a machine has once:
 const BESIDE_OTHERS = [
-  "packages/adapters/test/git/AgentCommits.machine.ts",
-  "packages/adapters/test/git/TreesInMachine.machine.ts",
-  "packages/adapters/test/hosts/runner/StartAgain.machine.ts",
-  "packages/adapters/test/kubernetes/MachinesKubernetes.machine.ts",
-  "packages/adapters/test/runner/Runner.machine.ts",
-  "packages/adapters/test/runner/Waiting.machine.ts"
+  "packages/adapters/runner/test/trees/AgentCommits.machine.ts",
+  "packages/adapters/runner/test/trees/TreesInMachine.machine.ts",
+  "packages/adapters/runner/test/host/StartAgain.machine.ts",
+  "packages/adapters/kubernetes/test/MachinesKubernetes.machine.ts",
+  "packages/adapters/runner/test/Runner.machine.ts",
+  "packages/adapters/runner/test/Waiting.machine.ts"
 ]
 suite("kernel-machines", 5 * MINUTE, { include: BESIDE_OTHERS, ...together, maxWorkers: 2 })
 suite("kernel-boxes", 5 * MINUTE, {
-  include: ["packages/adapters/test/**/*.machine.ts"],
+  include: ["packages/adapters/*/test/**/*.machine.ts"],
   exclude: BESIDE_OTHERS,
   ...together,
   fileParallelism: false
@@ -83,8 +83,8 @@ suite("kernel-boxes", 5 * MINUTE, {
 // What a hostile program can do in a box, and in one that lacks a layer; and what a hostile repository can do that is set up in one.
 // Most of an attempt is waiting; the race and the measurement are alone in their files.
 suite("kernel-isolation", 2 * MINUTE, {
-  include: ["packages/{adapters,worker}/test/isolation/*.isolation.ts"],
-  globalSetup: ["packages/adapters/test/isolation/Boxes.ts"],
+  include: ["packages/{adapters/*,worker}/test/isolation/*.isolation.ts"],
+  globalSetup: ["packages/adapters/machine/testing/isolation/Boxes.ts"],
   sequence: { concurrent: true },
   maxConcurrency: 4,
   fileParallelism: false

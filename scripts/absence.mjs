@@ -1,14 +1,15 @@
 /**
  * Finds code that takes "could not be read" for "is not there": `npm run check` fails on each that `absence.allowed.json` does not
- * name with a reason. Of a path, only ENOENT and ENOTDIR mean absence: `packages/adapters/src/node/IsThere.ts` has what says so.
+ * name with a reason. Of a path, only ENOENT and ENOTDIR mean absence: `packages/domain/src/files/rules/SystemError.ts` has what says so.
  *
  * In files that import `node:fs`: a `catch` clause and a handler of a rejection that do not look at the error, and do not throw.
  * In all files: `existsSync`, `Effect.option`, `Effect.orElseSucceed`. An allowed place is its file and the text of its line or clause.
  */
-import { readdirSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseAst } from "rolldown/parseAst"
+import { sourcesOf } from "./sources.mjs"
 
 const EFFECTS = new Set(["option", "orElseSucceed"])
 
@@ -62,16 +63,12 @@ const lineOf = (source, position) => {
 export const check = (root, allowed) => {
   const problems = []
   const used = new Set()
-  for (const name of readdirSync(path.join(root, "packages"))) {
-    const folder = path.join(root, "packages", name, "src")
-    for (const file of readdirSync(folder, { recursive: true }).filter((file) => /\.ts$/u.test(file)).sort()) {
-      const place = path.posix.join("packages", name, "src", file)
-      const source = readFileSync(path.join(folder, file), "utf8")
-      for (const position of found(source, place)) {
-        const { number, text } = lineOf(source, position)
-        if (allowed[place]?.[text] === undefined) problems.push(`${place}:${number}: any failure is taken for an answer here: ${text}`)
-        else used.add(`${place} ${text}`)
-      }
+  for (const place of sourcesOf(root).filter((file) => /^packages\/(?:adapters\/)?[^/]+\/src\//u.test(file))) {
+    const source = readFileSync(path.join(root, place), "utf8")
+    for (const position of found(source, place)) {
+      const { number, text } = lineOf(source, position)
+      if (allowed[place]?.[text] === undefined) problems.push(`${place}:${number}: any failure is taken for an answer here: ${text}`)
+      else used.add(`${place} ${text}`)
     }
   }
   for (const [place, lines] of Object.entries(allowed)) {
@@ -88,7 +85,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const problem of problems) process.stderr.write(`${problem}\n`)
   if (problems.length > 0) {
     process.stderr.write(
-      "Of a path, only ENOENT and ENOTDIR mean absence: see node/IsThere.ts. What is right otherwise is listed with its reason.\n"
+      "Of a path, only ENOENT and ENOTDIR mean absence: see packages/domain/src/files/rules/SystemError.ts. " +
+        "What is right otherwise is listed with its reason.\n"
     )
     process.exit(1)
   }

@@ -16,17 +16,17 @@ const packages = path.join(root, "packages")
 const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages, name, "package.json"), "utf8"))
 
 /** What stays a package of its own, and whose dependency it is here: it has native parts, or is read as a file. */
-const outside = { dockerode: "adapters", idiomorph: "pages" }
+const outside = { dockerode: "adapters/docker", idiomorph: "pages" }
 
 /** Each is one file: a box sees nothing beside it. */
 const programs = {
-  "slipway/Bridge": "adapters/src/egress/Bridge.ts",
-  "slipway/Inside": "adapters/src/hosts/box/Inside.ts",
-  "slipway/PreparationThread": "adapters/src/gateway/preparation/PreparationThread.ts",
-  "slipway/SpawnerProcess": "adapters/src/node/spawner/SpawnerProcess.ts",
-  "slipway/Watchdog": "adapters/src/hosts/docker/Watchdog.ts",
-  "offline/main": "adapters/src/agents/offline/main.ts",
-  "runner/RunnerProgram": "adapters/src/runner/inside/RunnerProgram.ts"
+  "slipway/Bridge": "adapters/machine/src/egress/Bridge.ts",
+  "slipway/Inside": "adapters/machine/src/box/Inside.ts",
+  "slipway/PreparationThread": "adapters/gateway/src/preparation/PreparationThread.ts",
+  "slipway/SpawnerProcess": "adapters/machine/src/node/spawner/SpawnerProcess.ts",
+  "slipway/Watchdog": "adapters/docker/src/Watchdog.ts",
+  "offline/main": "adapters/agents/src/offline/main.ts",
+  "runner/RunnerProgram": "adapters/runner/src/program/RunnerProgram.ts"
 }
 
 /** Of the modules, these are begun with; the second is a thread that shares most of what it needs. */
@@ -120,14 +120,12 @@ export const bundle = async (folder) => {
       filter: (file) => path.basename(file) !== "tsconfig.json"
     })
   }
-  const [adapters, pages] = [await manifestOf("adapters"), await manifestOf("pages")]
-  const dependencies = Object.fromEntries(
-    Object.entries(outside).map(([name, of]) => [name, (of === "pages" ? pages : adapters).dependencies[name]])
-  )
+  const dependencies = {}
+  for (const [name, of] of Object.entries(outside)) dependencies[name] = (await manifestOf(of)).dependencies[name]
   return {
     exports: { "./main": "./dist/slipway/main.js", "./package.json": "./package.json" },
     dependencies,
-    optionalDependencies: adapters.optionalDependencies
+    optionalDependencies: (await manifestOf("adapters/embedded-postgres")).optionalDependencies
   }
 }
 

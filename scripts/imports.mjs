@@ -1,6 +1,7 @@
 /**
  * Which folder imports which, as a table: `node scripts/imports.mjs`; `--at COMMIT` shows how it was, `--in FOLDER`
- * another checkout. `npm run check` runs it, and it fails when folders, or packages, import each other in a circle.
+ * another checkout. `npm run check` runs it, and it fails when folders, or packages, import each other in a circle, and for an import
+ * from one package to another that `ARROWS` does not list.
  *
  * It fails too when a service of Effect has an id of another package than its own: two of one id would be the same service; and when
  * a folder of the domain imports a later folder of `DOMAIN` or `KINDS`: a port imports no use case.
@@ -8,18 +9,39 @@
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { parseArgs } from "node:util"
-import { importsIn, sourcesOf } from "./sources.mjs"
+import { importsIn, packagesOf, sourcesOf } from "./sources.mjs"
 
 /** What may not depend on the rest: sources, and what is published beside them. */
-const PLACES = ["src", "memory", "testing"]
+const PLACES = ["src", "memory"]
+
+/** Which adapters an adapter may import, beside the domain. Of the other packages only `slipway` imports adapters: it composes them. */
+const ARROWS = {
+  agents: [],
+  docker: ["machine"],
+  "embedded-postgres": [],
+  gateway: ["machine"],
+  git: ["machine"],
+  github: [],
+  kubernetes: ["machine", "runner"],
+  "local-source": ["git", "postgres"],
+  machine: [],
+  postgres: [],
+  runner: ["git", "machine"],
+  "worker-link": ["postgres"]
+}
+
+/** The folder of the package of a file: `packages/domain`, `packages/adapters/postgres`. */
+const packageOf = (file) => /^packages\/(?:adapters\/)?[^/]+(?=\/)/u.exec(file)?.[0] ?? ""
 
 /** `domain/sandbox` of `packages/domain/src/sandbox/X.ts`, `domain/memory` of `packages/domain/memory/X.ts`. */
 const folderOf = (file) => {
-  const [, name, place, ...rest] = file.split("/")
+  const folder = packageOf(file)
+  const name = path.posix.basename(folder)
+  const [place, ...rest] = file.slice(folder.length + 1).split("/")
   if (!PLACES.includes(place)) return undefined
   return place === "src" ? `${name}/${rest.length > 1 ? rest[0] : "(root)"}` : `${name}/${place}`
 }
@@ -68,7 +90,7 @@ const edgesAt = (root) => {
   const edges = new Map()
   for (const file of sourcesOf(root)) {
     const from = folderOf(file)
-    const name = file.split("/")[1]
+    const name = path.posix.basename(packageOf(file))
     const text = readFileSync(path.join(root, file), "utf8")
     const owner = name === "slipway" ? "slipway/" : `@slipway/${name}/`
     for (const [, id] of text.matchAll(SERVICE)) {
@@ -106,7 +128,25 @@ const circleIn = (edges) => {
   return undefined
 }
 
-/** The same between packages. */
+/** A sentence if `from` may not import `to`; `undefined`: it may. */
+const forbidden = (from, to) => {
+  if (!(to in ARROWS) || from === "slipway" || ARROWS[from]?.includes(to)) return undefined
+  return from in ARROWS
+    ? `${from} imports ${to}, which is not in ARROWS of scripts/imports.mjs`
+    : `${from} imports the adapter ${to}: only slipway composes adapters`
+}
+
+/** Modules that the deprecated `@slipway/adapters` exports and that are not there. */
+const missingModules = (root) => {
+  const list = "packages/adapters/all/modules.json"
+  if (!existsSync(path.join(root, list))) return []
+  const importsOf = importsIn(root)
+  return Object.values(JSON.parse(readFileSync(path.join(root, list), "utf8")))
+    .filter((module) => importsOf(list, `from "${module}"`).some((file) => !existsSync(path.join(root, file))))
+    .map((module) => `${list} names ${module}, which is not there`)
+}
+
+/** The imports between packages. */
 const ofPackages = (edges) => {
   const between = new Map()
   for (const [from, tos] of edges) {
@@ -140,10 +180,23 @@ try {
   const edges = edgesAt(root)
   const packages = ofPackages(edges)
   process.stdout.write(`${[...lines(packages), "", ...lines(edges)].join("\n")}\n`)
+  const fail = (sentence) => {
+    process.stderr.write(`${sentence}\n`)
+    process.exitCode = 1
+  }
+  for (const folder of packagesOf(root)) {
+    const name = path.posix.basename(folder)
+    if (folder.startsWith("packages/adapters/") && name !== "all" && !(name in ARROWS)) {
+      fail(`${name} is not in ARROWS of scripts/imports.mjs`)
+    }
+  }
+  missingModules(root).forEach(fail)
+  for (const [from, tos] of packages) {
+    for (const to of tos.keys()) if (forbidden(from, to) !== undefined) fail(forbidden(from, to))
+  }
   for (const circle of [circleIn(packages), circleIn(edges)]) {
     if (circle === undefined) continue
-    process.stderr.write(`a circle: ${circle.join(" → ")}\n`)
-    process.exitCode = 1
+    fail(`a circle: ${circle.join(" → ")}`)
   }
 } finally {
   if (root !== repository) rmSync(root, { recursive: true, force: true })

@@ -39,7 +39,12 @@ const MIXED = new Set(["access/rules/ApiKey.ts"])
 const OTHERS = new Set([
   "text/Text.ts",
   "access/schema/Principal.ts",
+  "files/rules/SystemError.ts",
   "files/schema/FileTree.ts",
+  "environment/redaction/Forms.ts",
+  "environment/redaction/OutputRedactor.ts",
+  "environment/redaction/Redaction.ts",
+  "environment/redaction/Shapes.ts",
   "sandbox/ports/ActiveSandboxes.ts",
   "models/rules/Budget.ts",
   "models/schema/ModelCatalogue.ts",

@@ -13,13 +13,39 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { promisify } from "node:util"
 import { bundle } from "./bundle.mjs"
+import { packagesOf } from "./sources.mjs"
 
 const run = promisify(execFile)
 const root = path.resolve(import.meta.dirname, "..")
 const { bugs, homepage, repository } = JSON.parse(await readFile(path.join(root, "package.json"), "utf8"))
 
-/** What each package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository. */
+/** The modules of `@slipway/adapters`: one for each old path, which exports what the package that took its place has there. */
+const reexport = async (stage) => {
+  const modules = JSON.parse(await readFile(path.join(root, "packages/adapters/all/modules.json"), "utf8"))
+  for (const [old, now] of Object.entries(modules)) {
+    const file = path.join(stage, "src", old)
+    await mkdir(path.dirname(file), { recursive: true })
+    for (const kind of [".js", ".d.ts"]) await writeFile(`${file}${kind}`, `/** @deprecated Import ${now} */\nexport * from "${now}"\n`)
+  }
+  const exports = Object.fromEntries(Object.keys(modules).map((old) => [`./${old}`, `./src/${old}.js`]))
+  return { exports: { ...exports, "./package.json": "./package.json" }, sideEffects: ["./src/agents/offline/main.js"] }
+}
+
+/** Modules that are started as processes and threads: they act when they are imported. */
+const acting = {
+  "adapters/agents": ["./src/offline/main.js"],
+  "adapters/docker": ["./src/Watchdog.js"],
+  "adapters/gateway": ["./src/preparation/PreparationThread.js"],
+  "adapters/machine": ["./src/box/Inside.js", "./src/egress/Bridge.js", "./src/node/spawner/SpawnerProcess.js"],
+  "adapters/runner": ["./src/program/RunnerProgram.js"]
+}
+
+/**
+ * By its folder, what a package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository.
+ * A package that is not here adds its {@link acting} modules alone.
+ */
 const packages = {
+  "adapters/all": { build: reexport },
   domain: {
     docs: ["docs/interface.md", "docs/decisions"],
     manifest: { sideEffects: false }
@@ -32,7 +58,6 @@ const packages = {
       peerDependenciesMeta: { vitest: { optional: true } }
     }
   },
-  adapters: { manifest: { sideEffects: ["./src/agents/offline/main.js"] } },
   worker: { manifest: { sideEffects: false } },
   client: { manifest: { sideEffects: false, engines: { node: ">=20.19" } } },
   conformance: { manifest: { sideEffects: false } },
@@ -47,7 +72,7 @@ const packages = {
  * packed. An entry that is `null` takes something out of a folder that is exported.
  */
 const exportsOf = (manifest, folders) =>
-  Object.entries(manifest.exports)
+  Object.entries(manifest.exports ?? {})
     .filter(([name]) => !name.startsWith("./internal/"))
     .filter(([name, target]) => folders.includes((target ?? name).split("/")[1]))
     .map(([name, target]) => [name, target?.replace(/\.ts$/u, ".js") ?? null])
@@ -98,6 +123,7 @@ const compile = async (stage, source, plain) => {
 const pack = async (name, { build, docs = [], files = [], folders: plain = [], manifest }, staging, destination) => {
   const source = path.join(root, "packages", name)
   const stage = path.join(staging, name)
+  await mkdir(stage, { recursive: true })
   const more = build === undefined ? await compile(stage, source, [...plain, ...files]).then(() => manifest) : await build(stage)
   const own = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
   for (const file of docs) await cp(path.join(root, file), path.join(stage, file), { recursive: true })
@@ -117,7 +143,9 @@ const staging = await mkdtemp(path.join(tmpdir(), "slipway-pack-"))
 try {
   await mkdir(destination, { recursive: true })
   for (const file of await readdir(destination)) if (file.endsWith(".tgz")) await rm(path.join(destination, file))
-  await Promise.all(Object.entries(packages).map(([name, more]) => pack(name, more, staging, destination)))
+  const names = packagesOf(root).map((folder) => folder.slice("packages/".length))
+  const besides = (name) => packages[name] ?? { manifest: { sideEffects: acting[name] ?? false } }
+  await Promise.all(names.map((name) => pack(name, besides(name), staging, destination)))
 } finally {
   await rm(staging, { recursive: true, force: true })
 }

@@ -3,9 +3,9 @@
  * the language says what else it is: a file name, that it is a module of that name for the page's other blocks; `no-run`, that it only
  * compiles.
  */
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
-import { pagesOfDocs } from "./sources.mjs"
+import { packagesOf, pagesOfDocs } from "./sources.mjs"
 
 const BLOCK = /^```(ts|js)(?: ([^\n]+))?\n([\s\S]*?)^```$/gmu
 
@@ -13,19 +13,12 @@ const BLOCK = /^```(ts|js)(?: ([^\n]+))?\n([\s\S]*?)^```$/gmu
 export const blocksOf = (page) => Array.from(page.matchAll(BLOCK), ([, language, mark, source]) => ({ language, mark, source }))
 
 /** The pages that may have some: the README files, and those of `docs`. */
-const pagesIn = async (root) => {
-  const packages = await readdir(path.join(root, "packages"))
-  return [
-    "README.md",
-    ...packages.map((name) => `packages/${name}/README.md`),
-    ...pagesOfDocs(root)
-  ]
-}
+const pagesIn = (root) => ["README.md", ...packagesOf(root).map((folder) => `${folder}/README.md`), ...pagesOfDocs(root)]
 
 /** Writes them below `folder`, a folder for each page; answers which to run, from there. */
 export const write = async (root, folder) => {
   const programs = []
-  for (const page of await pagesIn(root)) {
+  for (const page of pagesIn(root)) {
     const place = page.replace(/\.md$/u, "").replaceAll("/", "-")
     for (const [index, { language, mark, source }] of blocksOf(await readFile(path.join(root, page), "utf8")).entries()) {
       const named = mark?.endsWith(`.${language}`)

@@ -5,7 +5,7 @@ export default mergeConfig(
   shared,
   defineConfig({
     test: {
-      globalSetup: ["@slipway/adapters/testing/TestPostgresServer"],
+      globalSetup: ["@slipway/embedded-postgres/testing/TestPostgresServer"],
       // Most of their time is waiting for processes.
       maxWorkers: 2,
       // They have commands of their own: `vitest.suites.ts`.

@@ -1,4 +1,4 @@
 import { defineConfig, mergeConfig } from "vitest/config"
 import shared from "../../vitest.config.ts"
 
-export default mergeConfig(shared, defineConfig({ test: { globalSetup: ["@slipway/adapters/testing/TestPostgresServer"] } }))
+export default mergeConfig(shared, defineConfig({ test: { globalSetup: ["@slipway/embedded-postgres/testing/TestPostgresServer"] } }))

@@ -7,7 +7,7 @@ import path from "node:path"
 /** What the script says of a repository with these modules; each is `<package>/<path>` and what it imports. */
 const check = (
   modules: Readonly<Record<string, ReadonlyArray<string>>>,
-  exports: Readonly<Record<string, string | null>> = { "./testing/*": "./testing/*.ts", "./*": "./src/*.ts" }
+  exports: Readonly<Record<string, string | null>> = { "./memory/*": "./memory/*.ts", "./*": "./src/*.ts" }
 ) => {
   const root = mkdtempSync(path.join(tmpdir(), "slipway-imports-test-"))
   try {
@@ -15,10 +15,8 @@ const check = (
       const file = path.join(root, "packages", `${name}.ts`)
       mkdirSync(path.dirname(file), { recursive: true })
       writeFileSync(file, imports.map((specifier) => `import {\n  x\n} from "${specifier}"\n`).join(""))
-      writeFileSync(
-        path.join(root, "packages", name.split("/")[0] ?? "", "package.json"),
-        JSON.stringify({ exports })
-      )
+      const [folder = ""] = /^(?:adapters\/)?[^/]+/u.exec(name) ?? []
+      writeFileSync(path.join(root, "packages", folder, "package.json"), JSON.stringify({ exports }))
     }
     const { status, stderr, stdout } = spawnSync(process.execPath, [path.join(import.meta.dirname, "../imports.mjs"), "--in", root], {
       encoding: "utf8"
@@ -34,15 +32,15 @@ it("tells how many imports lead from one folder to another", () => {
     "domain/src/Ids": [],
     "domain/src/access/Key": ["../Ids.ts", "./Grant.ts", "effect"],
     "domain/src/access/Grant": ["../Ids.ts"],
-    "domain/testing/KeyContract": ["../src/access/Key.ts"],
-    "adapters/src/postgres/Keys": ["@slipway/domain/access/Key", "@slipway/domain/testing/KeyContract"]
+    "domain/memory/KeysMemory": ["../src/access/Key.ts"],
+    "adapters/postgres/src/keys/Keys": ["@slipway/domain/access/Key", "@slipway/domain/memory/KeysMemory"]
   })
   assert.strictEqual(status, 0)
   assert.deepStrictEqual(lines, [
-    "adapters imports domain 2",
-    "adapters/postgres imports domain/access 1, domain/testing 1",
+    "postgres imports domain 2",
     "domain/access imports domain/(root) 2",
-    "domain/testing imports domain/access 1"
+    "domain/memory imports domain/access 1",
+    "postgres/keys imports domain/access 1, domain/memory 1"
   ])
 })
 
@@ -76,12 +74,12 @@ it.each([
 
 it.each([
   ["a module that is not exported", "@slipway/domain/access/rules/Secret", "domain does not export"],
-  ["one that is taken out of an exported folder", "@slipway/domain/testing/Steps", "domain does not export"],
+  ["one that is taken out of an exported folder", "@slipway/domain/memory/Steps", "domain does not export"],
   ["what is there for tests of other packages", "@slipway/domain/internal/access/Secret", "is not published"]
 ])("fails for an import of %s", (_, specifier, message) => {
-  const { status, stderr } = check({ "domain/src/access/Secret": [], "domain/testing/Steps": [], "http/src/api/Api": [specifier] }, {
-    "./testing/*": "./testing/*.ts",
-    "./testing/Steps": null,
+  const { status, stderr } = check({ "domain/src/access/Secret": [], "domain/memory/Steps": [], "http/src/api/Api": [specifier] }, {
+    "./memory/*": "./memory/*.ts",
+    "./memory/Steps": null,
     "./internal/*": "./src/*.ts"
   })
   assert.strictEqual(status, 1)
@@ -103,4 +101,25 @@ it("fails for a service with the id of another package", () => {
   } finally {
     rmSync(root, { recursive: true, force: true })
   }
+})
+
+it.each([
+  ["by an adapter that may not", { "adapters/agents/src/Turn": ["@slipway/docker/Host"], "adapters/docker/src/Host": [] },
+    "agents imports docker"],
+  ["by a package that composes nothing", { "http/src/Server": ["@slipway/docker/Host"], "adapters/docker/src/Host": [] },
+    "only slipway composes"],
+  ["by an adapter that is not listed", { "adapters/tape/src/Store": [] }, "tape is not in ARROWS"]
+])("fails for an import of an adapter %s", (_, modules, message) => {
+  const { status, stderr } = check(modules as Readonly<Record<string, ReadonlyArray<string>>>)
+  assert.strictEqual(status, 1)
+  assert.include(stderr, message)
+})
+
+it("lets an adapter import a listed one, and slipway import all", () => {
+  const { status } = check({
+    "adapters/docker/src/Host": ["@slipway/machine/host/Limits"],
+    "adapters/machine/src/host/Limits": [],
+    "slipway/src/Service": ["@slipway/docker/Host"]
+  })
+  assert.strictEqual(status, 0)
 })

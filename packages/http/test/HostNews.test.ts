@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import * as HostNewsGitHub from "@slipway/adapters/github/HostNewsGitHub"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import * as HostNewsGitHub from "@slipway/github/HostNewsGitHub"
 import { DateTime, Effect, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { ask, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"

@@ -1,6 +1,6 @@
 /** The processes of one service on one Postgres: those that answer requests, and workers, each with a folder for its machine. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Context, Effect, Layer } from "effect"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"

@@ -1,5 +1,5 @@
 /** What must be so when all is over: each function says what is not. */
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { readdirSync } from "node:fs"
 import type * as Partner from "./Partner.ts"
 import type { Acknowledged } from "./People.ts"

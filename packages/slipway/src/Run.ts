@@ -1,6 +1,6 @@
 /** Runs the `slipway` command and tells how it ended. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
 import { CliError, CliOutput, Command } from "effect/cli"
 import manifest from "../package.json" with { type: "json" }

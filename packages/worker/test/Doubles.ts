@@ -1,6 +1,5 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
 import { it } from "@effect/vitest"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import {
   type CannotSave,
@@ -54,6 +53,7 @@ import { type RepoNotAccessible, SourceHost, type SourceHostError } from "@slipw
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Hints } from "@slipway/domain/store/Hints"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { Timing } from "@slipway/worker/shared/Timing"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import {

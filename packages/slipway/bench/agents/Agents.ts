@@ -2,15 +2,15 @@
  * What an agent costs beside its model: from spawn to an open session, from a prompt to the model's first word, and in
  * memory. Real programs, a fake model on the loopback, no isolation; each run in a new home.
  */
-import * as Installed from "@slipway/adapters/agents/Installed"
-import * as AgentRuntimeProfiles from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import * as Installed from "@slipway/agents/Installed"
+import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { workspacesIn } from "@slipway/machine/files/TreesLayout"
+import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import { Deferred, Effect, Layer, Redacted } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises"

@@ -5,10 +5,10 @@
  *
  * Alone: `npm run bench -- boot --quick`.
  */
-import * as Installed from "@slipway/adapters/agents/Installed"
-import type { Profile } from "@slipway/adapters/agents/Profile"
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import * as Installed from "@slipway/agents/Installed"
+import type { Profile } from "@slipway/agents/Profile"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Redacted } from "effect"
@@ -147,7 +147,7 @@ const measureIsolation = Effect.fnUntraced(
         if (found.state !== "ready") throw new Error(found.reason)
         const command = realpathSync(found.command)
         const agent = agentByHand(profile, command, model)
-        const programs = [command, path.dirname(fileURLToPath(import.meta.resolve("@slipway/adapters/agents/offline/main")))]
+        const programs = [command, path.dirname(fileURLToPath(import.meta.resolve("@slipway/agents/offline/main")))]
         const box = isolation === "none" || filter === undefined ? null : { programs, filter }
         const samples: {
           readonly ours: Array<Awaited<ReturnType<typeof ours>>>

@@ -1,6 +1,6 @@
 /** A service of one checkout, as a person runs it: processes of their own, one Postgres that is kept durable, real repositories. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Context, Effect, Layer } from "effect"
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"

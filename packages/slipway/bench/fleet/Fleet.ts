@@ -99,7 +99,7 @@ const bareStart = async (checkout: string): Promise<number> => {
     const began = performance.now()
     const child = spawn(
       path.join(checkout, "node_modules/.bin/node"),
-      [path.join(checkout, "packages/adapters/src/agents/offline/main.ts")],
+      [path.join(checkout, "packages/adapters/agents/src/offline/main.ts")],
       { stdio: ["pipe", "pipe", "ignore"] }
     )
     child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: 1 } })}\n`)

@@ -2,17 +2,17 @@
  * How fast the boxes of each host are, through its port: their boot, their programs' first byte, a line there and back, what they write.
  * Every host has a process of its own, and all take turns. With another checkout, that one's hosts of this machine beside ours.
  */
+import * as Docker from "@slipway/docker/testing/docker.fixture"
+import * as Bubblewrap from "@slipway/machine/testing/hosts/bubblewrap.fixture"
+import * as Gvisor from "@slipway/machine/testing/hosts/gvisor.fixture"
+import * as Cable from "@slipway/runner/testing/Cable"
+import * as Machines from "@slipway/runner/testing/Machines.fixture"
 import { Effect, type Scope } from "effect"
 import { execFile, execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { mkdir } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
-import * as Bubblewrap from "../../../adapters/test/hosts/bubblewrap.fixture.ts"
-import * as Docker from "../../../adapters/test/hosts/docker.fixture.ts"
-import * as Gvisor from "../../../adapters/test/hosts/gvisor.fixture.ts"
-import * as Machines from "../../../adapters/test/hosts/runner/Machines.fixture.ts"
-import * as Cable from "../../../adapters/test/runner/Cable.ts"
 import { columns } from "../../src/commands/terminal/Output.ts"
 import * as Protocol from "../api/Protocol.ts"
 import { machine } from "../Driver.ts"

@@ -2,16 +2,16 @@
  * One host of one checkout, in a process of its own. What is asked of it is measured here, through the port, as a worker uses it. It knows
  * the port as it was before machines, too: that took the workspace with each call.
  */
-import * as Egress from "@slipway/adapters/egress/Egress"
-import { defaults } from "@slipway/adapters/hosts/box/Limits"
-import * as SizedFolders from "@slipway/adapters/hosts/box/SizedFolders"
-import * as SandboxHostBubblewrap from "@slipway/adapters/hosts/bubblewrap/SandboxHostBubblewrap"
-import * as SandboxHostDocker from "@slipway/adapters/hosts/docker/SandboxHostDocker"
-import * as SandboxHostGvisor from "@slipway/adapters/hosts/gvisor/SandboxHostGvisor"
-import * as SandboxHostNone from "@slipway/adapters/hosts/none/SandboxHostNone"
-import * as Spawner from "@slipway/adapters/node/spawner/Spawner"
+import * as SandboxHostDocker from "@slipway/docker/SandboxHostDocker"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import * as SandboxHostBubblewrap from "@slipway/machine/bubblewrap/SandboxHostBubblewrap"
+import * as Egress from "@slipway/machine/egress/Egress"
+import * as SizedFolders from "@slipway/machine/files/SizedFolders"
+import * as SandboxHostGvisor from "@slipway/machine/gvisor/SandboxHostGvisor"
+import { defaults } from "@slipway/machine/host/Limits"
+import * as Spawner from "@slipway/machine/node/spawner/Spawner"
+import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import { Context, Effect, Layer, ManagedRuntime, References, Stream } from "effect"
 import { mkdirSync } from "node:fs"
 import path from "node:path"
@@ -50,9 +50,9 @@ const timed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 
 /** Not at the top: the checkout of before has none of these. */
 const machines = Effect.promise(async () => {
-  const SandboxHostRunner = await import("@slipway/adapters/hosts/runner/SandboxHostRunner")
-  const MachinesProgram = await import("@slipway/adapters/runner/machines/MachinesProgram")
-  const { Machines } = await import("@slipway/adapters/runner/Machines")
+  const SandboxHostRunner = await import("@slipway/runner/host/SandboxHostRunner")
+  const MachinesProgram = await import("@slipway/runner/machines/MachinesProgram")
+  const { Machines } = await import("@slipway/runner/machines/Machines")
   const made = MachinesProgram.make({ program, installation: INSTALLATION })
   return Layer.provide(
     SandboxHostRunner.layer({ directory: path.join(folder, "known") }),

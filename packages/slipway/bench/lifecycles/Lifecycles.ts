@@ -7,8 +7,8 @@
  * Processor time is that of all processes: of ours the server with its worker, Postgres, every git and every agent; of theirs the
  * script, git and agents. Clients of ours run in the process of the benchmark, which is not counted.
  */
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"

@@ -1,5 +1,5 @@
 /** `opencode serve`: one process for all sessions, which is the agent itself; its sessions are in SQLite. */
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"

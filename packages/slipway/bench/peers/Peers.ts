@@ -5,9 +5,9 @@
  *
  * What each keeps is seen, not believed: at the end its server is killed and started again.
  */
-import * as Installed from "@slipway/adapters/agents/Installed"
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import * as Installed from "@slipway/agents/Installed"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"

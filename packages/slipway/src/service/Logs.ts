@@ -1,5 +1,5 @@
 /** Logs on standard error: lines for people or JSON for machines, without secrets whatever was logged. */
-import { Redaction, type Redactor, SHOWN } from "@slipway/adapters/redaction/Redaction"
+import { Redaction, type Redactor, SHOWN } from "@slipway/domain/environment/redaction/Redaction"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, References } from "effect"

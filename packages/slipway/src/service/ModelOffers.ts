@@ -1,6 +1,6 @@
 /** Which models creations may name, over all processes: workers tell what they can run, the others ask. */
-import * as WorkerOffers from "@slipway/adapters/postgres/workers/WorkerOffers"
 import { type Catalogue, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Effect, Schedule } from "effect"
 import type { Models } from "./Models.ts"
 

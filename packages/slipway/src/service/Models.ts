@@ -1,7 +1,7 @@
 /** The model catalogue of this process: read from a file, held against what is here. */
-import * as Installed from "@slipway/adapters/agents/Installed"
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import * as Installed from "@slipway/agents/Installed"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import type { Catalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,

@@ -1,7 +1,7 @@
 /** How people sign in beside links of the operator: with GitHub, when the service was given a GitHub App for it. */
-import * as IdentityProviderGitHub from "@slipway/adapters/github/IdentityProviderGitHub"
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
 import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/ports/IdentityProvider"
+import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
+import * as IdentityProviderGitHub from "@slipway/github/IdentityProviderGitHub"
 import { CALLBACK } from "@slipway/pages/people/SignInPages"
 import { Effect, Layer, Redacted, References } from "effect"
 import { readFile } from "node:fs/promises"

@@ -3,10 +3,10 @@
  * supervisors, without a key. What is live in the database every process that answers requests tells: here nothing is asked of it,
  * so that a worker can be watched while its database is away.
  */
-import { type Endpoint, resolve } from "@slipway/adapters/worker-link/PrivateAddress"
-import * as PrivateServer from "@slipway/adapters/worker-link/PrivateServer"
-import * as WorkerHealth from "@slipway/adapters/worker-link/WorkerHealth"
 import * as ProcessMetrics from "@slipway/http/handlers/ProcessMetrics"
+import { type Endpoint, resolve } from "@slipway/worker-link/PrivateAddress"
+import * as PrivateServer from "@slipway/worker-link/PrivateServer"
+import * as WorkerHealth from "@slipway/worker-link/WorkerHealth"
 import { Effect, Layer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"

@@ -1,5 +1,5 @@
 /** What keeps sandboxes in, and what they may take. */
-import * as AllowList from "@slipway/adapters/egress/AllowList"
+import * as AllowList from "@slipway/machine/egress/AllowList"
 import { Effect, Result } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

@@ -1,5 +1,12 @@
 /** What the adapters' options are called here: by the settings that say them. */
-import { type OptionName, OptionNames } from "@slipway/adapters/options/OptionNames"
+import * as DockerOptions from "@slipway/docker/options/OptionNames"
+import * as EmbeddedPostgresOptions from "@slipway/embedded-postgres/options/OptionNames"
+import * as GatewayOptions from "@slipway/gateway/options/OptionNames"
+import * as GitOptions from "@slipway/git/options/OptionNames"
+import * as KubernetesOptions from "@slipway/kubernetes/options/OptionNames"
+import * as MachineOptions from "@slipway/machine/options/OptionNames"
+import * as PostgresOptions from "@slipway/postgres/options/OptionNames"
+import * as WorkerLinkOptions from "@slipway/worker-link/options/OptionNames"
 import { Layer } from "effect"
 import * as Clones from "./Clones.ts"
 import * as Isolation from "./Isolation.ts"
@@ -8,6 +15,16 @@ import * as Models from "./Models.ts"
 import * as Processes from "./Processes.ts"
 import type { Setting } from "./Setting.ts"
 import * as Storage from "./Storage.ts"
+
+type OptionName =
+  | DockerOptions.OptionName
+  | EmbeddedPostgresOptions.OptionName
+  | GatewayOptions.OptionName
+  | GitOptions.OptionName
+  | KubernetesOptions.OptionName
+  | MachineOptions.OptionName
+  | PostgresOptions.OptionName
+  | WorkerLinkOptions.OptionName
 
 const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   account: Storage.settings.postgresAccount,
@@ -28,5 +45,16 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   metricsListen: Processes.settings.metricsAddress
 }
 
+const nameOf = (option: OptionName): string => settings[option].name
+
 /** For messages of adapters. */
-export const layer = Layer.succeed(OptionNames, (option) => settings[option].name)
+export const layer = Layer.mergeAll(
+  Layer.succeed(DockerOptions.OptionNames, nameOf),
+  Layer.succeed(EmbeddedPostgresOptions.OptionNames, nameOf),
+  Layer.succeed(GatewayOptions.OptionNames, nameOf),
+  Layer.succeed(GitOptions.OptionNames, nameOf),
+  Layer.succeed(KubernetesOptions.OptionNames, nameOf),
+  Layer.succeed(MachineOptions.OptionNames, nameOf),
+  Layer.succeed(PostgresOptions.OptionNames, nameOf),
+  Layer.succeed(WorkerLinkOptions.OptionNames, nameOf)
+)

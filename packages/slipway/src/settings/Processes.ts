@@ -1,5 +1,5 @@
 /** What each process of a Slipway does. */
-import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
+import * as PrivateAddress from "@slipway/worker-link/PrivateAddress"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

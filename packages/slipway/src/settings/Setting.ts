@@ -1,5 +1,5 @@
 /** One setting of the service: all that is said of it anywhere is derived from this. */
-import { Redaction } from "@slipway/adapters/redaction/Redaction"
+import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { Config, Effect, Option, Schema, Struct } from "effect"
 import type { Type } from "./Type.ts"
 

@@ -1,5 +1,5 @@
 /** Where the service keeps what it has. */
-import * as ConnectionUrl from "@slipway/adapters/postgres/connection/ConnectionUrl"
+import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
 import { Effect } from "effect"
 import path from "node:path"
 import * as Setting from "./Setting.ts"

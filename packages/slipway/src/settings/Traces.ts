@@ -1,7 +1,7 @@
 /** Where traces go, under the names that OpenTelemetry gives these settings everywhere. */
-import { SAMPLERS } from "@slipway/adapters/traces/Sampler"
-import type { Options } from "@slipway/adapters/traces/TracesOtlp"
 import { Effect, Redacted } from "effect"
+import { SAMPLERS } from "../traces/Sampler.ts"
+import type { Options } from "../traces/TracesOtlp.ts"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

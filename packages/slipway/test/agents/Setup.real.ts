@@ -3,9 +3,9 @@
  * told beforehand what had been done. Models are fake ones of this process. Boxes need an npm, as one in `/usr` is.
  */
 import { assert, it } from "@effect/vitest"
-import * as Installed from "@slipway/adapters/agents/Installed"
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
-import * as FakeModel from "@slipway/adapters/testing/fake-model/FakeModel"
+import * as Installed from "@slipway/agents/Installed"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"

@@ -3,12 +3,12 @@
  * the test, whatever else it shows.
  */
 import { assert } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"

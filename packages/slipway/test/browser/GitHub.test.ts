@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"

@@ -1,7 +1,7 @@
 /** What the page of a sandbox shows of its setup, while it runs and afterwards. */
 import { assert, layer } from "@effect/vitest"
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"

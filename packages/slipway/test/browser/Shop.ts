@@ -1,7 +1,7 @@
 /** A service with repositories of its machine, worked on by the offline agent, and what many tests of its pages do and wait for. */
 import { assert } from "@effect/vitest"
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import type { Page } from "playwright-core"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as TlsPostgres from "@slipway/adapters/testing/TlsPostgres"
+import * as TlsPostgres from "@slipway/embedded-postgres/testing/TlsPostgres"
 import { Effect } from "effect"
 import { folder, run, runHere, serve } from "./SlipwayProcess.ts"
 

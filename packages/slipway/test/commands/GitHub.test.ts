@@ -1,6 +1,6 @@
 /** The whole service on GitHub: from a private repository to a draft pull request and what happens to it there. */
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { Effect } from "effect"
 import { createHmac } from "node:crypto"
 import { readFileSync, writeFileSync } from "node:fs"

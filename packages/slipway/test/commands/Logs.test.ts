@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Redaction, Redactor } from "@slipway/adapters/redaction/Redaction"
+import { Redaction, Redactor } from "@slipway/domain/environment/redaction/Redaction"
 import * as RequestSpan from "@slipway/http/server/edge/RequestSpan"
 import { Cause, ConfigProvider, Console, Effect, Redacted, References, Schema, Tracer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"

@@ -1,6 +1,6 @@
 /** The whole way of a person through GitHub into a session. */
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"

@@ -1,7 +1,7 @@
 /** The `slipway` command as a person runs it: a process of its own. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import type { GitHubServer } from "@slipway/adapters/testing/github/GitHubServer"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import type { GitHubServer } from "@slipway/github/testing/GitHubServer"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
 import { execFile, execFileSync, spawn } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
@@ -11,7 +11,7 @@ import path from "node:path"
 import { format } from "node:util"
 import { exitCodeOf, run as slipway } from "../../src/Run.ts"
 
-export { freePort } from "@slipway/adapters/testing/FreePort"
+export { freePort } from "@slipway/embedded-postgres/testing/FreePort"
 
 export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
 

@@ -2,9 +2,9 @@
  * The chart of deploy/helm: what it makes, by the types of three versions of Kubernetes, which know every field. `chart/render.go`
  * renders it; where helm is installed, helm does too, and says the same.
  */
-import { SANDBOXES } from "@slipway/adapters/internal/kubernetes/Objects"
-import { PORT } from "@slipway/adapters/kubernetes/MachinePod"
-import { VERBS, VERBS_OF_POOLS, VERBS_OF_SANDBOXES } from "@slipway/adapters/kubernetes/Probe"
+import { PORT } from "@slipway/kubernetes/MachinePod"
+import { SANDBOXES } from "@slipway/kubernetes/Objects"
+import { VERBS, VERBS_OF_POOLS, VERBS_OF_SANDBOXES } from "@slipway/kubernetes/Probe"
 import { Ajv } from "ajv"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"

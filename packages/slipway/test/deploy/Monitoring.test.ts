@@ -1,7 +1,7 @@
 /** The dashboard and the alert rules of `deploy/`, and what the service really tells. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"

@@ -1,8 +1,8 @@
 /** The units of `deploy/systemd`, under a real systemd. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as SilentNetwork from "@slipway/machine/testing/SilentNetwork"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { parseEnv } from "node:util"

@@ -1,8 +1,8 @@
 /** Machines of workers that never came back, as a worker looks for them. */
 import { assert, it } from "@effect/vitest"
-import { Machines } from "@slipway/adapters/runner/Machines"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Machines } from "@slipway/runner/machines/Machines"
 import { Effect, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as AbandonedMachines from "../../src/service/machine/AbandonedMachines.ts"

@@ -1,14 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Limits from "@slipway/adapters/hosts/box/Limits"
-import * as Daemon from "@slipway/adapters/internal/hosts/docker/Daemon"
-import { OptionNames } from "@slipway/adapters/options/OptionNames"
+import * as Daemon from "@slipway/docker/Daemon"
+import * as Docker from "@slipway/docker/options/OptionNames"
 import { KeysPerUser } from "@slipway/domain/access/rules/Minting"
 import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { CreditPrice } from "@slipway/domain/models/rules/Credits"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import * as Git from "@slipway/git/options/OptionNames"
 import * as HttpSettings from "@slipway/http/server/Settings"
+import * as Limits from "@slipway/machine/host/Limits"
 import { Timing } from "@slipway/worker/shared/Timing"
 import { ConfigProvider, Duration, Effect, Redacted, Schema } from "effect"
 import { readFileSync } from "node:fs"
@@ -159,7 +160,7 @@ describe("Settings", () => {
 
   it.effect("adapters call their options by the settings", () =>
     Effect.gen(function*() {
-      const nameOf = yield* OptionNames
-      assert.deepStrictEqual([nameOf("fetchTime"), nameOf("socket")], ["SLIPWAY_CLONE_MINUTES", "SLIPWAY_DOCKER_SOCKET"])
+      assert.deepStrictEqual([(yield* Git.OptionNames)("fetchTime"), (yield* Docker.OptionNames)("socket")], ["SLIPWAY_CLONE_MINUTES",
+        "SLIPWAY_DOCKER_SOCKET"])
     }).pipe(Effect.provide(Names.layer)))
 })

@@ -1,5 +1,4 @@
 import { assert, it } from "@effect/vitest"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { TreesUnavailable, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -7,6 +6,7 @@ import { CheckpointNotFound, Checkpoints } from "@slipway/domain/sandbox/ports/C
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
 import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,11 +1,11 @@
 /** What a hostile program tries (`Attempts`), tried by commands of a setup, which the worker runs as it runs all of them. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
+import { type Attempt, attempts, lacks, type Name } from "@slipway/machine/testing/isolation/Attempts"
+import { type LayerName, without } from "@slipway/machine/testing/isolation/Layers"
+import { CANARY, CANARY_VARIABLE, make, type World } from "@slipway/machine/testing/isolation/World"
 import { Effect, Stream } from "effect"
-import { run } from "../../../adapters/test/hosts/bubblewrap.fixture.ts"
-import { type Attempt, attempts, lacks, type Name } from "../../../adapters/test/isolation/Attempts.ts"
-import { type LayerName, without } from "../../../adapters/test/isolation/Layers.ts"
-import { CANARY, CANARY_VARIABLE, make, type World } from "../../../adapters/test/isolation/World.ts"
 import * as SetupCommand from "../../src/setup/SetupCommand.ts"
 import { SetupOutput } from "../../src/setup/SetupOutput.ts"
 

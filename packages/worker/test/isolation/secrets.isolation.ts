@@ -3,7 +3,6 @@
  * setup runs again, on their own branch, or in a cache that others use.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { workspacesIn } from "@slipway/adapters/hosts/box/TreesLayout"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import { SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
@@ -11,6 +10,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { workspacesIn } from "@slipway/machine/files/TreesLayout"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"

@@ -5,10 +5,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { running } from "@slipway/machine/testing/hosts/Machine"
 import { Effect, Fiber, Stream } from "effect"
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { running } from "../../../adapters/test/hosts/Machine.ts"
 import { readInstructions } from "../../src/turn/Instructions.ts"
 import { layer, look, Place, sandbox, SECRET, type Sandbox } from "./Service.ts"
 

@@ -1,8 +1,8 @@
 /** Kills a worker at every step of a publication, lets another one take over, and looks at what came of it. */
 import { assert } from "@effect/vitest"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
+import { refuse } from "@slipway/github/testing/Routes"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { join } from "node:path"

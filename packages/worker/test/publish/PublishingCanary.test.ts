@@ -3,10 +3,10 @@
  * GitHub gets and in the environment of the one git process that sends it.
  */
 import { assert, it } from "@effect/vitest"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { refuse } from "@slipway/github/testing/Routes"
 import { Effect, Layer, Logger, References, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"

@@ -1,7 +1,7 @@
 /** GitHub fails while a worker publishes: what the sandbox is told, and that asking again is all it takes. */
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import { refuse } from "@slipway/github/testing/Routes"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import * as World from "./World.ts"

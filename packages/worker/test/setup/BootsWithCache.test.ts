@@ -1,7 +1,7 @@
 /** Caches of setups in the boots of sandboxes, with processes that do what a test says: what tar does is in `CacheFiles.test.ts`. */
 import { assert } from "@effect/vitest"
-import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import type { SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
+import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
 import * as SetupCachesMemory from "@slipway/domain/memory/environment/SetupCachesMemory"

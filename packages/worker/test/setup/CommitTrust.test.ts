@@ -1,8 +1,8 @@
 /** Which setups have secrets, and whose caches are used (docs/decisions/17): in every way in which a setup begins. */
 import { assert } from "@effect/vitest"
-import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import type { SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
+import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
 import * as SetupCachesMemory from "@slipway/domain/memory/environment/SetupCachesMemory"

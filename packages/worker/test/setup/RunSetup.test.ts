@@ -1,7 +1,7 @@
 /** Setup of sandboxes as their repositories say, with processes that do what a test says. */
 import { assert } from "@effect/vitest"
-import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
+import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
 import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"

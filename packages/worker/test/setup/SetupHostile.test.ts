@@ -1,7 +1,7 @@
 /** What a hostile setup writes: how much of it is read, and what those are told who read of it. */
 import { assert, describe, it } from "@effect/vitest"
-import * as OutputRedactor from "@slipway/adapters/redaction/OutputRedactor"
 import { OutputRedaction } from "@slipway/domain/environment/ports/OutputRedaction"
+import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import { readEnvironment } from "@slipway/domain/environment/rules/Environment"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Fiber, Result, Stream } from "effect"

@@ -1,6 +1,6 @@
 /** `slipway repos`: repositories of this machine that sandboxes may use. */
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { existsSync } from "node:fs"

@@ -1,7 +1,7 @@
 /** What every demo does: it starts the service in a folder of its own, asks over HTTP alone, and shows what goes by. */
-import { LocalRepositories } from "@slipway/adapters/local-source/LocalRepositories"
 import { SlipwayClient, type StreamEvent } from "@slipway/client"
 import { Access } from "@slipway/domain/access/usecases/Access"
+import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Context, Effect, Layer, Redacted, Schema } from "effect"
 import path from "node:path"
 import * as Isolation from "../../service/machine/Isolation.ts"

@@ -1,11 +1,11 @@
 /** What `slipway serve` says when the service is up, and a way in for the first visitor. */
-import * as PrivateAddress from "@slipway/adapters/worker-link/PrivateAddress"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { keepsSessions } from "@slipway/pages/people/SignInPages"
+import * as PrivateAddress from "@slipway/worker-link/PrivateAddress"
 import { Console, Effect, Option, Redacted } from "effect"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Service from "../../service/Service.ts"

@@ -1,7 +1,7 @@
 /** `slipway backup`: what an embedded service has that cannot be made again, while it runs. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as Database from "@slipway/adapters/postgres/Database"
-import * as Dump from "@slipway/adapters/postgres/Dump"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/postgres/Database"
+import * as Dump from "@slipway/postgres/Dump"
 import { Console, DateTime, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { chmod, lstat, mkdir, mkdtemp, readFile, realpath, rename, rm } from "node:fs/promises"

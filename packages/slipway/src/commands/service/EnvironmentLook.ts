@@ -1,10 +1,10 @@
 /** What a repository of this machine says that its sandboxes need, read as the service reads it. */
-import * as LocalFiles from "@slipway/adapters/local-source/LocalFiles"
 import { keyFiles } from "@slipway/domain/environment/rules/CacheKey"
 import * as CachePath from "@slipway/domain/environment/rules/CachePath"
 import type { Surroundings } from "@slipway/domain/environment/rules/DevContainer"
 import { type Environment, EnvironmentInvalid, MAX_FILE_BYTES, TOO_LARGE } from "@slipway/domain/environment/rules/Environment"
 import { type EnvironmentPath, findEnvironment, unread } from "@slipway/domain/environment/rules/FindEnvironment"
+import * as LocalFiles from "@slipway/local-source/LocalFiles"
 import { Effect } from "effect"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as Isolation from "../../settings/Isolation.ts"

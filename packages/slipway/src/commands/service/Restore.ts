@@ -1,7 +1,7 @@
 /** `slipway restore`: a data folder from a backup. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
-import * as Database from "@slipway/adapters/postgres/Database"
-import * as Dump from "@slipway/adapters/postgres/Dump"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as Database from "@slipway/postgres/Database"
+import * as Dump from "@slipway/postgres/Dump"
 import { Console, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /** Ends the machines of workers that never came back, once nobody needs their sandboxes: whoever made them ends those that it has. */
-import type { Machines } from "@slipway/adapters/runner/Machines"
 import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import type { Machines } from "@slipway/runner/machines/Machines"
 import { Effect, Layer, Schedule } from "effect"
 
 /** They have waited for ten minutes already, and a look lists all machines of the installation. */

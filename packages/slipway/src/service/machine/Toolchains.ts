@@ -1,5 +1,5 @@
 /** Whether sandboxes may be shown the folders that the operator lists. */
-import { describe } from "@slipway/adapters/hosts/box/Toolchains"
+import { describe } from "@slipway/machine/files/Toolchains"
 import { Effect } from "effect"
 import { existsSync, realpathSync, statSync } from "node:fs"
 import path from "node:path"

@@ -6,7 +6,7 @@
  * - `tables/NAME.zst`: the rows of a table, zstd, a JSON string to a line,
  * - `secrets.key`: what stored secrets are encrypted with, unless it is kept elsewhere.
  */
-import * as Dump from "@slipway/adapters/postgres/Dump"
+import * as Dump from "@slipway/postgres/Dump"
 import { Effect, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream } from "node:fs"

@@ -1,5 +1,5 @@
 /** The database server of a service that was given none. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import type { Settings } from "../../settings/Settings.ts"
 

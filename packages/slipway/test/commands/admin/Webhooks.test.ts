@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as WebhookReceiver from "@slipway/adapters/testing/WebhookReceiver"
+import * as WebhookReceiver from "@slipway/machine/testing/WebhookReceiver"
 import { Effect } from "effect"
 import { createHmac } from "node:crypto"
 import { folder, run, serve, until } from "../SlipwayProcess.ts"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"

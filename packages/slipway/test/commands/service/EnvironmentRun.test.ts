@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Effect } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"

@@ -1,9 +1,9 @@
 /** A process that is nothing but a model gateway with two sessions, for what is done to it: tells its address and their tokens. */
-import * as ModelGatewayHttp from "@slipway/adapters/gateway/ModelGatewayHttp"
-import * as IdsNode from "@slipway/adapters/node/IdsNode"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
 import { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
+import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { Effect, Layer, Redacted } from "effect"
 
 const gateway = ModelGatewayHttp.layer({ keys: new Map([["PROVIDER_KEY", Redacted.make("sk-test")]]) }).pipe(

@@ -1,6 +1,6 @@
 /** A worker whose disk is full with what finished sandboxes left. */
 import { assert, it } from "@effect/vitest"
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
 import { Effect } from "effect"
 import { existsSync, readdirSync, statfsSync } from "node:fs"
 import path from "node:path"

@@ -1,7 +1,7 @@
 /** A provider that answers with headers and nothing more, asked by an agent of a box that is killed meanwhile. */
 import { assert, it } from "@effect/vitest"
-import * as Installed from "@slipway/adapters/agents/Installed"
-import { profiles } from "@slipway/adapters/agents/profiles/AgentRuntimeProfiles"
+import * as Installed from "@slipway/agents/Installed"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { Deferred, Effect } from "effect"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:http"

@@ -1,6 +1,6 @@
 /** A host that takes a push, whole, and never answers it. */
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { Effect } from "effect"
 import { folder, gitHubApp, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"

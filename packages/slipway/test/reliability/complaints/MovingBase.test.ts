@@ -1,6 +1,6 @@
 /** A branch that somebody pushes to all the time, while sandboxes start from it. */
 import { assert, it } from "@effect/vitest"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { Effect, Fiber } from "effect"
 import { folder, gitHubApp, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"

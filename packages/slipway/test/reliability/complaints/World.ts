@@ -1,6 +1,6 @@
 /** A service as these tests have it: real processes, a database of its own, one repository. */
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"

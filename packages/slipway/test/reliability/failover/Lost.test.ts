@@ -1,7 +1,7 @@
 /** Machines that go away with their disks, in each phase of a sandbox: it goes on at another one, with its last checkpoint. */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"

@@ -1,5 +1,5 @@
 /** A machine: a network namespace, a data folder and one worker. Losing it takes all three. */
-import * as Mounts from "@slipway/adapters/testing/Mounts"
+import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Effect } from "effect"
 import { execFileSync, spawn } from "node:child_process"
 import { rmSync } from "node:fs"

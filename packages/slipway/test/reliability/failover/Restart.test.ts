@@ -1,7 +1,7 @@
 /** All workers are restarted one after the other while people work: nobody loses a turn, and no turn runs twice. */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect, Fiber, Ref } from "effect"
 import { folder, repository, run, serve } from "../../commands/SlipwayProcess.ts"
 import * as Api from "./Api.ts"

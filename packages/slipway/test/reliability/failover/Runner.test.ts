@@ -1,7 +1,7 @@
 /** Sandboxes in machines of their own, with nothing of a worker in them but its word: what any other sandbox does, they do. */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs"
@@ -35,7 +35,7 @@ const machinesIn = (at: string, kind: string, dataDir: string) => {
   const variables = {
     MACHINES_KIND: kind,
     MACHINES_FOLDER: machines,
-    MACHINES_RUNNER: path.join(root, "packages/adapters/src/runner/inside/RunnerProgram.ts"),
+    MACHINES_RUNNER: path.join(root, "packages/adapters/runner/src/program/RunnerProgram.ts"),
     MACHINES_SEES: [...new Set([root, path.dirname(process.execPath)])].join(":"),
     MACHINES_SECCOMP: path.join(dataDir, "machines/filters", kind === "bubblewrap" ? "bubblewrap.bpf" : `${kind}.json`)
   }

@@ -1,5 +1,5 @@
 /** Clocks that jump by an hour, forwards and backwards: of an http process, of a worker, of Postgres. */
-import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
+import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
 import { Effect } from "effect"
 import { chmodSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"

@@ -1,5 +1,5 @@
 /** Networks that are cut in the middle of a message: between clients and the service, and between each process and Postgres. */
-import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
+import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
 import { Effect } from "effect"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"

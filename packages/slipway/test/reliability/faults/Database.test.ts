@@ -1,6 +1,6 @@
 /** Postgres beneath two http processes and a worker: killed, away, silent, frozen, slow, without room, with a disk that fails. */
-import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
+import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
 import { Effect, Exit, Scope } from "effect"
 import { spawn } from "node:child_process"
 import { chownSync } from "node:fs"

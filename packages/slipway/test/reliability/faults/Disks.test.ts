@@ -1,5 +1,5 @@
 /** The disk of a worker's machine, with its mirrors, trees and caches: full, read-only, out of inodes. */
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
 import { Effect } from "effect"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fault, type Found, type Need } from "./Battery.ts"

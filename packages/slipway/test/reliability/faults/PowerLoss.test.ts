@@ -1,5 +1,5 @@
 /** The machine of a service with the database in its data folder, the shipped default, loses its power while people work. */
-import { EmbeddedPostgres } from "@slipway/adapters/embedded-postgres/EmbeddedPostgres"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdirSync, writeFileSync } from "node:fs"

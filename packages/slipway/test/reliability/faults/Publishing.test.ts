@@ -1,6 +1,6 @@
 /** Publications to a GitHub that fails, asked for five times at once, and a worker that is killed while it pushes. */
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import { refuse } from "@slipway/github/testing/Routes"
 import { Effect } from "effect"
 import { setTimeout as pause } from "node:timers/promises"
 import { folder, gitHubApp } from "../../commands/SlipwayProcess.ts"

@@ -1,6 +1,6 @@
 /** A primary Postgres with a synchronous standby, behind an address that follows them. */
-import { run } from "@slipway/adapters/internal/embedded-postgres/SystemProcess"
-import * as Postgres from "@slipway/adapters/testing/PostgresCluster"
+import { run } from "@slipway/embedded-postgres/SystemProcess"
+import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
 import { Effect } from "effect"
 import { appendFileSync, chmodSync, cpSync, writeFileSync } from "node:fs"
 import path from "node:path"

@@ -1,6 +1,6 @@
 /** A backup of a service that runs, and what goes on from it in an empty data folder. */
 import { assert, it } from "@effect/vitest"
-import * as WebhookReceiver from "@slipway/adapters/testing/WebhookReceiver"
+import * as WebhookReceiver from "@slipway/machine/testing/WebhookReceiver"
 import { Effect } from "effect"
 import { createHash, createHmac } from "node:crypto"
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"

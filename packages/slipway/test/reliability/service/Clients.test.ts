@@ -1,7 +1,7 @@
 /** The clients for other programs against the service: the one for Python by its own tests, with python3, and the examples of both. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFile, spawnSync } from "node:child_process"
 import { writeFileSync } from "node:fs"

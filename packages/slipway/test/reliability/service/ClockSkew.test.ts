@@ -1,7 +1,7 @@
 /** A service on a machine whose clock is wrong, beside a database whose clock is right. Needs libfaketime (`faketime`). */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"

@@ -1,6 +1,6 @@
 /** A service whose data folder lies on a disk in trouble. */
 import { assert, describe, it } from "@effect/vitest"
-import * as SmallDisk from "@slipway/adapters/testing/SmallDisk"
+import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
 import { Effect } from "effect"
 import { folder, runIn, serve, until } from "../../commands/SlipwayProcess.ts"
 

@@ -3,11 +3,11 @@
  * them is in a line of its log, in what it prints, in its files, or in what it starts.
  */
 import { assert, it } from "@effect/vitest"
-import * as Database from "@slipway/adapters/postgres/Database"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as GitHubServer from "@slipway/adapters/testing/github/GitHubServer"
-import { refuse } from "@slipway/adapters/testing/github/Routes"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import { refuse } from "@slipway/github/testing/Routes"
+import * as Database from "@slipway/postgres/Database"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"

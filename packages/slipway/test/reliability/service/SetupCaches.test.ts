@@ -1,7 +1,7 @@
 /** What setups of sandboxes fill is kept for the next ones: a service as it is served, with boxes, git and Postgres. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as SilentNetwork from "@slipway/adapters/testing/SilentNetwork"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as SilentNetwork from "@slipway/machine/testing/SilentNetwork"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 

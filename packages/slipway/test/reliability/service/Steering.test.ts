@@ -1,7 +1,7 @@
 /** An agent is steered over HTTP: a service as it is served, with the offline agent, git and Postgres. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"

@@ -1,8 +1,8 @@
 /** One sandbox from its request to a follow-up and a pull request, as a collector of traces is told of it. */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { parse } from "@slipway/http/testing/PrometheusText"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"

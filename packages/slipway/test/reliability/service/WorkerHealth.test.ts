@@ -1,7 +1,7 @@
 /** What supervisors learn of a worker whose machine breaks every boot. */
 import { assert, it } from "@effect/vitest"
-import * as Migrations from "@slipway/adapters/postgres/Migrations"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
 import { renameSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"

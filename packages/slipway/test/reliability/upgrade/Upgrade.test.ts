@@ -1,6 +1,6 @@
 /** The release before and this one: a data folder that it left, and its processes beside ours on one database. */
 import { assert, describe, it } from "@effect/vitest"
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect, Layer } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"

@@ -1,5 +1,5 @@
 /** `examples/partner-consumer` as its user runs it: a process of its own, with a database of its own. */
-import * as TestPostgres from "@slipway/adapters/testing/TestPostgres"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect, Layer } from "effect"
 import { spawn } from "node:child_process"
 import path from "node:path"

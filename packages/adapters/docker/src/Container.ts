@@ -1,0 +1,78 @@
+/** What a container of a box sees and may do, in the daemon's words. An allow list: what is not named here is not there. */
+import type { Launch } from "@slipway/machine/box/IsolatedHost"
+import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "@slipway/machine/files/Places"
+import type * as Ownership from "@slipway/machine/users/Ownership"
+import type { ContainerCreateOptions } from "dockerode"
+import { dirname } from "node:path"
+
+/** Names what a container is for, for us and for people who list them. */
+export const labels = { instance: "dev.slipway.instance", sandbox: "dev.slipway.sandbox", worker: "dev.slipway.worker" }
+
+interface Sight extends Omit<Launch, "image"> {
+  readonly image: string
+  readonly labels: Readonly<Record<string, string>>
+  /** Whose processes they are, inside and on the machine. */
+  readonly runsAs: Ownership.User
+  readonly seccompProfile: string
+}
+
+const bind = (Source: string, Target: string, ReadOnly: boolean) => ({ Type: "bind" as const, Source, Target, ReadOnly })
+
+export const options = (sight: Sight): ContainerCreateOptions => {
+  const { folder, limits, runsAs } = sight
+  return {
+    Image: sight.image,
+    Labels: { ...sight.labels },
+    Hostname: "sandbox",
+    User: `${runsAs.uid}:${runsAs.gid}`,
+    // A name alone takes away what the daemon would set.
+    Env: ["HOSTNAME", ...Object.entries(sight.environment).map(([name, value]) => `${name}=${value}`)],
+    WorkingDir: WORKSPACE,
+    // Whatever the image would run by itself is not ours.
+    Entrypoint: [...sight.command],
+    Cmd: [],
+    Healthcheck: { Test: ["NONE"] },
+    OpenStdin: true,
+    StdinOnce: true,
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    HostConfig: {
+      // The first process: it ends when the command does, hands on signals, and sees to orphans.
+      Init: true,
+      AutoRemove: false,
+      LogConfig: { Type: "none", Config: {} },
+      NetworkMode: "none",
+      IpcMode: "private",
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges", `seccomp=${sight.seccompProfile}`],
+      ReadonlyRootfs: true,
+      Mounts: [
+        ...sight.readOnly.map((path) => bind(path, path, true)),
+        ...sight.etcFiles.map((name) => bind(`${folder.etc}/${name}`, `/etc/${name}`, true)),
+        bind(folder.home, folder.homeInBox, false),
+        bind(folder.scratch, SCRATCH, false),
+        bind(sight.workspace, WORKSPACE, sight.isReading),
+        ...(sight.hasWayOut ? [bind(folder.socket, EGRESS_SOCKET, true)] : [])
+      ],
+      Tmpfs: {
+        "/tmp": `rw,nosuid,nodev,exec,size=${limits.memoryFilesBytes},mode=1777`,
+        ...(sight.hasWayOut ? { [dirname(EGRESS_SOCKET)]: "rw,nosuid,nodev,noexec,size=4096,mode=0755" } : {})
+      },
+      ShmSize: limits.memoryFilesBytes,
+      Memory: limits.memoryBytes,
+      // The same: no swap.
+      MemorySwap: limits.memoryBytes,
+      PidsLimit: limits.processes,
+      NanoCpus: Math.round(limits.cpus * 1e9),
+      ...(sight.processors === null ? {} : { CpusetCpus: sight.processors }),
+      Ulimits: [
+        { Name: "core", Soft: 0, Hard: 0 },
+        { Name: "fsize", Soft: limits.fileBytes, Hard: limits.fileBytes },
+        { Name: "nofile", Soft: limits.openFiles, Hard: limits.openFiles }
+      ],
+      // The kernel shall rather end a box than the service when memory runs out.
+      OomScoreAdj: 500
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/** What keeps a box of Docker in, on this machine. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { counted, disk, look, ownUser, type Property, type Report, size } from "@slipway/machine/box/Probe"
+import type { SizedFolders } from "@slipway/machine/files/SizedFolders"
+import type { Limits } from "@slipway/machine/host/Limits"
+import { Effect } from "effect"
+import type { Means } from "./Means.ts"
+
+const helpFor = (complaint: string): string =>
+  /bind source path does not exist/u.test(complaint)
+    ? "The daemon must run on this machine and find its folders where we do."
+    : /docker-init/u.test(complaint)
+    ? "The daemon needs its init program: apt-get install tini (or docker's own package)."
+    : "See whether this works: docker run --rm --init --network none --read-only node:24-bookworm true"
+
+/** Limits of which the daemon says that this machine has them. */
+const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | undefined): Report => {
+  const limit = (name: string, inForce: boolean, detail: string): Property =>
+    inForce
+      ? { name, state: "in force", detail }
+      : { name, state: "off", detail: "The daemon says that the kernel does not limit it here." }
+  return [
+    limit("memory", kernel.memory, `${size(limits.memoryBytes)} for each process tree`),
+    limit("processes", kernel.processes, `${limits.processes} for each process tree`),
+    limit("cpu", kernel.cpu, `${limits.cpus} processors for each process tree`),
+    disk(limits, folders)
+  ]
+}
+
+/** Looks at a new box of `host`. Fails when it does not keep in what it should. */
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
+  readonly folders: SizedFolders | undefined
+  readonly workspaceOf: (sandboxId: SandboxId) => string
+  readonly host: SandboxHost["Service"]
+  readonly limits: Limits
+  readonly means: Means
+}) {
+  const { counted: processors, user } = yield* look({
+    host,
+    directory: means.directory,
+    folders,
+    workspaceOf,
+    helpFor,
+    leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
+    insideUser: null,
+    uids: means.uids
+  })
+  const report: Report = [
+    ownUser(means.uids, user),
+    { name: "namespaces", state: "in force", detail: `pid, network, mount, IPC, UTS, of Docker ${means.version}; nested ones are refused` },
+    { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
+    {
+      name: "files",
+      state: "in force",
+      detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen`
+    },
+    { name: "network", state: "in force", detail: "no interface but its own loopback" },
+    ...limitsOf(means, limits, folders),
+    counted(processors, limits)
+  ]
+  return report
+})

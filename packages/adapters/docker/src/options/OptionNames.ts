@@ -1,0 +1,15 @@
+/**
+ * The names of this package's options in messages for the operator: a service that reads its options from environment variables names
+ * those. Each name reads well after "with".
+ */
+import * as Context from "effect/Context"
+
+export type OptionName =
+  | "image"
+  | "images"
+  /** Where the daemon answers. */
+  | "socket"
+
+export const OptionNames = Context.Reference<(option: OptionName) => string>("@slipway/docker/options/OptionNames", {
+  defaultValue: () => (option) => `the option ${option}`
+})

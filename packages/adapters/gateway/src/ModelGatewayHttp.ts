@@ -1,0 +1,162 @@
+/**
+ * `ModelGateway` as a server on a loopback port, and on a unix socket where one is asked for: agents talk to it as to their
+ * provider. Requests go out with the operator's key and model, whatever the agent says; only what the protocol needs is let
+ * through, either way. Every answer is counted before the agent has all of it.
+ */
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import * as Pace from "@slipway/domain/time/RateLimiter"
+import { Effect, FiberSet, Layer, Redacted } from "effect"
+import { chmod, rm } from "node:fs/promises"
+import { Agent as HttpAgent } from "node:http"
+import { Agent as HttpsAgent } from "node:https"
+import type { AddressInfo } from "node:net"
+import { CHARGE_WAIT } from "./accounting/Charge.ts"
+import { LiveAccount } from "./accounting/LiveAccount.ts"
+import { OptionNames } from "./options/OptionNames.ts"
+import type { AddressRule } from "./preparation/Preparation.ts"
+import * as Preparer from "./preparation/Preparer.ts"
+import { protocols } from "./protocols/Protocol.ts"
+import { Admission, type Bounds } from "./server/Admission.ts"
+import type { TimeLimits } from "./server/Exchange.ts"
+import { IdleConnections } from "./server/IdleConnections.ts"
+import * as Server from "./server/Server.ts"
+import type { Gateway, Session } from "./server/Session.ts"
+
+export interface Options {
+  /** Keys of the operator's accounts, by the name the catalogue gives them (`keyVariable`). */
+  readonly keys: ReadonlyMap<string, Redacted.Redacted>
+  /** Path of a unix socket to listen on beside the port; readable by our user alone. */
+  readonly socket?: string
+  /**
+   * Whether requests may name images and documents by addresses, which the provider then fetches: a way out of a box that has no
+   * network. Default `refuse`.
+   */
+  readonly addresses?: AddressRule
+  readonly limits?: Partial<TimeLimits>
+  /** Of a request. Default 32 MiB, which is what providers take. */
+  readonly maximumBytes?: number
+  readonly bounds?: Partial<Bounds>
+  /** From a request's head until all of its body is there. Default 30 seconds: it comes from this machine. */
+  readonly bodyMillis?: number
+  /** How long a request waits for others to give back what they have reserved. Default a minute. */
+  readonly holdMillis?: number
+}
+
+const LIMITS: TimeLimits = { connectMillis: 10_000, firstByteMillis: 600_000, idleMillis: 300_000 }
+
+/** An agent with helpers has some ten requests under way, and their bodies are small beside an image or two. */
+const BOUNDS: Bounds = { requests: 32, bytes: 64 * 1024 * 1024, totalBytes: 256 * 1024 * 1024 }
+
+/** Idle connections of one session. */
+const IDLE_OF_SESSION = 64
+
+/**
+ * The cost of refused requests that one session may have, in bytes that were read in vain: per second, and at once. A session
+ * above it gets 429 before anything of its requests is read.
+ */
+const REFUSED = { perSecond: 4 * 1024 * 1024, atOnce: 16 * 1024 * 1024 }
+
+const TOKEN_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+/** 62^43 is more than 2^256. */
+const TOKEN_LENGTH = 43
+
+type Opening = Parameters<ModelGateway["Service"]["open"]>[0]
+
+interface Opened {
+  readonly keys: Options["keys"]
+  readonly port: number
+  readonly admission: Admission
+  readonly sessions: Server.Sessions
+}
+
+const open = Effect.fnUntraced(function*(
+  { ids, spending }: Gateway,
+  { admission, keys, port, sessions }: Opened,
+  { grantId, sandboxId, upstream }: Opening
+) {
+  const secret = upstream.keyVariable === null ? null : keys.get(upstream.keyVariable)
+  if (secret === undefined) {
+    return yield* new ModelGatewayError({ detail: "The service has no account with the model's provider.", retryable: false })
+  }
+  const token = yield* ids.random(TOKEN_ALPHABET, TOKEN_LENGTH)
+  const digest = ids.digest(token)
+  const account = new LiveAccount(yield* spending.release(sandboxId), spending.creditMicros)
+  const requests = yield* FiberSet.make<void>()
+  const run = yield* FiberSet.runtime(requests)()
+  const session: Session = {
+    sandboxId,
+    grantId,
+    upstream,
+    protocol: protocols[upstream.protocol],
+    key: secret === null ? null : Redacted.value(secret),
+    account,
+    door: admission.open(),
+    refusals: Pace.allowance(REFUSED),
+    idle: new IdleConnections(IDLE_OF_SESSION),
+    activity: yield* RootSpan.CurrentActivity,
+    run
+  }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => sessions.set(digest, session)),
+    // Before the requests are interrupted, so that no new one gets in.
+    () =>
+      Effect.sync(() => {
+        sessions.delete(digest)
+        session.door.close()
+      })
+  )
+  return {
+    access: {
+      baseUrl: `http://127.0.0.1:${port}`,
+      token: Redacted.make(token),
+      model: upstream.model,
+      contextTokens: upstream.contextTokens,
+      outputTokens: upstream.outputTokens
+    },
+    account: Effect.sync(() => account.now),
+    accounts: account.changes
+  }
+})
+
+export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayError, Ids | Spending> =>
+  Layer.effect(
+    ModelGateway,
+    Effect.gen(function*() {
+      const { bodyMillis = 30_000, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
+      const prepare = yield* Preparer.make(options.addresses ?? "refuse")
+      const nameOf = yield* OptionNames
+      const ids = yield* Ids
+      const spending = yield* Spending
+      const agents = {
+        "http:": new HttpAgent({ keepAlive: true }),
+        "https:": new HttpsAgent({ keepAlive: true })
+      }
+      // Outlives sessions, because every cost must be recorded.
+      const charging = yield* FiberSet.make<void>()
+      const runCharge = yield* FiberSet.runtime(charging)()
+      yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(charging), CHARGE_WAIT))
+
+      const limits = { ...LIMITS, ...options.limits }
+      const logged = new Set<string>()
+      const gateway: Gateway = { ids, spending, prepare, nameOf, runCharge, agents, limits, maximumBytes, bodyMillis, holdMillis, logged }
+      const sessions: Server.Sessions = new Map()
+      const start = Server.make(gateway, sessions)
+      const server = yield* start({ port: 0 })
+      const { port } = server.address() as AddressInfo
+      if (socket !== undefined) {
+        yield* Effect.promise(() => rm(socket, { force: true }))
+        yield* start({ socket })
+        yield* Effect.promise(() => chmod(socket, 0o600))
+      }
+      yield* Effect.addFinalizer(() => Effect.sync(() => Object.values(agents).forEach((agent) => agent.destroy())))
+
+      const opened: Opened = { keys, port, admission: new Admission({ ...BOUNDS, ...options.bounds }), sessions }
+      return ModelGateway.of({
+        open: Effect.fn("ModelGateway.open")((opening) => open(gateway, opened, opening)),
+        forget: spending.release
+      })
+    })
+  )

@@ -1,0 +1,133 @@
+/**
+ * Keeps a provider's key out of what a provider says: some repeat it in their errors, and an upstream set up wrongly may
+ * echo whole requests. However its characters are written, as they are or escaped in JSON or in an address, and in base64. Only bytes at
+ * the end of a chunk that could begin the key are held back until the next chunk.
+ */
+import { inBase64 } from "@slipway/domain/environment/redaction/Forms"
+
+const SHOWN = Buffer.from("[redacted]")
+
+/** Shorter ones would be found everywhere. */
+const SHORTEST = 8
+
+/** JSON in JSON in JSON has this many. */
+const MAX_BACKSLASHES = 4
+const [BACKSLASH, PERCENT, SLASH, QUOTE, U] = [0x5c, 0x25, 0x2f, 0x22, 0x75]
+
+/** What is at a place: nothing, what may be the beginning, or bytes. */
+const NOTHING = 0
+const PARTIAL = -1
+
+type Read = typeof NOTHING | typeof PARTIAL | number
+
+/** Bytes that have come, and whether more may come. */
+interface Come {
+  readonly bytes: Buffer
+  readonly isLast: boolean
+}
+
+/** Whether `digits` from `at` on are `value` in hexadecimal. */
+const readHex = ({ bytes, isLast }: Come, at: number, digits: number, value: number): Read => {
+  const text = bytes.toString("latin1", at, at + digits).toLowerCase()
+  const wanted = value.toString(16).padStart(digits, "0")
+  if (text.length === digits) return text === wanted ? digits : NOTHING
+  return !isLast && wanted.startsWith(text) ? PARTIAL : NOTHING
+}
+
+/** How many bytes from `at` on write the character `value`. */
+const readCharacter = (come: Come, at: number, value: number): Read => {
+  const { bytes, isLast } = come
+  const first = bytes[at]
+  if (first === undefined) return isLast ? NOTHING : PARTIAL
+  if (first === PERCENT) {
+    const read = readHex(come, at + 1, 2, value)
+    if (read !== NOTHING) return read === PARTIAL ? PARTIAL : 1 + read
+  }
+  if (first !== BACKSLASH) return first === value ? 1 : NOTHING
+  let behind = at
+  while (bytes[behind] === BACKSLASH && behind - at < MAX_BACKSLASHES) behind++
+  const next = bytes[behind]
+  if (next === undefined && !isLast) return PARTIAL
+  if (next === U) {
+    const read = readHex(come, behind + 1, 4, value)
+    if (read !== NOTHING) return read === PARTIAL ? PARTIAL : behind - at + 1 + read
+  }
+  if (value === BACKSLASH) return Math.min(2, behind - at)
+  return next === value && (next === SLASH || next === QUOTE) ? behind - at + 1 : NOTHING
+}
+
+/** How many bytes from `at` on write the key. */
+const readKey = (come: Come, at: number, key: Buffer): Read => {
+  let end = at
+  for (const value of key) {
+    const read = readCharacter(come, end, value)
+    if (read <= 0) return read
+    end += read
+  }
+  return end - at
+}
+
+export class KeyGuard {
+  readonly #keys: ReadonlyArray<Buffer>
+  /** Bytes that may begin one. */
+  readonly #begins = new Uint8Array(256)
+  #held: Buffer = Buffer.alloc(0)
+
+  constructor(key: string | null) {
+    const plain = Buffer.from(key !== null && key.length >= SHORTEST ? key : "")
+    const encoded = plain.length === 0 ? [] : inBase64(plain)
+    this.#keys = [plain,
+      ...[...encoded, ...encoded.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))].map((text) => Buffer.from(text))]
+      .filter(({ length }) => length >= SHORTEST)
+    if (this.#keys.length > 0) this.#begins[BACKSLASH] = this.#begins[PERCENT] = 1
+    for (const [first = 0] of this.#keys) this.#begins[first] = 1
+  }
+
+  /** The bytes that may go on. */
+  pass(chunk: Buffer): Buffer {
+    if (this.#keys.length === 0) return chunk
+    return this.#clean({ bytes: this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]), isLast: false })
+  }
+
+  /** What was held back; nothing more comes. */
+  end(): Buffer {
+    return this.#clean({ bytes: this.#held, isLast: true })
+  }
+
+  #clean(come: Come): Buffer {
+    const { bytes } = come
+    const clean: Array<Buffer> = []
+    let [from, kept] = [0, bytes.length]
+    for (let at = 0; at < bytes.length; at++) {
+      if (this.#begins[bytes[at] ?? 0] === 0) continue
+      const found = this.#find(come, at)
+      if (found === PARTIAL) {
+        kept = at
+        break
+      }
+      if (found === NOTHING) continue
+      clean.push(bytes.subarray(from, at), SHOWN)
+      from = at + found
+      at = from - 1
+    }
+    this.#held = bytes.subarray(kept)
+    clean.push(bytes.subarray(from, kept))
+    return clean.length === 1 ? clean[0] ?? bytes : Buffer.concat(clean)
+  }
+
+  #find(come: Come, at: number): Read {
+    let isPartial = false
+    for (const key of this.#keys) {
+      const read = readKey(come, at, key)
+      if (read > 0) return read
+      isPartial ||= read === PARTIAL
+    }
+    return isPartial ? PARTIAL : NOTHING
+  }
+}
+
+/** The text without the key. */
+export const withoutKey = (text: string, key: string | null): string => {
+  const guard = new KeyGuard(key)
+  return Buffer.concat([guard.pass(Buffer.from(text)), guard.end()]).toString()
+}

@@ -1,0 +1,68 @@
+/** One sandbox's access to its model, and the services that all sessions share. */
+import type { Ids } from "@slipway/domain/ids/Ids"
+import type { ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
+import * as RootSpan from "@slipway/domain/observability/RootSpan"
+import type * as Pace from "@slipway/domain/time/RateLimiter"
+import { type Context, Effect, type Fiber, Tracer } from "effect"
+import type { Agent as HttpAgent } from "node:http"
+import type { LiveAccount } from "../accounting/LiveAccount.ts"
+import type { OptionNames } from "../options/OptionNames.ts"
+import type { Prepare } from "../preparation/Preparer.ts"
+import type { Protocol } from "../protocols/Protocol.ts"
+import type { Door } from "./Admission.ts"
+import type { TimeLimits } from "./Exchange.ts"
+import type { IdleConnections } from "./IdleConnections.ts"
+
+export interface Session {
+  readonly sandboxId: ModelCall["sandboxId"]
+  readonly grantId: string
+  readonly upstream: Upstream
+  readonly protocol: Protocol
+  readonly key: string | null
+  readonly account: LiveAccount
+  readonly door: Door
+  /** The cost that its refused requests may still have. */
+  readonly refusals: Pace.Allowance
+  /** The connections of its last requests. */
+  readonly idle: IdleConnections
+  /** The turn that its agent works on. */
+  readonly activity: RootSpan.Activity
+  readonly run: (request: Effect.Effect<void>) => void
+}
+
+/** The services and limits of a gateway. */
+export interface Gateway {
+  readonly ids: Ids["Service"]
+  readonly spending: Spending["Service"]
+  readonly prepare: Prepare
+  readonly nameOf: typeof OptionNames["Service"]
+  /** Runs what must be done after a session ends too: charges and their log. */
+  readonly runCharge: (work: Effect.Effect<void>) => Fiber.Fiber<void>
+  readonly agents: { readonly "http:": HttpAgent; readonly "https:": HttpAgent }
+  readonly limits: TimeLimits
+  readonly maximumBytes: number
+  readonly bodyMillis: number
+  readonly holdMillis: number
+  /** Kinds of provider errors in the log, by upstream: one line each until the provider answers again. */
+  readonly logged: Set<string>
+}
+
+/** Traces a request as part of the turn that its agent works on. */
+export const inTrace = ({ activity, sandboxId, upstream }: Session) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(RootSpan.Collected, (isCollected) => {
+    if (!isCollected) return self
+    return Effect.contextWith((context: Context.Context<never>) => {
+      const parent = activity.current ?? RootSpan.current(context)
+      return Effect.useSpan(`chat ${upstream.model}`, {
+        ...(parent === undefined || parent === null ? { root: true } : { parent }),
+        kind: "client",
+        attributes: {
+          "gen_ai.operation.name": "chat",
+          "gen_ai.request.model": upstream.model,
+          "gen_ai.conversation.id": sandboxId,
+          "server.address": new URL(upstream.baseUrl).hostname
+        }
+      }, (span) => Effect.provideService(self, Tracer.ParentSpan, span))
+    })
+  })

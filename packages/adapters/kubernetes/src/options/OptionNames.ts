@@ -1,0 +1,11 @@
+/**
+ * The names of this package's options in messages for the operator: a service that reads its options from environment variables names
+ * those. Each name reads well after "with".
+ */
+import * as Context from "effect/Context"
+
+export type OptionName = "kubeconfig"
+
+export const OptionNames = Context.Reference<(option: OptionName) => string>("@slipway/kubernetes/options/OptionNames", {
+  defaultValue: () => (option) => `the option ${option}`
+})

@@ -1,0 +1,111 @@
+/** Files of a repository of this machine: of the commit that HEAD names, or as they lie in its checkout. */
+import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
+import { fields, type GitFailed, terminated } from "@slipway/git/Git"
+import { Effect, Schema } from "effect"
+import { constants } from "node:fs"
+import { lstat, open as openFile } from "node:fs/promises"
+import { join } from "node:path"
+import * as LocalGit from "./LocalGit.ts"
+
+/** The folder is not what it was taken for. The message is for the operator. */
+export class UnusableFolder extends Schema.TaggedError<UnusableFolder>()("UnusableFolder", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+/** What is at a path: the text of a plain file, or why there is none. */
+export type Content =
+  | { readonly _tag: "Text"; readonly text: string }
+  | { readonly _tag: "Absent" }
+  | { readonly _tag: "NotPlain" }
+  | { readonly _tag: "TooLarge" }
+
+interface Files {
+  /** `null`: as they lie there. */
+  readonly commit: string | null
+  /** Of all files that git knows, and without a commit of those that it does not ignore. */
+  readonly paths: ReadonlyArray<string>
+  read(path: string, maximumBytes: number): Effect.Effect<Content, GitFailed>
+}
+
+export interface LocalFiles extends Files {
+  /** Those of the folders that git ignores; `null`: a bare repository cannot say. */
+  ignored(folders: ReadonlyArray<string>): Effect.Effect<ReadonlySet<string> | null, GitFailed>
+}
+
+const absent: Content = { _tag: "Absent" }
+const notPlain: Content = { _tag: "NotPlain" }
+
+const texts = (output: Buffer): ReadonlyArray<string> => fields(output).map((field) => field.toString())
+
+const ignoredIn = (folder: string, folders: ReadonlyArray<string>) => {
+  if (!LocalGit.isCheckout(folder)) return Effect.succeed(null)
+  if (folders.length === 0) return Effect.succeed(new Set<string>())
+  // A rule may be for folders alone, and a folder that is not there yet is known by its slash. check-ignore takes no literal
+  // paths; one that begins with a dot is taken as it is.
+  const input = terminated(folders.map((path) => Buffer.from(`./${path}/`)))
+  return LocalGit.bytes(folder, ["--no-literal-pathspecs", "check-ignore", "--no-index", "-z", "--stdin"], {
+    input,
+    env: { GIT_WORK_TREE: folder }
+  }).pipe(
+    // git-check-ignore(1): 1 when none is.
+    Effect.catchIf(({ code }) => code === 1, () => Effect.succeed(Buffer.alloc(0))),
+    Effect.map((output) => new Set(texts(output).map((path) => path.slice("./".length, -1))))
+  )
+}
+
+const ofCommit = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<Files, UnusableFolder | GitFailed> {
+  const commit = yield* LocalGit.commit(folder, "HEAD")
+  if (commit === undefined) return yield* new UnusableFolder({ detail: `${folder} is no git repository, or has no commit yet.` })
+  // Mode, kind, id, a tab and the path.
+  const entries = new Map(
+    texts(yield* LocalGit.bytes(folder, ["ls-tree", "-r", "-z", "--full-tree", commit])).map((entry) => {
+      const tab = entry.indexOf("\t")
+      const [mode = "", , id = ""] = entry.slice(0, tab).split(" ")
+      return [entry.slice(tab + 1), { mode, id }]
+    })
+  )
+  const read = Effect.fnUntraced(function*(path: string, maximumBytes: number) {
+    const entry = entries.get(path)
+    if (entry === undefined) return absent
+    if (!entry.mode.startsWith("100")) return notPlain
+    return yield* LocalGit.bytes(folder, ["cat-file", "blob", entry.id], { maximumBytes }).pipe(
+      Effect.map((content): Content => ({ _tag: "Text", text: content.toString() })),
+      Effect.catchIf(({ reason }) => reason === "output", () => Effect.succeed<Content>({ _tag: "TooLarge" }))
+    )
+  })
+  return { commit, paths: Array.from(entries.keys()), read }
+})
+
+const readPlain = async (file: string, maximumBytes: number): Promise<Content> => {
+  const found = await lstat(file).catch(ifAbsent(undefined))
+  if (found === undefined) return absent
+  if (!found.isFile()) return notPlain
+  const handle = await openFile(file, constants.O_RDONLY | constants.O_NOFOLLOW)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(maximumBytes + 1), 0, maximumBytes + 1, 0)
+    return bytesRead > maximumBytes ? { _tag: "TooLarge" } : { _tag: "Text", text: buffer.toString("utf8", 0, bytesRead) }
+  } finally {
+    await handle.close()
+  }
+}
+
+const asTheyAre = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<Files, UnusableFolder | GitFailed> {
+  if (!LocalGit.isCheckout(folder)) return yield* new UnusableFolder({ detail: `${folder} is no checkout of a git repository.` })
+  const listed = yield* LocalGit.bytes(folder, ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    env: { GIT_WORK_TREE: folder }
+  })
+  return {
+    commit: null,
+    paths: texts(listed),
+    read: (path: string, maximumBytes: number) => Effect.promise(() => readPlain(join(folder, path), maximumBytes))
+  }
+})
+
+/** `folder`: absolute; the top of a checkout, or a bare repository. */
+export const open = (folder: string, which: "commit" | "working"): Effect.Effect<LocalFiles, UnusableFolder | GitFailed> =>
+  Effect.map(which === "commit" ? ofCommit(folder) : asTheyAre(folder), (files): LocalFiles => ({
+    ...files,
+    ignored: (folders) => ignoredIn(folder, folders)
+  }))

@@ -1,0 +1,208 @@
+/**
+ * Git on a repository of this machine that belongs to the operator. None of the programs that it names is run, but one: a
+ * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
+ */
+import { fields, git, type GitFailed, type GitOptions, line } from "@slipway/git/Git"
+import * as LocalRefs from "@slipway/git/LocalRefs"
+import { Remembered } from "@slipway/git/Remembered"
+import * as Shortstat from "@slipway/git/save/Shortstat"
+import { DateTime, Effect } from "effect"
+import { existsSync } from "node:fs"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+
+/** Whether `path` is the top folder of a checkout; else it is a bare repository. */
+export const isCheckout = (path: string): boolean => existsSync(join(path, ".git"))
+
+const gitDir = (path: string): string => isCheckout(path) ? join(path, ".git") : path
+
+export const bytes = (
+  path: string,
+  args: Parameters<typeof git>[0],
+  { env, ...options }: GitOptions = {}
+): Effect.Effect<Buffer, GitFailed> => Effect.suspend(() => git(args, { ...options, env: { ...env, GIT_DIR: gitDir(path) } }))
+
+export const run = (path: string, args: Parameters<typeof git>[0], options?: GitOptions): Effect.Effect<string, GitFailed> =>
+  Effect.map(bytes(path, args, options), line)
+
+/** The branch that HEAD names; where HEAD names none, `main`, `master` or the first there is. */
+export const defaultBranch = Effect.fnUntraced(function*(path: string) {
+  const named = yield* Effect.promise(() => LocalRefs.head(path))
+  if (named !== undefined) return named
+  const head = yield* run(path, ["symbolic-ref", "--quiet", "--short", "HEAD"]).pipe(Effect.catchTag("GitFailed", () => Effect.succeed("")))
+  if (head !== "") return head
+  const branches = (yield* run(path, ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"])).split("\n")
+  return ["main", "master"].find((branch) => branches.includes(branch)) ?? branches[0] ?? "main"
+})
+
+/** The commits that branches point to; absent ones are left out. */
+export const tips = Effect.fnUntraced(function*(path: string, ...branches: ReadonlyArray<string>) {
+  const known = yield* Effect.promise(() => LocalRefs.tips(path, branches))
+  if (known !== undefined) return known
+  const refs = branches.map((branch) => `refs/heads/${branch}`)
+  const found = (yield* run(path, ["for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", ...refs])).split("\n")
+  return new Map(found.map((entry) => {
+    const space = entry.indexOf(" ")
+    return [entry.slice(space + 1), entry.slice(0, space)] as const
+  }))
+})
+
+/** Whether `base` has `head` in its history. A commit that is not there is in no history. */
+export const contains = (path: string, base: string, head: string): Effect.Effect<boolean> =>
+  Effect.match(run(path, ["merge-base", "--is-ancestor", head, base]), { onSuccess: () => true, onFailure: () => false })
+
+/** By folder and both commits, which always differ by the same. */
+const counted = new Remembered<Shortstat.Counts>(1_000)
+
+/** What `head` changed since it left `base`, both ids of commits, renames found. */
+export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {
+  const name = `${path} ${base} ${head}`
+  const known = counted.get(name)
+  if (known !== undefined) return known
+  const summary = yield* run(path, [
+    "diff",
+    "--shortstat",
+    "--find-renames",
+    "-l500",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=all",
+    `${base}...${head}`,
+    "--"
+  ])
+  const counts = Shortstat.parse(summary)
+  counted.set(name, counts)
+  return counts
+})
+
+/** `undefined`: it is not there, or no commit. */
+export const commit = (path: string, sha: string): Effect.Effect<string | undefined> =>
+  Effect.orElseSucceed(run(path, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${sha}^{commit}`]), () => undefined)
+
+/** `undefined`: they have none. */
+export const mergeBase = (path: string, one: string, other: string): Effect.Effect<string | undefined> =>
+  Effect.orElseSucceed(run(path, ["merge-base", one, other]), () => undefined)
+
+/** What `base` was before a merge commit brought `head` into its history; `undefined`: it came in another way. */
+export const beforeMerge = Effect.fnUntraced(function*(path: string, base: string, head: string) {
+  const merges = yield* run(path, ["rev-list", "--merges", "--ancestry-path", "--parents", `${head}..${base}`])
+  for (const merge of merges.split("\n")) {
+    const [, before, ...others] = merge.split(" ")
+    if (others.includes(head)) return before
+  }
+})
+
+export interface DiffOptions {
+  readonly statWidth?: number | undefined
+  /** With the contents of binary files, so that `git apply` takes it. */
+  readonly isWhole?: boolean
+  readonly maximumBytes?: number
+}
+
+/**
+ * What changed from one commit to another, as git's bytes: a patch, or with `statWidth` a line for each file in so many
+ * columns. Names of files hold no control characters: git quotes them.
+ */
+export const diff = (
+  path: string,
+  from: string,
+  to: string,
+  { isWhole = false, maximumBytes, statWidth }: DiffOptions
+): Effect.Effect<Buffer, GitFailed> =>
+  bytes(path, [
+    "diff-tree",
+    "-r",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--find-renames",
+    "-l500",
+    // Where a submodule points is worth reviewing.
+    "--ignore-submodules=none",
+    "--submodule=short",
+    ...statWidth !== undefined ? [`--stat=${statWidth}`] : isWhole ? ["--patch", "--binary"] : ["--patch"],
+    from,
+    to,
+    "--"
+  ], { config: ["core.quotePath=false"], ...(maximumBytes === undefined ? {} : { maximumBytes }) })
+
+/** The folder in which a branch is checked out, if it is. */
+export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: string) {
+  let folder = ""
+  for (const field of fields(yield* bytes(path, ["worktree", "list", "--porcelain", "-z"])).map(String)) {
+    if (field.startsWith("worktree ")) folder = field.slice("worktree ".length)
+    if (field === `branch refs/heads/${branch}`) return folder
+  }
+})
+
+/** Whether somebody is in the middle of something there, or changed a file that git knows: then it is left alone. */
+export const isClean = Effect.fnUntraced(function*(folder: string) {
+  const env = { GIT_WORK_TREE: folder }
+  const status = yield* run(folder, ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"], { env })
+  if (status !== "") return false
+  const pending = yield* Effect.forEach(
+    ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"],
+    (name) => Effect.match(run(folder, ["rev-parse", "--verify", "--quiet", name]), { onSuccess: () => true, onFailure: () => false })
+  )
+  return !pending.includes(true)
+})
+
+/** Whether files of a commit pass through programs when they are checked out, such as those of LFS. */
+export const hasFilters = Effect.fnUntraced(function*(path: string, sha: string) {
+  const files = fields(yield* bytes(path, ["ls-tree", "-r", "-z", "--name-only", sha])).filter((name) =>
+    /(?:^|\/)\.gitattributes$/u.test(name.toString("latin1"))
+  )
+  // A name with a line feed cannot be asked for in lines: whoever has one merges by hand.
+  if (files.some((name) => name.includes(10))) return true
+  const contents = yield* run(path, ["cat-file", "--batch"], {
+    input: Buffer.concat(files.map((name) => Buffer.concat([Buffer.from(`${sha}:`), name, Buffer.from("\n")])))
+  })
+  const own = join(gitDir(path), "info/attributes")
+  return /(?:^|\s)filter=/mu.test(contents) ||
+    existsSync(own) && /(?:^|\s)filter=/mu.test(yield* Effect.promise(() => readFile(own, "utf8")))
+})
+
+/**
+ * Moves the branch that is checked out in `folder` to a later commit, with its files. Fails, with nothing changed, when a
+ * file that git does not know is in the way.
+ */
+export const fastForward = (folder: string, sha: string): Effect.Effect<void, GitFailed> =>
+  Effect.asVoid(run(folder, ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--no-stat", "--quiet", sha], {
+    env: { GIT_WORK_TREE: folder, GIT_COMMITTER_NAME: "Slipway", GIT_COMMITTER_EMAIL: "slipway@localhost" }
+  }))
+
+/** The files of a merge of `head` into `base`, without a checkout; `undefined`: they conflict. */
+export const mergedTree = (path: string, base: string, head: string): Effect.Effect<string | undefined, GitFailed> =>
+  run(path, ["merge-tree", "--write-tree", "--no-messages", base, head]).pipe(
+    Effect.catchIf(({ code }) => code === 1, () => Effect.succeed(undefined))
+  )
+
+export interface Commit {
+  readonly tree: string
+  readonly parents: ReadonlyArray<string>
+  readonly message: string
+  readonly author: { readonly name: string; readonly email: string }
+  readonly at: DateTime.Utc
+}
+
+/** The id of a new commit that no branch has yet. */
+export const makeCommit = (path: string, { at, author, message, parents, tree }: Commit): Effect.Effect<string, GitFailed> => {
+  const date = `@${Math.floor(DateTime.toEpochMillis(at) / 1_000)} +0000`
+  return run(path, ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-F", "-"], {
+    input: message,
+    env: {
+      GIT_AUTHOR_NAME: author.name,
+      GIT_AUTHOR_EMAIL: author.email,
+      GIT_AUTHOR_DATE: date,
+      GIT_COMMITTER_NAME: author.name,
+      GIT_COMMITTER_EMAIL: author.email,
+      GIT_COMMITTER_DATE: date
+    }
+  })
+}
+
+/** Points a branch from one commit to another, or with `null` nowhere: then it is deleted. Fails when it points elsewhere. */
+export const moveBranch = (path: string, branch: string, from: string, to: string | null): Effect.Effect<void, GitFailed> =>
+  Effect.asVoid(
+    run(path, ["update-ref", "--no-deref", ...(to === null ? ["-d", `refs/heads/${branch}`, from] : [`refs/heads/${branch}`, to, from])])
+  )

@@ -1,0 +1,187 @@
+/**
+ * `SourceHost` on repositories of this machine: for trying Slipway out, for tests, and for teams whose git server is a
+ * folder. Pull requests are rows of ours. What git knows of them is looked up each time and kept for when it is gone:
+ *
+ * - the head is what the branch points to now;
+ * - a head that is in the history of its base is merged, which closes it (a squashed merge is not noticed);
+ * - a branch that is deleted closes it, and so does whoever closes it (`LocalPullRequests`); closed ones stay as they are.
+ */
+import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
+import type { GitFailed } from "@slipway/git/Git"
+import { guard } from "@slipway/postgres/sql/SqlFailure"
+import { DateTime, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import * as LocalGit from "./LocalGit.ts"
+import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
+import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
+
+export interface Options {
+  /** Where people reach Slipway; pull requests are pages below it. */
+  readonly publicUrl: string
+}
+
+type Host = SourceHost["Service"]
+
+/** What the operations of the host share. */
+interface Local {
+  readonly options: Options
+  readonly sql: SqlClient.SqlClient
+  readonly repositories: LocalRepositories["Service"]
+}
+
+const toPullRequest = ({ publicUrl }: Options, repository: LocalRepository, row: Row): PullRequest => ({
+  ...row,
+  nodeId: `local_${row.id}`,
+  url: `${publicUrl.replace(/\/$/u, "")}/local/${repository.fullName}/pulls/${row.number}`
+})
+
+/** Runs `use` with the repository. Failures of git and of the database become the port's error. */
+const within = <A>(
+  { repositories }: Local,
+  operation: string,
+  repo: RepoName,
+  use: (repository: LocalRepository) => Effect.Effect<A, GitFailed | RepoNotAccessible | SourceHostError | StoreUnavailable>
+) =>
+  Effect.gen(function*() {
+    const repository = yield* repositories.find(repo)
+    if (Option.isNone(repository)) return yield* new RepoNotAccessible({ repo })
+    return yield* use(repository.value)
+  }).pipe(Effect.catchTags({
+    GitFailed: (failure) =>
+      Effect.andThen(
+        Effect.logWarning("git could not read a local repository", { repo, failure: failure.message }),
+        Effect.fail(
+          /not a git repository|ermission denied/u.test(failure.stderr)
+            ? new RepoNotAccessible({ repo })
+            : new SourceHostError({ operation, detail: "The repository could not be read.", retryable: failure.reason !== "exit" })
+        )
+      ),
+    StoreUnavailable: () =>
+      Effect.fail(new SourceHostError({ operation, detail: "The database is not available just now.", retryable: true }))
+  }))
+
+/** The row as the repository says now. `at` dates the change, if there is one. */
+const look = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { path }: LocalRepository, row: Row, at: DateTime.Utc) {
+  if (row.state === "closed") return row
+  const tips = yield* LocalGit.tips(path, row.headRef, row.baseRef)
+  const [head, base] = [tips.get(row.headRef), tips.get(row.baseRef)]
+  const headSha = head ?? row.headSha
+  const merged = base !== undefined && (yield* LocalGit.contains(path, base, headSha))
+  const state = merged || head === undefined ? "closed" as const : "open" as const
+  // Of a merged or deleted branch the last counts stand; so they do where the branches have nothing in common.
+  const counts = state === "closed" || base === undefined ? {} : yield* LocalGit.counts(path, base, headSha).pipe(
+    Effect.catchTag("GitFailed", () => Effect.succeed({}))
+  )
+  const seen: Row = { ...row, ...counts, headSha, merged, state }
+  if (isSame(seen, row)) return row
+  const changed = { ...seen, updatedAt: at }
+  yield* guard(update(sql, changed))
+  return changed
+})
+
+const noSuch = (operation: string) => new SourceHostError({ operation, detail: "There is no such pull request.", retryable: false })
+
+const refusal = Effect.fn("SourceHost.refusal")(function*(local: Local, repos: ReadonlyArray<RepoName>) {
+  const [repo] = yield* local.repositories.missing(repos)
+  if (repo === undefined) return null
+  return new RepoNotAccessible({ repo, advice: `Add it to those of this machine with: slipway repos add ${repo} PATH` })
+  // Unknown while the database is unavailable: storing the sandbox fails for the same reason.
+}, Effect.catchTag("StoreUnavailable", () => Effect.succeed(null)))
+
+const page = Effect.fn("SourceHost.repositories")((local: Local, query: Parameters<Host["repositories"]>[0]) =>
+  Effect.catchTag(local.repositories.page(query), "StoreUnavailable", () =>
+    Effect.fail(
+      new SourceHostError({ operation: "list repositories", detail: "The database is not available just now.", retryable: true })
+    ))
+)
+
+const repository = Effect.fn("SourceHost.repository")((local: Local, repo: RepoName) =>
+  within(
+    local,
+    "read the repository",
+    repo,
+    ({ fullName, path }) => Effect.map(LocalGit.defaultBranch(path), (defaultBranch) => ({ fullName, defaultBranch }))
+  )
+)
+
+const remote = Effect.fn("SourceHost.remote")((local: Local, repo: RepoName) =>
+  within(local, "read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))
+)
+
+const findOpenPullRequest = Effect.fn("SourceHost.findOpenPullRequest")((local: Local, repo: RepoName, headRef: string) =>
+  within(local, "find the pull request", repo, (repository) =>
+    Effect.gen(function*() {
+      const row = yield* guard(openFor(local.sql, repo, headRef))
+      if (Option.isNone(row)) return null
+      const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
+      return seen.state === "open" ? toPullRequest(local.options, repository, seen) : null
+    }))
+)
+
+const openDraftPullRequest = Effect.fn("SourceHost.openDraftPullRequest")(
+  (local: Local, repo: RepoName, draft: Parameters<Host["openDraftPullRequest"]>[1]) => {
+    const operation = "open the pull request"
+    const refuse = (detail: string) => new SourceHostError({ operation, detail, retryable: false })
+    return within(local, operation, repo, (repository) =>
+      Effect.gen(function*() {
+        const tips = yield* LocalGit.tips(repository.path, draft.headRef, draft.baseRef)
+        const base = tips.get(draft.baseRef)
+        if (base === undefined) return yield* refuse(`There is no branch "${draft.baseRef}" to merge into.`)
+        if (tips.get(draft.headRef) !== draft.headSha) {
+          return yield* refuse(`The branch "${draft.headRef}" is not at the commit that was pushed.`)
+        }
+        const counts = yield* LocalGit.counts(repository.path, base, draft.headSha)
+        const row = yield* insert(local.sql, repo, draft, counts).pipe(
+          Effect.catchReason("SqlError", "UniqueViolation", () =>
+            Effect.fail(refuse(`There is an open pull request for the branch "${draft.headRef}" already.`))),
+          guard
+        )
+        return toPullRequest(local.options, repository, row)
+      }))
+  }
+)
+
+const pullRequestPushed = Effect.fn("SourceHost.pullRequestPushed")(
+  (local: Local, repo: RepoName, number: number, push: Parameters<Host["pullRequestPushed"]>[2]) => {
+    const operation = "update the pull request"
+    return within(local, operation, repo, (repository) =>
+      Effect.gen(function*() {
+        const row = yield* guard(numbered(local.sql, repo, number))
+        if (Option.isNone(row)) return yield* noSuch(operation)
+        return toPullRequest(local.options, repository, yield* look(local.sql, repository, row.value, push.at))
+      }))
+  }
+)
+
+const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Local, repo: RepoName, number: number) => {
+  const operation = "read the pull request"
+  return within(local, operation, repo, (repository) =>
+    Effect.gen(function*() {
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return yield* noSuch(operation)
+      const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
+      return { pullRequest: toPullRequest(local.options, repository, seen), checks: noChecks, comments: [], pending: false }
+    }))
+})
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const local: Local = { options, sql: yield* SqlClient.SqlClient, repositories: yield* LocalRepositories }
+  return SourceHost.of({
+    name: "local",
+    refusal: (repos) => refusal(local, repos),
+    repositories: (query) => page(local, query),
+    repository: (repo) => repository(local, repo),
+    remote: (repo) => remote(local, repo),
+    findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
+    openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),
+    pullRequestPushed: (repo, number, push) => pullRequestPushed(local, repo, number, push),
+    pullRequestDetails: (repo, number) => pullRequestDetails(local, repo, number)
+  })
+})
+
+/** Needs `LocalRepositories` and the database. */
+export const layer = (options: Options): Layer.Layer<SourceHost, never, LocalRepositories | SqlClient.SqlClient> =>
+  Layer.effect(SourceHost, make(options))

@@ -1,0 +1,72 @@
+/**
+ * Folders of a home by descriptor: its processes may put links anywhere in it at any moment, so each folder is opened relative
+ * to the one above it, and no name is resolved twice.
+ */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { constants } from "node:fs"
+import { type FileHandle, lstat, open as openPath } from "node:fs/promises"
+import { join } from "node:path"
+
+const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
+
+/** Of whatever there is: opening a FIFO must not wait for its writer. */
+const FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+
+/** What opening says of that which is something else than it seems, or closed to us. */
+const CLOSED = ["EACCES", "EPERM", "ENXIO", "ENODEV"]
+
+export interface Folder {
+  readonly handle: FileHandle
+  /** Used where there is no `/proc` (macOS): there a swapped folder is not noticed, but no agent is isolated there either. */
+  readonly path: string
+}
+
+export const self = ({ handle, path }: Folder): string => process.platform === "linux" ? `/proc/self/fd/${handle.fd}` : path
+
+export const below = (folder: Folder, name: string): string => join(self(folder), name)
+
+const noFolder = () => Object.assign(new Error("ENOTDIR: not a directory"), { code: "ENOTDIR" })
+
+/**
+ * A link is no folder, wherever it leads. Whether it is one is asked of the descriptor: with O_DIRECTORY, gVisor (2022-12) follows a link
+ * in spite of O_NOFOLLOW.
+ */
+const openFolder = async (name: string, path: string): Promise<Folder> => {
+  const handle = await openPath(name, FLAGS).catch(async (error: unknown) => {
+    if (CLOSED.includes(String(codeOf(error))) && !(await lstat(name)).isDirectory()) throw noFolder()
+    throw error
+  })
+  if ((await handle.stat()).isDirectory()) return { handle, path }
+  await handle.close()
+  throw noFolder()
+}
+
+export const root = (path: string): Promise<Folder> => openFolder(path, path)
+
+export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
+
+/** What is at the name, be it a folder or not: who opened it once asks the descriptor which. */
+export const open = async (folder: Folder, name: string): Promise<Folder> => ({
+  handle: await openPath(below(folder, name), FLAGS),
+  path: join(folder.path, name)
+})
+
+/** The folder at the end of `names`, which `step` enters one by one. */
+export const walk = async (
+  from: string,
+  names: ReadonlyArray<string>,
+  step: (folder: Folder, name: string) => Promise<Folder> = enter
+): Promise<Folder> => {
+  let folder = await root(from)
+  for (const name of names) {
+    try {
+      const next = await step(folder, name)
+      await folder.handle.close()
+      folder = next
+    } catch (error) {
+      await folder.handle.close()
+      throw error
+    }
+  }
+  return folder
+}

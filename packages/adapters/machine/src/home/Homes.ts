@@ -1,0 +1,49 @@
+/** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
+import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Effect, Stream } from "effect"
+import { reason } from "../host/HostAttempt.ts"
+import { removeTree } from "../node/RemoveTree.ts"
+import { Spawn } from "../node/spawner/Spawn.ts"
+import { Damaged } from "./Archive.ts"
+import * as ReadHome from "./ReadHome.ts"
+import * as WriteHome from "./WriteHome.ts"
+
+/** `home` need not be there. */
+export const read = (
+  home: string,
+  paths: ReadonlyArray<string>,
+  options: { readonly maximumBytes: number }
+): Stream.Stream<Uint8Array, HostError | HomeTooLarge> =>
+  Stream.fromAsyncIterable({ [Symbol.asyncIterator]: () => ReadHome.read(home, paths, options) }, (error) => {
+    if (error instanceof ReadHome.TooLarge) return new HomeTooLarge(options)
+    const detail = error instanceof ReadHome.TooSlow ? "Reading the home took too long." : `The home cannot be read (${reason(error)}).`
+    return new HostError({ operation: "read", detail, retryable: true })
+  })
+
+const failed = (error: unknown) =>
+  error instanceof Damaged
+    ? new HomeDamaged({ detail: error.message })
+    : new HostError({ operation: "write", detail: `The home cannot be written to (${reason(error)}).`, retryable: true })
+
+/** Home and the folder beside it are there. */
+export const write = <E>(
+  options: Omit<Parameters<typeof WriteHome.make>[0], "remove">,
+  content: Stream.Stream<Uint8Array, E>
+): Effect.Effect<void, E | HostError | HomeDamaged> =>
+  Effect.acquireUseRelease(
+    Effect.map(Spawn, (spawn) => WriteHome.make({ ...options, remove: (path) => removeTree(spawn, path) })),
+    // Each step runs to its end: nothing is closed or deleted under a running one.
+    (writing) => {
+      const step = (run: () => Promise<void>) => Effect.uninterruptible(Effect.tryPromise({ try: run, catch: failed }))
+      return step(writing.open).pipe(
+        Effect.andThen(Stream.runForEach(content, (bytes) => step(() => writing.take(bytes)))),
+        Effect.andThen(step(writing.finish))
+      )
+    },
+    // What is left of it the next one deletes.
+    (writing) =>
+      Effect.catch(
+        Effect.tryPromise({ try: writing.close, catch: reason }),
+        (reason) => Effect.logWarning("files beside a home are left", { reason })
+      )
+  )

@@ -1,0 +1,151 @@
+/**
+ * Writes files into a home that were read of one. They are made beside the home first, where no process of the sandbox gets,
+ * and change places with what is there when all of them were checked:
+ *
+ *     <beside>/incoming/new/<number of the path>    what is to be at the path
+ *     <beside>/incoming/old/<number>                what was there, and in the way to it
+ */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { constants } from "node:fs"
+import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { Damaged, Reader, type Record } from "./Archive.ts"
+import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
+
+interface Options {
+  readonly home: string
+  /** A folder of ours on the same disk, through which the sandbox's user may pass and write nothing. */
+  readonly beside: string
+  /** The sandbox's user, `null` when it is ours. */
+  readonly owner: { readonly uid: number; readonly gid: number } | null
+  /** Deletes a folder, whatever is in it. */
+  readonly remove: (path: string) => Promise<void>
+}
+
+/** Of all files together: far more than is ever read. */
+const MAXIMUM_BYTES = 2 ** 30
+
+/** Somebody in the box may put something back each time. */
+const ATTEMPTS = 10
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
+
+/** For one call. `close` in any case, and then nothing else. */
+export const make = ({ beside, home, owner, remove }: Options) => {
+  const incoming = join(beside, "incoming")
+  const reader = new Reader()
+  const folders = new Set<string>()
+  const areas: Array<string> = []
+  let file: FileHandle | undefined
+  let bytes = 0
+  let replaced = 0
+
+  /** Where a crash left something, it goes first. */
+  const clear = async () => {
+    await file?.close()
+    file = undefined
+    await remove(incoming)
+  }
+
+  const give = async (path: string) => {
+    if (owner !== null) await lchown(path, owner.uid, owner.gid)
+  }
+
+  const makeFolders = async (path: string): Promise<void> => {
+    if (folders.has(path)) return
+    await makeFolders(dirname(path))
+    await mkdir(path, { mode: 0o700 })
+    await give(path)
+    folders.add(path)
+  }
+
+  /** Where a file that belongs to the last path is made. */
+  const draftOf = (path: string): string => join(incoming, "new", `${areas.length - 1}`, path.slice((areas.at(-1) ?? "").length))
+
+  const handle = async (record: Record): Promise<void> => {
+    if (record.tag === "piece") {
+      bytes += record.bytes.length
+      if (bytes > MAXIMUM_BYTES) throw new Damaged("They are too many bytes.")
+      await file?.writeFile(record.bytes)
+      return
+    }
+    await file?.close()
+    file = undefined
+    if (record.tag === "area") {
+      areas.push(record.path)
+      return
+    }
+    const draft = draftOf(record.path)
+    try {
+      await makeFolders(dirname(draft))
+      file = await open(draft, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
+    } catch (error) {
+      if (["EEXIST", "ENOTDIR", "EISDIR"].includes(String(codeOf(error)))) throw new Damaged("Two files have one place.")
+      throw error
+    }
+    if (owner !== null) await file.chown(owner.uid, owner.gid)
+  }
+
+  /** Takes what is at the name out of the way, itself: a link's target stays where it is. */
+  const moveAway = (folder: Folder, name: string): Promise<void> =>
+    rename(below(folder, name), join(incoming, "old", `${replaced++}`)).catch((error: unknown) => {
+      if (codeOf(error) !== "ENOENT") throw error
+    })
+
+  /** The folder at the name, made where there is none, and in the place of whatever else is there. */
+  const enterOrMake = async (folder: Folder, name: string): Promise<Folder> => {
+    for (let attempt = 0;; attempt++) {
+      const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, (error: unknown) => {
+        if (codeOf(error) !== "EEXIST") throw error
+        return false
+      })
+      try {
+        const entered = await enter(folder, name)
+        if (made && owner !== null) await entered.handle.chown(owner.uid, owner.gid)
+        return entered
+      } catch (error) {
+        if (attempt === ATTEMPTS || codeOf(error) !== "ENOTDIR" && codeOf(error) !== "ELOOP") throw error
+        await moveAway(folder, name)
+      }
+    }
+  }
+
+  const place = async (area: string, i: number): Promise<void> => {
+    const names = area.split("/")
+    const folder = await walk(home, names.slice(0, -1), enterOrMake)
+    const name = names.at(-1) ?? ""
+    try {
+      for (let attempt = 0;; attempt++) {
+        await moveAway(folder, name)
+        try {
+          return await rename(join(incoming, "new", `${i}`), below(folder, name))
+        } catch (error) {
+          // Nothing was at this path.
+          if (codeOf(error) === "ENOENT") return
+          if (attempt === ATTEMPTS) throw error
+        }
+      }
+    } finally {
+      await folder.handle.close()
+    }
+  }
+
+  return {
+    open: async (): Promise<void> => {
+      await clear()
+      for (const path of [incoming, join(incoming, "new"), join(incoming, "old")]) await mkdir(path, { mode: 0o700 })
+      folders.add(join(incoming, "new"))
+    },
+    /** In order. Throws {@link Damaged}. */
+    take: async (chunk: Uint8Array): Promise<void> => {
+      for (const record of reader.take(chunk)) await handle(record)
+    },
+    /** After all was taken. Throws {@link Damaged}, before anything of the home is touched. */
+    finish: async (): Promise<void> => {
+      await file?.close()
+      file = undefined
+      for (const [i, area] of reader.finish().entries()) await place(area, i)
+    },
+    close: clear
+  }
+}

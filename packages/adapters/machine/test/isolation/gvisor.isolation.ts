@@ -1,0 +1,90 @@
+/** In boxes of gVisor: every attempt fails with all layers in place, and comes off when the layer is taken away that stops it. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Egress from "../../src/egress/Egress.ts"
+import * as Probe from "../../src/gvisor/Probe.ts"
+import { openFolder, run } from "../../testing/hosts/bubblewrap.fixture.ts"
+import { absent } from "../../testing/hosts/gvisor.fixture.ts"
+import { lacks, type Name, type Needs } from "../../testing/isolation/Attempts.ts"
+import { attempts, type LayerName, layers, pairs, without } from "../../testing/isolation/GvisorLayers.ts"
+import { gvisor, hostIn } from "../../testing/isolation/GvisorWorld.ts"
+import { CANARY, CANARY_VARIABLE, makeOf } from "../../testing/isolation/World.ts"
+
+// For whoever would inherit it.
+process.env[CANARY_VARIABLE] = CANARY
+
+const everyAttempt = Object.keys(attempts) as ReadonlyArray<Name>
+const everyLayer = Object.keys(layers) as ReadonlyArray<LayerName>
+
+/** A test that is skipped, and says why, where the machine lacks what it needs. */
+const when = (...needs: ReadonlyArray<Needs | undefined>) => {
+  const reason = absent ?? needs.map(lacks).find((reason) => reason !== undefined)
+  return <E>(name: string, body: Effect.Effect<void, E>) =>
+    it.live.skipIf(reason !== undefined)(reason === undefined ? name : `${name} (${reason})`, () => body)
+}
+
+const tried = (name: Name, names: ReadonlyArray<LayerName>) =>
+  Effect.flatMap(makeOf(gvisor, attempts[name], without(names)), (world) => attempts[name].succeeds(world, names)).pipe(Effect.scoped)
+
+describe("with every layer in place, a hostile program in a box of gVisor cannot", () => {
+  for (const name of everyAttempt) {
+    const attempt = attempts[name]
+    when(attempt.needs)(
+      name,
+      Effect.gen(function*() {
+        const world = yield* makeOf(gvisor, attempt, {})
+        assert.isFalse(yield* attempt.succeeds(world, []))
+        // And neither the host nor anybody else suffers from it.
+        for (const { box } of [world, world.other]) assert.strictEqual((yield* run(box, "echo fine")).output, "fine")
+      }).pipe(Effect.scoped)
+    )
+  }
+})
+
+for (const layer of everyLayer.filter((name) => layers[name].lets.length > 0)) {
+  const { lets, needs } = layers[layer]
+  describe(`without ${layer}, a hostile program in a box of gVisor can`, () => {
+    for (const name of lets) {
+      when(needs, attempts[name].needs)(
+        name,
+        Effect.gen(function*() {
+          assert.isTrue(yield* tried(name, [layer]))
+        })
+      )
+    }
+  })
+}
+
+for (const { layers: pair, lets } of pairs) {
+  describe(`without ${pair.join(" and ")}, but not without one of them alone, a hostile program in a box of gVisor can`, () => {
+    for (const name of lets) {
+      when(...pair.map((layer) => layers[layer].needs), attempts[name].needs)(
+        name,
+        Effect.gen(function*() {
+          assert.isTrue(yield* tried(name, pair))
+          for (const layer of pair) assert.isFalse(yield* tried(name, [layer]), `without ${layer}`)
+        })
+      )
+    }
+  })
+}
+
+// All that comes off above does so on a host that was not probed: the probe, too, is a layer.
+describe("the probe refuses to start a service with boxes of gVisor without", () => {
+  for (const layer of everyLayer) {
+    const { needs, probe, removal } = layers[layer]
+    if (probe === undefined) continue
+    when(needs)(
+      layer,
+      Effect.gen(function*() {
+        const made = yield* hostIn(yield* openFolder, removal)
+        assert.include((yield* Effect.flip(Probe.run(made))).message, probe)
+      }).pipe(Effect.scoped, Effect.provide(Egress.layer({ allow: new Set() })))
+    )
+  }
+})
+
+it("each layer of gVisor's boxes lets something happen when it is taken away, or is one of a pair that does", () => {
+  const paired = new Set(pairs.flatMap(({ layers }) => layers))
+  assert.deepStrictEqual(everyLayer.filter((layer) => layers[layer].lets.length === 0 && !paired.has(layer)), [])
+})

@@ -1,0 +1,71 @@
+/** The stores of sandboxes on Postgres, with what their contract suites need to set the stage. */
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Ids } from "@slipway/domain/ids/Ids"
+import type { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
+import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Hints } from "@slipway/domain/store/Hints"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
+import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as BoardPostgres from "../src/board/BoardPostgres.ts"
+import * as HintsPostgres from "../src/HintsPostgres.ts"
+import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
+import * as Migrations from "../src/Migrations.ts"
+import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
+import * as SetupsPostgres from "../src/setups/SetupsPostgres.ts"
+import { textArray } from "../src/sql/TextArray.ts"
+import * as UpkeepPostgres from "../src/upkeep/UpkeepPostgres.ts"
+import * as WorkersPostgres from "../src/workers/WorkersPostgres.ts"
+
+const Fixture = Layer.effect(
+  StoreFixture,
+  Effect.gen(function*() {
+    const services = yield* Effect.context<SqlClient.SqlClient | Hints | Ids>()
+    const sql = yield* SqlClient.SqlClient
+    const access = yield* Access
+    const ids = yield* Ids
+    return StoreFixture.of({
+      grant: Effect.orDie(Effect.flatMap(ids.uuid7, (name) => Effect.map(access.createGrant(name), ({ grant }) => grant.id))),
+      ageLease: (id, seconds) =>
+        Effect.orDie(
+          Effect.asVoid(sql`UPDATE sandboxes SET lease_until = lease_until - make_interval(secs => ${seconds}) WHERE id = ${id}`)
+        ),
+      ageWork: (ids, seconds) =>
+        Effect.orDie(Effect.asVoid(sql`
+          UPDATE sandboxes SET work_since = now() - make_interval(secs => ${seconds})
+          WHERE id = ANY(${textArray(ids)}::text[]) AND work IS NOT NULL`)),
+      // The database's clock is not ours to set: what it remembers moves into the past instead.
+      ageKeys: (grantId, until) =>
+        Effect.orDie(Effect.asVoid(sql`
+          UPDATE idempotency_keys SET created_at = created_at - make_interval(
+            days => ${until === "before" ? RETENTION_DAYS : 0}, mins => ${until === "before" ? -1 : 2})
+          WHERE grant_id = ${grantId}`)),
+      under: (limits, use) =>
+        Effect.provide(
+          use,
+          Layer.fresh(Layer.merge(SandboxStorePostgres.layer, UpkeepPostgres.layer)).pipe(
+            Layer.provide(Layer.succeed(Policy, limits)),
+            Layer.provide(Layer.succeedContext(services))
+          )
+        ),
+      revoke: (grantId) => Effect.orDie(Effect.asVoid(sql`UPDATE grants SET revoked_at = now() WHERE id = ${grantId}`))
+    })
+  })
+)
+
+/** Those that are over the same rows, on whichever database. */
+export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
+  Layer.provideMerge(Access.layer),
+  Layer.provideMerge(AccessStorePostgres.layer)
+)
+
+/** All, on a database of their own. */
+export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
+  Layer.mergeAll(storesOver, BoardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
+    Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )

@@ -1,0 +1,214 @@
+import { assert, it } from "@effect/vitest"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Ids } from "@slipway/domain/ids/Ids"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
+import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
+import { register } from "@slipway/testing/runners/Vitest"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as Migrations from "../src/Migrations.ts"
+import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
+import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
+import * as WebhookStorePostgres from "../src/webhook-store/WebhookStorePostgres.ts"
+
+const Fixture = Layer.effect(
+  WebhookFixture,
+  Effect.map(SqlClient.SqlClient, (sql) =>
+    WebhookFixture.of({
+      expireTaken: Effect.orDie(Effect.andThen(
+        sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`,
+        Effect.asVoid(sql`UPDATE webhook_redeliveries SET claimed_until = now() WHERE claimed_until IS NOT NULL`)
+      ))
+    }))
+)
+
+register(suite(
+  "postgres",
+  Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+))
+
+/** Whether the secret is in the rows, with or without what every secret begins with. */
+const holds = (rows: unknown, secret: Redacted.Redacted) => JSON.stringify(rows).includes(Redacted.value(secret).replace(/^whsec_/u, ""))
+
+it.layer(
+  Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+    Layer.provideMerge(SecretsKey.layerEphemeral),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+)("secrets of endpoints", (it) => {
+  it.effect("are in no row as they are: neither new nor rotated ones, nor those of earlier versions once a service has started", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const grantId = (yield* (yield* Access).createGrant("secrets")).grant.id
+      const id = "0193aaaa-0000-7000-8000-000000000001"
+      const [first, second, earlier] = ["Zmlyc3Q", "c2Vjb25k", "ZWFybGllcg"].map((text) => Redacted.make(`whsec_${text.repeat(4)}`)) as [
+        Redacted.Redacted,
+        Redacted.Redacted,
+        Redacted.Redacted
+      ]
+      const at = yield* DateTime.now
+      yield* store.register({ id, grantId, url: "https://hooks.example/a", types: null, createdAt: at }, first)
+      yield* store.rotate({ grantId, id }, second, at)
+      const rows = sql`SELECT e::text AS row FROM webhook_endpoints e`
+      assert.isFalse(holds(yield* rows, first) || holds(yield* rows, second))
+
+      // As an earlier version stored it.
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${JSON.stringify([{ value: Redacted.value(earlier), until: null }])}::jsonb`
+      assert.isTrue(holds(yield* rows, earlier))
+      yield* WebhookStorePostgres.sealEarlier()
+      const sealed = yield* rows
+      assert.isFalse(holds(sealed, earlier))
+      yield* WebhookStorePostgres.sealEarlier()
+      assert.deepStrictEqual(yield* rows, sealed)
+      // They still sign.
+      const data = { claimId: id, leadId: "lead", variant: "one", occurredAt: at, projectId: id }
+      const tell = [{ grantId, fact: { type: "project.connected" as const, data } }]
+      yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
+      const [taken] = yield* store.take(at, 10)
+      assert.deepStrictEqual(taken?.secrets.map(({ value }) => Redacted.value(value)), [Redacted.value(earlier)])
+    }))
+
+  it.effect("are encrypted anew for the first of two keys, and still sign", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const grantId = (yield* (yield* Access).createGrant("replaced")).grant.id
+      const id = "0193aaaa-0000-7000-8000-000000000002"
+      const at = yield* DateTime.now
+      yield* store.register({ id, grantId, url: "https://hooks.example/b", types: null, createdAt: at }, Redacted.make("whsec_cmVwbGFjZWQ"))
+      const before = yield* (yield* SecretsKey).get
+      const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
+      const both: Key = {
+        ...after,
+        open: (stored, about) => after.open(stored, about) ?? before.open(stored, about),
+        unseal: (stored, about) => after.isCurrent(stored, about) ? after.unseal(stored, about) : before.unseal(stored, about),
+        isAlone: false
+      }
+      const sealed = Effect.map(
+        sql<{ readonly value: string }>`SELECT secrets -> 0 ->> 'value' AS value FROM webhook_endpoints WHERE id = ${id}`,
+        ([row]) => Redacted.make(row?.value ?? "")
+      )
+      assert.isNull(after.open(yield* sealed, `webhook/${id}`))
+      yield* WebhookStorePostgres.reseal(both)
+      const anew = yield* sealed
+      assert.strictEqual(Redacted.value(after.unseal(anew, `webhook/${id}`)), "whsec_cmVwbGFjZWQ")
+      yield* WebhookStorePostgres.reseal(both)
+      assert.deepStrictEqual(Redacted.value(yield* sealed), Redacted.value(anew))
+    }))
+})
+
+it.layer(
+  Layer.mergeAll(PartnerStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+    Layer.provideMerge(SecretsKey.layerEphemeral),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
+    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  )
+)("what cannot be read", (it) => {
+  const HOUR = 3_600_000
+  /** An endpoint of a grant of its own, with an event that waits for it. */
+  const waiting = Effect.fnUntraced(function*(name: string) {
+    const ids = yield* Ids
+    const { grant: { id: grantId } } = yield* (yield* Access).createGrant(name)
+    const at = yield* DateTime.now
+    const id = yield* ids.uuid7
+    const register = (yield* WebhookStore).register
+    yield* register({ id, grantId, url: `https://${name}.example/`, types: null, createdAt: at }, Redacted.make(`whsec_${name}`))
+    const data = { claimId: id, leadId: "lead", variant: "one", occurredAt: at, projectId: name }
+    const tell = [{ grantId, fact: { type: "project.connected" as const, data } }]
+    yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), at)
+    return { grantId, id }
+  })
+  const delivered = { outcome: { _tag: "Answered", status: 200, retryAfter: null, body: null }, durationMillis: 1 } as const
+  const breakings = [
+    ["data that are none of its type", "event_unreadable", "UPDATE partner_events SET data = '{\"of\":\"another version\"}'"],
+    ["a type of a newer version", "event_unreadable", "UPDATE partner_events SET type = 'project.archived'"],
+    ["a secret that no key opens", "secret_unreadable",
+      "UPDATE webhook_endpoints SET secrets = '[{\"value\":\"sealed:1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\",\"until\":null}]'"],
+    ["secrets that are none", "secret_unreadable", "UPDATE webhook_endpoints SET secrets = '[{}]'"]
+  ] as const
+
+  for (const [n, [what, trouble, breaking]] of breakings.entries()) {
+    it.effect(`${what}: the others get their events, its endpoint is told why, and nothing of it is lost`, () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const store = yield* WebhookStore
+        const good = yield* Effect.forEach([1, 2, 3], (i) => waiting(`good-${n}-${i}`))
+        const bad = yield* waiting(`bad-${n}`)
+        const [kept] = yield* sql<{ readonly type: string; readonly data: unknown; readonly secrets: unknown }>`
+          SELECT p.type, p.data, e.secrets FROM partner_events p JOIN webhook_endpoints e USING (grant_id) WHERE e.id = ${bad.id}`
+        yield* sql`${sql.literal(breaking)} WHERE grant_id = ${bad.grantId}`
+        const start = DateTime.add(yield* DateTime.now, { seconds: 1 })
+        const taken = yield* store.take(start, 64)
+        assert.sameMembers(taken.map(({ endpointId }) => endpointId), good.map(({ id }) => id))
+        for (const one of taken) yield* store.record(one, { ...delivered, at: start }, { _tag: "Delivered" }, start)
+        const log = store.deliveries(bad, { before: null, limit: 100 })
+        assert.deepStrictEqual((yield* log).map(({ attempt, outcome }) => [attempt, outcome]), [[1, { _tag: "Failed", trouble }]])
+        assert.deepStrictEqual((yield* store.find(bad)).failures, 1)
+
+        // Once it can be read again, it is next.
+        const [type, data, secrets] = [kept?.type ?? "", JSON.stringify(kept?.data), JSON.stringify(kept?.secrets)]
+        yield* sql`UPDATE partner_events SET type = ${type}, data = ${data}::jsonb WHERE grant_id = ${bad.grantId}`
+        yield* sql`UPDATE webhook_endpoints SET secrets = ${secrets}::jsonb WHERE id = ${bad.id}`
+        const later = DateTime.add(start, { milliseconds: HOUR })
+        const [again] = yield* store.take(later, 64)
+        assert.deepStrictEqual([again?.endpointId, again?.attempt, again?.event.sequence], [bad.id, 2, 1])
+        assert(again !== undefined)
+        yield* store.record(again, { ...delivered, at: later }, { _tag: "Delivered" }, later)
+        assert.deepStrictEqual((yield* store.find(bad)).cursor, 1)
+      }))
+  }
+
+  it.effect("an endpoint is disabled after the last attempt, and the audit log tells it; a new secret opens it again", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const bad = yield* waiting("exhausted")
+      yield* sql`${sql.literal(breakings[2][2])} WHERE grant_id = ${bad.grantId}`
+      let now = yield* DateTime.now
+      for (let i = 0; i < 10; i++) {
+        now = DateTime.add(now, { days: 2 })
+        assert.deepStrictEqual(yield* store.take(now, 64), [])
+      }
+      assert.strictEqual((yield* store.find(bad)).disabled?.reason, "retries_exhausted")
+      const told = yield* sql`SELECT 1 FROM audit_log a WHERE a::text LIKE ${`%${bad.id}%`} AND a::text LIKE '%webhook.disabled%'`
+      assert.lengthOf(told, 1)
+      yield* store.rotate(bad, Redacted.make("whsec_new"), now)
+      yield* store.enable(bad, now)
+      const [taken] = yield* store.take(DateTime.add(now, { seconds: 1 }), 64)
+      assert.deepStrictEqual(taken?.secrets.map(({ value }) => Redacted.value(value)), ["whsec_new"])
+    }))
+
+  it.effect("a secret that no key opens keeps no other from being encrypted anew", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { id } = yield* waiting("mixed")
+      const key = yield* (yield* SecretsKey).get
+      const closed = "sealed:1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+      const until = "2030-01-01T00:00:00.000Z"
+      const current = key.seal(Redacted.make("whsec_a"), `webhook/${id}`)
+      const stored = JSON.stringify([{ value: current, until: null }, { value: closed, until }])
+      yield* sql`UPDATE webhook_endpoints SET secrets = ${stored}::jsonb WHERE id = ${id}`
+      const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
+      yield* WebhookStorePostgres.reseal({ ...after, open: (stored, about) => after.open(stored, about) ?? key.open(stored, about) })
+      const [row] = yield* sql<{ readonly secrets: ReadonlyArray<{ readonly value: string; readonly until: string | null }> }>`
+        SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
+      assert.isNotNull(after.open(Redacted.make(row?.secrets[0]?.value ?? ""), `webhook/${id}`))
+      assert.deepStrictEqual(row?.secrets[1], { value: closed, until })
+    }))
+})

@@ -1,0 +1,26 @@
+import { assert, it } from "@effect/vitest"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import * as Migrations from "../src/Migrations.ts"
+import * as WorkerOffers from "../src/workers/WorkerOffers.ts"
+
+it.layer(TestPostgres.layer(Migrations.layer))("what workers offer", (it) => {
+  it.effect("is what those say that are there: not the ones that ended, nor the ones not heard of", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const offers = yield* WorkerOffers.make
+      const one = { usable: ["a"], unusable: [{ id: "b", reason: "No 'account'." }] }
+      const two = { usable: ["a", "b"], unusable: [] }
+      yield* offers.publish("one", two)
+      yield* offers.publish("one", one)
+      yield* offers.publish("two", two)
+      assert.deepStrictEqual(yield* offers.current, [one, two])
+      yield* offers.withdraw("two")
+      assert.deepStrictEqual(yield* offers.current, [one])
+      yield* sql`UPDATE worker_offers SET seen_at = seen_at - interval '2 minutes'`
+      assert.deepStrictEqual(yield* offers.current, [])
+      yield* offers.publish("one", one)
+      assert.deepStrictEqual(yield* offers.current, [one])
+    }))
+})

@@ -1,0 +1,132 @@
+/** A process in a runner's machine. */
+import { Deferred, Effect, type Scope, Stream } from "effect"
+import { HEADER_BYTES, isCount, Violation } from "../wire/Wire.ts"
+import * as ChannelEffects from "./ChannelEffects.ts"
+import { ProcessRefused, type RunnerError, RunnerViolation } from "./RunnerErrors.ts"
+
+export interface ProcessCommand {
+  readonly command: string
+  readonly args: ReadonlyArray<string>
+  /** All of its environment. With the arguments, 256 KiB at most. */
+  readonly env: Readonly<Record<string, string>>
+  /** In the runner's machine; its tree where it is left out. */
+  readonly cwd?: string | undefined
+}
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: string | null
+}
+
+export type Signal =
+  | "SIGHUP"
+  | "SIGINT"
+  | "SIGQUIT"
+  | "SIGTERM"
+  | "SIGKILL"
+  | "SIGUSR1"
+  | "SIGUSR2"
+  | "SIGSTOP"
+  | "SIGCONT"
+  | "SIGWINCH"
+
+/** What a runner says of it is as true as the runner. */
+export interface RemoteProcess {
+  /** In the runner's machine. */
+  readonly pid: number
+  /** Waits until the runner may have it. What the process reads no more, or the connection does not carry, is dropped: `exited` tells. */
+  readonly write: (bytes: Uint8Array) => Effect.Effect<void>
+  /** Closes its standard input. */
+  readonly endInput: Effect.Effect<void>
+  /** Reading slowly slows the process down. */
+  readonly stdout: Stream.Stream<Uint8Array, RunnerError>
+  /** The whole lines of the last 8 KiB of standard error so far. */
+  readonly stderrTail: Effect.Effect<string>
+  /** To its whole group, past whatever waits for its standard input. Nothing where it has exited. */
+  readonly signal: (signal: Signal) => Effect.Effect<void>
+  /** Kills it, throws away what nobody read of its output, and waits until it and all that it started have ended, as the runner says. */
+  readonly end: Effect.Effect<void>
+  /** After all of its output has come: somebody has to read that. What was in its group has ended too. */
+  readonly exited: Effect.Effect<Exit, RunnerError>
+}
+
+const SIGNAL = /^SIG[A-Z\d+]{1,12}$/u
+
+const decodeExit = (value: unknown): Exit => {
+  if (typeof value === "object" && value !== null && "code" in value && "signal" in value) {
+    const { code, signal } = value
+    if (isCount(code) && code <= 255 && signal === null) return { code, signal }
+    if (code === null && typeof signal === "string" && SIGNAL.test(signal)) return { code, signal }
+  }
+  throw new Violation("an exit that is none")
+}
+
+const decodeStderr = (value: unknown): string => {
+  if (typeof value !== "string") throw new Violation("a standard error that is no text")
+  return Buffer.from(value, "base64").toString("utf8")
+}
+
+const SYSTEM_WORD = /^[A-Z][A-Z\d_]{1,30}$/u
+
+const refusedBy = ({ code }: { readonly code: string }) => new ProcessRefused({ code: SYSTEM_WORD.test(code) ? code : "UNKNOWN" })
+
+/** Starts it. It is killed, with its group, when the scope closes. */
+export const spawn = (link: ChannelEffects.Link) =>
+  Effect.fn("RunnerClient.spawn")(function*({ args, command, cwd, env }: ProcessCommand): Effect.fn.Return<
+    RemoteProcess,
+    ProcessRefused | RunnerError,
+    Scope.Scope
+  > {
+    const header = { command, args, env, ...cwd === undefined ? {} : { cwd } }
+    // What a channel's kind takes beside it is less than a hundred bytes.
+    if (Buffer.byteLength(JSON.stringify(header)) > HEADER_BYTES - 100) return yield* new ProcessRefused({ code: "E2BIG" })
+    const channel = yield* ChannelEffects.open(link, "process", header, refusedBy)
+    const started = yield* Deferred.make<number>()
+    const exit = yield* Deferred.make<{ readonly exit: Exit; readonly stderr: string }>()
+    let asked: Deferred.Deferred<string> | undefined
+    ChannelEffects.listen(link, channel, (note) => {
+      if ("pid" in note) {
+        const { pid } = note
+        if (!isCount(pid) || pid === 0 || !Deferred.doneUnsafe(started, Effect.succeed(pid))) throw new Violation("a process that is none")
+        return
+      }
+      const stderr = decodeStderr(note["stderr"])
+      const waiting = asked
+      asked = undefined
+      if (waiting !== undefined) Deferred.doneUnsafe(waiting, Effect.succeed(stderr))
+      if (!("exit" in note)) {
+        if (waiting === undefined) throw new Violation("a standard error that nobody asked for")
+        return
+      }
+      if (!Deferred.doneUnsafe(exit, Effect.succeed({ exit: decodeExit(note["exit"]), stderr }))) throw new Violation("a second exit")
+      channel.end()
+    })
+    const lost = ChannelEffects.reset(link, channel, ({ code }) => new RunnerViolation({ detail: `it gave up a process (${code})` }))
+    const ended = Effect.raceFirst(Deferred.await(exit), lost)
+    const pid = yield* Effect.raceFirst(Deferred.await(started), ChannelEffects.reset(link, channel, refusedBy))
+    const stdout = ChannelEffects.bytesOf(
+      link,
+      channel,
+      ({ code }) => new RunnerViolation({ detail: `it gave up a process (${code})` })
+    )
+    return {
+      pid,
+      write: (bytes) => Effect.ignore(Effect.tryPromise(() => channel.write(bytes))),
+      endInput: Effect.sync(() => channel.end()),
+      stdout,
+      stderrTail: Effect.suspend(() => {
+        if (Deferred.isDoneUnsafe(exit)) return Effect.map(Deferred.await(exit), ({ stderr }) => stderr)
+        if (asked === undefined) {
+          asked = Deferred.makeUnsafe<string>()
+          channel.note({ ask: "stderr" })
+        }
+        return Effect.raceFirst(Deferred.await(asked), Effect.map(ended, ({ stderr }) => stderr))
+      }).pipe(Effect.orElseSucceed(() => "")),
+      signal: (signal) => Effect.sync(() => channel.note({ signal })),
+      end: Effect.suspend(() => {
+        channel.note({ end: true })
+        return Effect.ignore(Effect.raceFirst(ended, Effect.andThen(Stream.runDrain(stdout), ended)))
+      }),
+      exited: Effect.map(ended, ({ exit }) => exit)
+    }
+  })

@@ -1,0 +1,78 @@
+/**
+ * What this worker knows of its sandboxes' machines, a file for each: it outlives the process, and whoever reads it may be the worker
+ * to the machine.
+ *
+ *     <directory>/<sandbox id>.json
+ */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Schema } from "effect"
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs"
+import { join } from "node:path"
+import * as Identity from "../wire/Identity.ts"
+
+const IdentitySchema = Schema.Struct({ privateKey: Schema.String, certificate: Schema.String, peer: Schema.String })
+
+const Machine = Schema.fromJsonString(Schema.Struct({
+  worker: IdentitySchema,
+  /** As long as there is a machine: whoever makes it may have to start its runner again. */
+  runner: IdentitySchema,
+  /** `null`: it was not made yet, as far as is known. */
+  address: Schema.NullOr(Schema.Union([
+    Schema.Struct({ path: Schema.String }),
+    Schema.Struct({ host: Schema.String, port: Schema.Int })
+  ])),
+  /** The highest of all leases that it was dialled under. */
+  fence: Schema.Int
+}))
+
+export type Machine = typeof Machine.Type
+
+const decode = Schema.decodeUnknownSync(Machine)
+const encode = Schema.encodeSync(Machine)
+const isSandboxId = Schema.is(SandboxId)
+
+const SUFFIX = ".json"
+
+const synced = (path: string, flags: string, content?: string): void => {
+  const fd = openSync(path, flags, 0o600)
+  try {
+    if (content !== undefined) writeSync(fd, content)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** All throw what the disk says, and for a file that is none of these. */
+export const make = (directory: string) => {
+  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  const fileOf = (sandboxId: SandboxId) => join(directory, `${sandboxId}${SUFFIX}`)
+  return {
+    get: (sandboxId: SandboxId): Machine | undefined => {
+      try {
+        return decode(readFileSync(fileOf(sandboxId), "utf8"))
+      } catch (error) {
+        if (codeOf(error) === "ENOENT") return undefined
+        // The parser's own words quote what it read.
+        throw codeOf(error) === undefined ? new Error(`${fileOf(sandboxId)} is damaged`) : error
+      }
+    },
+    /** On the disk when it returns, whole or as it was. */
+    set: (sandboxId: SandboxId, machine: Machine): void => {
+      const making = `${fileOf(sandboxId)}.making`
+      rmSync(making, { force: true })
+      synced(making, "wx", encode(machine))
+      renameSync(making, fileOf(sandboxId))
+      synced(directory, "r")
+    },
+    forget: (sandboxId: SandboxId): void => rmSync(fileOf(sandboxId), { force: true }),
+    list: (): ReadonlyArray<SandboxId> =>
+      readdirSync(directory).filter((name) => name.endsWith(SUFFIX)).map((name) => name.slice(0, -SUFFIX.length)).filter(isSandboxId)
+  }
+}
+
+export type KnownMachines = ReturnType<typeof make>
+
+/** Of a machine that is to be made. */
+export const fresh = (fence: number): Machine => ({ ...Identity.mint(), address: null, fence })

@@ -1,0 +1,61 @@
+/**
+ * Ways out of a machine without a network: ports of its loopback interface whose connections go through the worker, as channels of
+ * kind `dial`. Where each way leads, the worker alone knows.
+ */
+import { once } from "node:events"
+import { createServer, type Server, type Socket } from "node:net"
+import { setTimeout } from "node:timers/promises"
+import type { Channel, Channels } from "../wire/Channels.ts"
+import type { Way } from "../wire/RunnerSettings.ts"
+import { writer } from "./Writing.ts"
+
+/** Connections of one way at once, those that wait for a channel too; more are closed. */
+const MOST_CONNECTIONS = 128
+
+const toWorker = async (socket: Socket, channel: Channel) => {
+  for await (const bytes of socket) await channel.write(bytes)
+  channel.end()
+}
+
+const fromWorker = async (socket: Socket, channel: Channel) => {
+  const write = writer(socket)
+  for (let bytes = await channel.read(); bytes !== null; bytes = await channel.read()) await write(bytes)
+  socket.end()
+}
+
+/** Of one runner: a fifth of what its worker takes before it ends the session. */
+const WAYS_A_SECOND = 100
+
+/** When the next connection may ask for its way. */
+let nextAt = 0
+
+/** Waits, so that a program that opens connections in a loop does not end its own machine's session. */
+const turn = async () => {
+  const now = performance.now()
+  const at = nextAt = Math.max(nextAt + 1000 / WAYS_A_SECOND, now - 1000)
+  if (at > now) await setTimeout(at - now)
+}
+
+const carry = async (socket: Socket, name: string, channels: Channels) => {
+  await turn()
+  if (socket.destroyed) return
+  const channel = await channels.open("dial", { way: name })
+  if (socket.destroyed) return channel.reset({ code: "closed", message: "its connection was closed" })
+  void channel.wasReset.then(() => socket.destroy())
+  socket.once("close", () => channel.reset({ code: "closed", message: "its connection was closed" }))
+  await Promise.all([toWorker(socket, channel), fromWorker(socket, channel)])
+}
+
+/** Opens the port. `channels` are those of the session there is; without one, connections are closed. */
+export const open = async ({ name, port }: Way, channels: () => Channels | undefined): Promise<Server> => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => {})
+    const there = channels()
+    if (there === undefined) socket.destroy()
+    else void carry(socket, name, there).catch(() => socket.destroy())
+  })
+  server.maxConnections = MOST_CONNECTIONS
+  server.listen({ host: "127.0.0.1", port })
+  await once(server, "listening")
+  return server
+}

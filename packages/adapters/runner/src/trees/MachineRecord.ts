@@ -1,0 +1,43 @@
+/** What this machine notes of a tree in another one: a file in its repository, as `TreesInMachine` says. */
+import { replaceFile } from "@slipway/git/GitDir"
+import { textIn } from "@slipway/machine/node/IsThere"
+import { Effect, Option, Schema } from "effect"
+import { open, readdir } from "node:fs/promises"
+import { join } from "node:path"
+
+const Made = Schema.Struct({
+  /** Named by the site that it was made on, which no other tree has, nor the one that is in its place later. */
+  made: Schema.String,
+  /** Empty: unknown. */
+  kernel: Schema.String
+})
+const MadeFile = Schema.fromJsonString(Made)
+
+const recordOf = (gitDir: string): string => join(gitDir, "machine")
+
+export const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
+  Effect.promise(() => textIn(recordOf(gitDir), "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
+
+export const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>
+  Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(MadeFile)(record)))
+
+/** All that is in it is on the disk when it returns: what a loss of power here leaves is a repository, or none. */
+export const flush = async (folder: string): Promise<void> => {
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
+    if (entry.isFile() || entry.isDirectory()) await flushOne(join(entry.parentPath, entry.name))
+  }
+  await flushOne(folder)
+}
+
+export const flushOne = async (path: string): Promise<void> => {
+  const file = await open(path)
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** The records of these repositories, in the same order. */
+export const readAll = (gitDirs: ReadonlyArray<string>) =>
+  Effect.forEach(gitDirs, (gitDir) => Effect.map(read(gitDir), Option.map((record) => ({ gitDir, ...record }))))

@@ -1,8 +1,0 @@
-import { it } from "@effect/vitest"
-import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
-import { register } from "@slipway/testing/runners/Vitest"
-import { absent, layer, running } from "./gvisor.fixture.ts"
-import { workspaceFor } from "./Machine.ts"
-
-if (absent === undefined) register(SandboxHostContract.suite("gVisor", layer(), { workspace: workspaceFor, running }))
-else it.skip(`SandboxHost (gVisor) (${absent})`)

@@ -1,0 +1,112 @@
+/** A worker's endpoint and a process that reaches for it, on one database. */
+import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { FileNotFound, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Database from "@slipway/postgres/Database"
+import * as Migrations from "@slipway/postgres/Migrations"
+import { DateTime, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as LinkAddresses from "../src/LinkAddresses.ts"
+import * as ReachableTreesLink from "../src/ReachableTreesLink.ts"
+import * as TreeServer from "../src/TreeServer.ts"
+
+export const WORKER = "worker-1"
+export const MACHINE = "machine-1"
+
+/** A migrated database without the rows a sandbox would have to refer to. */
+export const database = Layer.unwrap(
+  Effect.map(
+    TestPostgres.database(Migrations.layer),
+    (url) =>
+      Layer.effectDiscard(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER TABLE sandboxes DROP CONSTRAINT sandboxes_grant_id_fkey`))
+        .pipe(
+          Layer.provideMerge(Database.layer({ url: Redacted.make(url) }))
+        )
+  )
+)
+
+export const GRANT = "00000000-0000-4000-8000-000000000000"
+
+export const sandboxOf = (id: SandboxId, more: Partial<Sandbox> = {}): Sandbox => ({
+  ...initial({
+    id,
+    grantId: GRANT,
+    createdBy: "x",
+    createdAt: DateTime.makeUnsafe(0),
+    title: "x",
+    repos: [{ fullName: "acme/app" }],
+    prompt: "x",
+    model: "x",
+    agentRuntime: "opencode",
+    reasoningEffort: null,
+    toolApprovalMode: "auto",
+    metadata: {},
+    origin: null
+  }),
+  status: "running",
+  ...more
+})
+
+/** The sandbox runs, and the worker holds its lease for a minute. */
+export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO sandboxes (
+      id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, tool_approval_mode, metadata,
+      status, initiator, status_at, approvals, publications, usage, revision, last_seq, worker, machine, lease_until
+    ) VALUES (
+      ${id}, gen_random_uuid(), 'x', now(), 'x', '[]', '{}', 'x', 'x', 'x', 'x', '{}',
+      'running', 'x', now(), '[]', '[]', '{}', 1, 1, ${worker}, ${MACHINE}, now() + interval '1 minute'
+    )
+    ON CONFLICT (id) DO UPDATE SET worker = excluded.worker, machine = excluded.machine, lease_until = excluded.lease_until`
+})
+
+export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } })
+
+/** What a worker's endpoint asks for beside its trees. */
+export const beside = (stored: Partial<Sandbox> = {}) =>
+  Layer.mock(SandboxStore, { find: ({ grantId, id }) => Effect.succeed(sandboxOf(id, { grantId, ...stored })) })
+
+export const client = (limits: Partial<ReachableTreesLink.TimeLimits> = {}) => ReachableTreesLink.layer({ own: null, limits })
+
+/** Where the worker says it is. */
+export const addressOf = Effect.fnUntraced(function*(id: SandboxId) {
+  const links = yield* LinkAddresses.make
+  const holder = yield* Effect.flatMap(links.holder(id), Effect.fromOption)
+  return holder.address ?? ""
+})
+
+/** Trees that are read over the link, and otherwise used directly: what the port's contract needs. */
+export const overTheLink = Layer.effect(
+  WorkingTrees,
+  Effect.gen(function*() {
+    const trees = yield* WorkingTrees
+    const { reach } = yield* ReachableTrees
+    const context = yield* Effect.context<SqlClient.SqlClient>()
+    const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(sandboxOf(id))))
+    // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.
+    const local = (id: SandboxId) => <A, E, R>(self: Effect.Effect<A, E | AgentDisconnected, R>) =>
+      Effect.catchIf(
+        self,
+        (error): error is Extract<E | AgentDisconnected, AgentDisconnected> => error instanceof AgentDisconnected,
+        (error) => Effect.flatMap(trees.has(id), (isHere) => isHere ? Effect.die(error) : Effect.fail(new FileNotFound()))
+      )
+    return WorkingTrees.of({
+      ...trees,
+      list: (key, path) => Effect.flatMap(reader(key.sandboxId), ({ list }) => list(key, path)).pipe(local(key.sandboxId)),
+      changes: (key) => Effect.flatMap(reader(key.sandboxId), ({ changes }) => changes(key)).pipe(local(key.sandboxId)),
+      open: (key, path, maximum) =>
+        Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
+      compare: (key, path, maximum) =>
+        Effect.flatMap(reader(key.sandboxId), ({ compare }) => compare(key, path, maximum)).pipe(local(key.sandboxId)),
+      diff: (key, asked) =>
+        Effect.flatMap(reader(key.sandboxId), ({ diff }) => diff(key, asked)).pipe(
+          Effect.catchTag("CheckpointNotFound", Effect.die),
+          local(key.sandboxId)
+        )
+    })
+  })
+)

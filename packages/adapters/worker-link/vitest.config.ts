@@ -1,0 +1,1 @@
+export { withPostgres as default } from "../vitest.config.ts"
