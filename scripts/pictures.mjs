@@ -1,6 +1,6 @@
 /**
- * The pictures of `docs/pictures`: each page as it was in another checkout beside what it is in this one, with the same content, made by
- * the offline agent over the API. `node scripts/pictures.mjs --before CHECKOUT`; docs/testing.md says how.
+ * Makes the pictures of `docs/pictures`: the pages of this checkout, with content that the offline agent makes over the API.
+ * `npm run pictures`. Needs Chromium; `SLIPWAY_CHROMIUM` names it if it is not `/usr/bin/chromium`.
  */
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
@@ -8,7 +8,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { parseArgs } from "node:util"
 import { within } from "./pictures/Palette.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
@@ -21,26 +20,23 @@ const WIDE = { width: 1120, height: 1000 }
 const PHONE = { width: 360, height: 1000 }
 const TIME = 120_000
 
-const { values: { before } } = parseArgs({ options: { before: { type: "string" } } })
-if (before === undefined) throw new Error("--before CHECKOUT: a checkout with its packages installed (docs/testing.md)")
+// ---- the service
 
-// ---- a service of a checkout
-
-/** `slots`: so many that the last of the sandboxes waits. */
-const environmentOf = (folder, slots) => ({
+const environmentOf = (folder) => ({
   PATH: process.env.PATH,
   TMPDIR: tmpdir(),
   XDG_STATE_HOME: path.join(folder, "state"),
   SLIPWAY_DATA_DIR: path.join(folder, "data"),
   SLIPWAY_PORT: "0",
   SLIPWAY_ISOLATION: "none",
-  SLIPWAY_WORKER_SLOTS: String(slots),
+  // The last of the sandboxes waits.
+  SLIPWAY_WORKER_SLOTS: "1",
   SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000"
 })
 
-const serve = async (checkout, folder, slots) => {
-  const command = path.join(checkout, "packages/slipway/bin/slipway.js")
-  const env = environmentOf(folder, slots)
+const serve = async (folder) => {
+  const command = path.join(root, "packages/slipway/bin/slipway.js")
+  const env = environmentOf(folder)
   const run = (...args) => {
     const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...args], { env, cwd: folder, encoding: "utf8" })
     if (status !== 0) throw new Error(`slipway ${args.join(" ")}: ${stderr}`)
@@ -159,7 +155,7 @@ const apiOf = ({ key, url }) => {
 
 // ---- the pictures
 
-/** What the offline agent takes for its script is none of the page's. */
+/** Removes the script of the offline agent from the page. */
 const withoutScripts = (page) =>
   page.evaluate(() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
@@ -168,14 +164,14 @@ const withoutScripts = (page) =>
     }
   })
 
-const takeAll = async (checkout, slots, browser) => {
+const takeAll = async (browser) => {
   const folder = mkdtempSync(path.join(tmpdir(), "slipway-pictures-"))
   let server
   try {
     const repository = path.join(folder, "shop")
     mkdirSync(repository)
     await Effect.runPromise(DemoRepository.make(repository))
-    server = await serve(checkout, folder, slots)
+    server = await serve(folder)
     server.run("repos", "add", "acme/shop", repository)
     const { asks, begins, create, over, publish } = apiOf(server)
     const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", viewport: WIDE })
@@ -186,24 +182,22 @@ const takeAll = async (checkout, slots, browser) => {
     await page.getByRole("navigation", { name: "Main" }).waitFor()
 
     const taken = {}
-    /** The first address that there is. `ready`: what must show by then. */
-    const take = async (name, addresses, { ready, viewport = WIDE } = {}) => {
+    /** `ready`: what has to be visible first, because it comes with the stream. */
+    const take = async (name, address, { ready, viewport = WIDE } = {}) => {
       await page.setViewportSize(viewport)
-      for (const address of addresses) if ((await page.goto(address)).status() === 200) break
-      // Pieces that come with the stream.
+      const response = await page.goto(address)
+      if (response.status() !== 200) throw new Error(`${address}: ${response.status()}`)
       if (ready !== undefined) await page.locator(ready).first().waitFor({ timeout: 5000 }).catch(() => undefined)
       await withoutScripts(page)
       await page.evaluate(() => document.querySelector("[autofocus]")?.blur())
       taken[name] = await page.screenshot()
     }
     await page.goto("/new")
-    const prompt = page.getByLabel("What is to be done?")
-    if (await prompt.count() > 0) {
-      await prompt.fill("Customers ask which currency that is. Show every price in euros, in one place, and document it.")
-      await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
-      taken.composer = await page.screenshot()
-      await prompt.fill("")
-    } else await take("composer", ["/sandboxes"])
+    const prompt = page.locator("textarea").first()
+    await prompt.fill("Customers ask which currency that is. Show every price in euros, in one place, and document it.")
+    await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
+    taken.composer = await page.screenshot()
+    await prompt.fill("")
 
     const done = await create(DONE)
     await over(done)
@@ -214,15 +208,14 @@ const takeAll = async (checkout, slots, browser) => {
     await begins(await create(WORKS))
     await create(WAITS)
 
-    await take("list", ["/sandboxes"], { ready: "tbody tr" })
-    await take("overview", ["/overview", "/"])
-    await take("approval", [`/sandboxes/${asking}`], { ready: "#timeline svg" })
-    await take("phone", [`/sandboxes/${asking}`], { ready: "#timeline svg", viewport: PHONE })
-    await take("workspace", [`/sandboxes/${done}`], { ready: "#changes a" })
-    await take("changes", [`/sandboxes/${done}/changes`])
-    const one = new URLSearchParams({ repo: "acme/shop", path: "src/prices.js" })
-    await take("files", [`/sandboxes/${done}/files?${one}`, `/sandboxes/${done}/changes?${one}`])
-    await take("pull", ["/local/acme/shop/pulls/1"])
+    await take("list", "/sandboxes", { ready: "tbody tr" })
+    await take("overview", "/overview")
+    await take("approval", `/sandboxes/${asking}`, { ready: "#approvals button" })
+    await take("phone", `/sandboxes/${asking}`, { ready: "#approvals button", viewport: PHONE })
+    await take("workspace", `/sandboxes/${done}`, { ready: "#changes a" })
+    await take("changes", `/sandboxes/${done}/changes`)
+    await take("files", `/sandboxes/${done}/files?${new URLSearchParams({ repo: "acme/shop", path: "src/prices.js" })}`)
+    await take("pull", "/local/acme/shop/pulls/1")
     await context.close()
     return taken
   } finally {
@@ -231,38 +224,18 @@ const takeAll = async (checkout, slots, browser) => {
   }
 }
 
-const pairOf = (old, now, { height, width }) => {
-  const figure = (caption, png) => {
-    const picture = `data:image/png;base64,${png.toString("base64")}`
-    return `<figure><figcaption>${caption}</figcaption><img width="${width}" height="${height}" src="${picture}"></figure>`
-  }
-  return `<!doctype html><style>body { margin: 0; padding: 8px; display: flex; gap: 16px; background: #eef1f4; font: 600 20px sans-serif;
-    width: max-content } figure { margin: 0 } figcaption { padding: 2px 0 8px } img { display: block; outline: 1px solid #c5cdd6 }
-    </style>${figure("Before", old)}${figure("After", now)}`
-}
-
-const PAIRS = { list: WIDE, overview: WIDE, composer: WIDE, approval: WIDE, changes: WIDE, files: WIDE, pull: WIDE, phone: PHONE }
-
 const browser = await chromium.launch({
   executablePath: process.env.SLIPWAY_CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu"]
 })
 try {
-  // There each sandbox that lives took a slot; here only those at work do.
-  const old = await takeAll(path.resolve(before), 5, browser)
-  const now = await takeAll(root, 1, browser)
+  const taken = await takeAll(browser)
   mkdirSync(OUT, { recursive: true })
-  const keep = (name, png) => {
+  for (const [name, png] of Object.entries(taken)) {
     const small = within(png, MAX_BYTES)
     writeFileSync(path.join(OUT, `${name}.png`), small)
     process.stdout.write(`${name}.png ${small.length} bytes\n`)
   }
-  const page = await browser.newPage()
-  for (const [name, size] of Object.entries(PAIRS)) {
-    await page.setContent(pairOf(old[name], now[name], size))
-    keep(name, await page.locator("body").screenshot())
-  }
-  keep("workspace", now.workspace)
 } finally {
   await browser.close()
 }

@@ -10,7 +10,7 @@ const HELPS = {
   "400 invalid_idempotency_key": "Send `Idempotency-Key` once, with 1 to 255 printable ASCII characters.",
   "400 invalid_cursor": "Begin without a cursor; use those that a page gave, for the same list and grant.",
   "400 invalid_model": "Name a model of the server: `slipway models` lists them and what each lacks.",
-  "400 invalid_reasoning_effort": "Leave `reasoningEffort` out, or name one that the model has.",
+  "400 invalid_reasoning_effort": "Leave `reasoningEffort` out, or name an effort of the model.",
   "400 approvals_unsupported": "Choose a model whose agent can ask, or `toolApprovalMode` `auto`.",
   "400 invalid_path": "Give a path relative to the repository, without `..`.",
   "400 is_directory": "List it with `files/tree`.",

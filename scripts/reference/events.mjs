@@ -64,4 +64,10 @@ rate and how long they are kept are in [decisions 5](decisions/05-events.md) and
 added: ignore those that you do not know.`
 
 export const events = () =>
-  `${INTRODUCTION}\n\n## Of a sandbox\n\n${sections("SandboxEventEnvelope")}\n\n## Of the partner feed\n\n${sections("PartnerEvent")}\n`
+  [
+    INTRODUCTION,
+    "## Events of a sandbox",
+    sections("SandboxEventEnvelope"),
+    "## Events of the partner feed",
+    `${sections("PartnerEvent")}\n`
+  ].join("\n\n")

@@ -1306,8 +1306,8 @@ class _ApprovalResolvedEventData(TypedDict):
     """Whether the agent may do it."""
     by: Literal["user", "policy", "timeout", "interrupt", "terminate", "turn_end"]
     """
-    `user`: a decision; `policy`: one that was made for the rest of the turn; the others deny
-    because nobody can decide any more.
+    `user`: a decision; `policy`: a decision for the rest of the turn; the others deny because
+    nobody can decide any more.
     """
 
 

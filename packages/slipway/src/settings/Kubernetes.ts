@@ -47,7 +47,7 @@ export const settings = {
     name: "SLIPWAY_KUBERNETES_USER_NAMESPACES",
     type: Type.flag,
     default: "true",
-    about: "Whether the root of a machine is nobody on its node (hostUsers: false). " +
+    about: "Whether the root of a machine has no privileges on its node (hostUsers: false). " +
       "It may be off only where a runtime class keeps the two apart.",
     role: "worker"
   }),

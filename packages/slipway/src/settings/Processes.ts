@@ -25,7 +25,7 @@ export const settings = {
   metricsAddress: Setting.optional({
     name: "SLIPWAY_METRICS_ADDRESS",
     type: privateAddress("127.0.0.1:4002"),
-    about: "Where a process with SLIPWAY_ROLE=worker answers /metrics, /healthz and /readyz to whoever asks, as host:port of loopback or " +
+    about: "Where a process with SLIPWAY_ROLE=worker answers /metrics, /healthz and /readyz without a key, as host:port of loopback or " +
       "a private network. Without it, it serves no metrics; the other processes have them where they answer requests.",
     role: "worker"
   }),

@@ -69,7 +69,7 @@ export type ApprovalRequest = typeof ApprovalRequest.Type
 export const ApprovalOutcome = Schema.Literals(["approved", "denied"])
 export type ApprovalOutcome = typeof ApprovalOutcome.Type
 
-/** `user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more. */
+/** `user`: a decision; `policy`: a decision for the rest of the turn; the others deny because nobody can decide any more. */
 export const ApprovalResolver = Schema.Literals(["user", "policy", "timeout", "interrupt", "terminate", "turn_end"])
 export type ApprovalResolver = typeof ApprovalResolver.Type
 
@@ -263,8 +263,7 @@ export const SandboxEvent = Schema.Union([
     approval_id: Schema.String.annotateKey({ description: "The request that is resolved." }),
     outcome: ApprovalOutcome.annotateKey({ description: "Whether the agent may do it." }),
     by: ApprovalResolver.annotateKey({
-      description:
-        "`user`: a decision; `policy`: one that was made for the rest of the turn; the others deny because nobody can decide any more."
+      description: "`user`: a decision; `policy`: a decision for the rest of the turn; the others deny because nobody can decide any more."
     }),
     scope: Schema.optionalKey(ApprovalScope).annotateKey({
       description:

@@ -66,7 +66,7 @@ const createClaim = Command.make("create", {
     Command.withDescription("Reserve a claim of credits"),
     Command.withExamples([{
       command: "slipway partners claims create --grant acme --lead lead-1 --variant b --credits 500",
-      description: "500 credits for whoever claims them"
+      description: "500 credits for the first recipient who claims them"
     }])
   )
 
@@ -85,7 +85,7 @@ const claimClaim = Command.make("claim", {
     Command.withDescription("Claim credits for a user in an organization: adds the credits, once"),
     Command.withExamples([{
       command: "slipway partners claims claim <claim> --recipient <user> --organization <organization>",
-      description: "The first claim of a user there is the one that later work counts for"
+      description: "Later work of a user there counts for the user's first claim"
     }])
   )
 

@@ -198,7 +198,7 @@ export const conformance = Command.make("conformance", {
     if (session.unmade.size > 0) return yield* new NotChecked({ unmade: [...session.unmade] })
   })).pipe(
     Command.withDescription(
-      "Check the rules of the interface on a server, whoever wrote it, over HTTP alone.\n\n" +
+      "Check the rules of the interface on any server, over HTTP alone.\n\n" +
         "Makes some 60 sandboxes and terminates them. Sends some 800 requests and waits " +
         "when the server says that there were too many: minutes with the default limit of 120 a minute, seconds " +
         "with a higher one."

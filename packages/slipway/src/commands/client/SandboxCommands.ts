@@ -230,7 +230,7 @@ export const message = Command.make("message", {
     Command.withDescription(
       help(
         "Send a message to a sandbox that runs: it starts the next turn. While a turn is active it is refused, unless it may wait " +
-          "(--queue) or steer (--steer). Ten may wait; one that waits can be taken back."
+          "(--queue) or steer (--steer). Ten may wait; a waiting message can be taken back."
       )
     ),
     Command.withShortDescription("Send a message, which starts the next turn, waits for it, or steers"),
@@ -305,7 +305,7 @@ export const approve = Command.make("approve", {
     ),
     Command.withShortDescription("Approve or deny what an agent asks for"),
     Command.withExamples([
-      { command: "slipway approve c_abcdefgh2345", description: "The one that waits" },
+      { command: "slipway approve c_abcdefgh2345", description: "The only one waiting" },
       { command: "slipway approve c_abcdefgh2345 --scope turn", description: "And all of its kind until the turn ends" },
       { command: `slipway approve c_abcdefgh2345 call-7 --deny --reason "Not in src"`, description: "Deny a certain one, and say why" }
     ])

@@ -30,7 +30,7 @@ export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> =
   [ExitCode.failed, "the turn, the sandbox or the publication failed"],
   [ExitCode.refused, "the server refused: a rule says no"],
   [ExitCode.notFound, "no such sandbox, approval or repository"],
-  [ExitCode.unauthorized, "no key, or one that the server does not accept for this"],
+  [ExitCode.unauthorized, "no key, or the server does not accept it for this"],
   [ExitCode.unreachable, "the server cannot be reached, or not now"],
   [ExitCode.ended, "the turn was interrupted or cancelled, or the sandbox ended before it"],
   [ExitCode.detached, "interrupted, by Ctrl-C: the sandbox goes on"]
