@@ -1,7 +1,7 @@
 /** Our worker: boots nothing, and lets a function answer every prompt. Shows how a worker speaks to the rules. */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Leases, type Leased, LEASE_RENEWAL_SECONDS } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -20,7 +20,7 @@ const me = { worker: `answerer-${process.pid}`, machine: "here" }
 const start = Effect.gen(function*() {
   const store = yield* SandboxStore
   const leases = yield* Leases
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   const hints = yield* Hints
   const ids = yield* Ids
   const limits = yield* Policy
@@ -85,7 +85,7 @@ const start = Effect.gen(function*() {
     Effect.forkScoped
   )
   // Time limits are rules too: idle sandboxes succeed, old ones end.
-  yield* upkeep.due(100).pipe(
+  yield* maintenance.due(100).pipe(
     Effect.flatMap(({ ids }) => Effect.forEach(ids, (id) => Effect.ignore(record({ id }, "policy", { _tag: "Expire" })))),
     Effect.repeat(Schedule.spaced("10 seconds")),
     Effect.forkScoped

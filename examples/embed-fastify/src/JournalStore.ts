@@ -156,6 +156,6 @@ const journaled = (file: string, write: typeof appendFileSync) =>
     })
   })
 
-/** With the leases and the upkeep of the memory beneath it: they end with the process. `write`: for tests, in which it fails. */
+/** With the leases and the maintenance of the memory beneath it: they end with the process. `write`: for tests, in which it fails. */
 export const layer = (file: string, memory = SandboxStoreMemory.layer, write = appendFileSync) =>
   Layer.effect(SandboxStore, journaled(file, write)).pipe(Layer.provideMerge(memory))

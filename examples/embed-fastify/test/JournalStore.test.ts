@@ -8,7 +8,7 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxRows from "@slipway/domain/memory/sandbox/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { sendMessage } from "@slipway/domain/sandbox/rules/Command"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
@@ -18,7 +18,7 @@ import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import type { Hints } from "@slipway/domain/store/Hints"
 import * as DurabilityContract from "@slipway/testing/contracts/sandbox/DurabilityContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
-import * as UpkeepContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
+import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import { at, command, drive, keyOf, running, StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
@@ -61,7 +61,7 @@ const fixture = (all: SandboxRows.SandboxRows) =>
                 Layer.provide(Layer.succeed(Policy, limits)),
                 Layer.provide(Layer.succeedContext(services))
               )
-              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Upkeep)(yield* Layer.buildWithScope(other, scope)))
+              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Maintenance)(yield* Layer.buildWithScope(other, scope)))
             })
           )
       })
@@ -82,7 +82,7 @@ const layer = over(newJournal())
 
 register(suite("journal file", layer))
 register(LeasesContract.suite("journal file", layer))
-register(UpkeepContract.suite("journal file", layer))
+register(MaintenanceContract.suite("journal file", layer))
 
 /** Each process has memory of its own. A line is two writes: one may die when only its half is there. */
 const storage = Layer.sync(DurabilityContract.Storage, () => {

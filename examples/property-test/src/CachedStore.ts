@@ -24,5 +24,5 @@ const cached = Effect.map(SandboxStore, (store) => {
   })
 })
 
-/** Caches the store it is given, for one process. Leases and upkeep are the given store's own. */
+/** Caches the store it is given, for one process. Leases and maintenance are the given store's own. */
 export const layer = Layer.effect(SandboxStore, cached)

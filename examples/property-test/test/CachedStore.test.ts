@@ -7,13 +7,13 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxRows from "@slipway/domain/memory/sandbox/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
-import * as UpkeepContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
+import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { creation, createdAt, hostile, legal, play, type Plan } from "@slipway/testing/histories/Histories"
@@ -57,7 +57,7 @@ const fixture = (all: SandboxRows.SandboxRows) =>
           Effect.scopedWith((scope) =>
             Effect.gen(function*() {
               const other = storeOver(SandboxStoreMemory.over(all)).pipe(Layer.provide(Layer.succeed(Policy, limits)))
-              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Upkeep)(yield* Layer.buildWithScope(other, scope)))
+              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Maintenance)(yield* Layer.buildWithScope(other, scope)))
             })
           )
       })
@@ -69,7 +69,7 @@ const layer = Layer.unwrap(Effect.sync(() => {
 }))
 register(suite("cached", layer))
 register(LeasesContract.suite("cached", layer))
-register(UpkeepContract.suite("cached", layer))
+register(MaintenanceContract.suite("cached", layer))
 
 // 2. Arbitrary histories: whatever is done to a sandbox, the store knows what the pure rules make of it.
 it.layer(Store)("every history", (it) => {

@@ -3,7 +3,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { StaleLease, type Lease } from "@slipway/domain/sandbox/ports/Leases"
 import { type LogEntry, type Recorded, SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
-import { recordingOf, type WholeMessage } from "@slipway/domain/sandbox/rules/EventProjection"
+import { projectionOf, type WholeMessage } from "@slipway/domain/sandbox/rules/EventProjection"
 import { isArrival, isUnsaved, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
 import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/rules/SandboxEvent"
@@ -63,7 +63,7 @@ export const record = (
   fence: number | null = null
 ): Recorded & { readonly entries: ReadonlyArray<LogEntry> } => {
   if (events.length === 0) return { before, events, sandbox: before, entries: [] }
-  const { approvals, at, entries, messages, sandbox } = recordingOf(before, events, decidedAt)
+  const { approvals, at, entries, messages, sandbox } = projectionOf(before, events, decidedAt)
   const { id } = sandbox
   // Before the events: of a message that became whole without a text, the text of before counts.
   for (const message of messages) saveMessage(sql, id, message, at)

@@ -11,9 +11,9 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { Database } from "../src/Database.ts"
+import * as MaintenanceSqlite from "../src/MaintenanceSqlite.ts"
 import * as SandboxStoreSqlite from "../src/SandboxStoreSqlite.ts"
 import * as Stores from "../src/Stores.ts"
-import * as UpkeepSqlite from "../src/UpkeepSqlite.ts"
 
 const MINUTE = 60_000
 
@@ -43,7 +43,7 @@ const fixture = Layer.effect(
       under: (limits, use) =>
         Effect.provide(
           use,
-          Layer.fresh(Layer.merge(SandboxStoreSqlite.layer, UpkeepSqlite.layer)).pipe(
+          Layer.fresh(Layer.merge(SandboxStoreSqlite.layer, MaintenanceSqlite.layer)).pipe(
             Layer.provide(Layer.succeed(Policy, limits)),
             Layer.provide(Layer.succeedContext(services)),
             Layer.orDie

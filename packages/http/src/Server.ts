@@ -11,13 +11,13 @@ import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
-import * as HostNewsHandler from "./handlers/HostNewsHandler.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
+import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
 import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
 import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
 import * as Authenticated from "./server/access/Authenticated.ts"
@@ -58,7 +58,7 @@ const api = Layer.mergeAll(
     )
   ),
   Documents.layer,
-  HostNewsHandler.layer
+  SourceHostEventsHandler.layer
 )
 
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */

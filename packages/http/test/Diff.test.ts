@@ -1,6 +1,6 @@
 /** What differs between versions of a tree, as HTTP tells it (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
-import type { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import type { CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import {
   type DiffQuery,
   FileTooLarge,
@@ -35,7 +35,7 @@ const trees: Partial<WorkingTrees["Service"]> = {
 const diff = (key: string, id: string, query = "") => ask(`${SANDBOXES}/${id}/files/diff${query}`, { key })
 
 /** The first checkpoint can be read, the second one no more. */
-const restored: Partial<RestoredTrees["Service"]> = {
+const restored: Partial<CheckpointTrees["Service"]> = {
   learn: (_of, _tree, commits) =>
     commits.includes(shaOf(2))
       ? new CheckpointNotFound()

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Duration, Effect, Fiber } from "effect"
 import { LiveResponses } from "../src/server/connection/LiveResponses.ts"
@@ -133,8 +133,8 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
     const { id } = yield* running(key)
     yield* finish(id)
     const floor = (yield* logOf(id)).length
-    const upkeep = yield* Upkeep
-    yield* upkeep.purgeEvents(yield* DateTime.now, 10_000)
+    const maintenance = yield* Maintenance
+    yield* maintenance.purgeEvents(yield* DateTime.now, 10_000)
     yield* postJson(`${SANDBOXES}/${id}/terminate`, key, {})
     const kept = (yield* logOf(id)).map(({ seq }) => seq)
     assert.strictEqual(kept[0], floor + 1)
@@ -172,7 +172,7 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
       const { id } = yield* running(key)
       yield* finish(id)
       const head = (yield* logOf(id)).length
-      yield* (yield* Upkeep).purgeEvents(yield* DateTime.now, 10_000)
+      yield* (yield* Maintenance).purgeEvents(yield* DateTime.now, 10_000)
       for (const after of [0, head]) {
         assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/events?after=${after}`, { key })), {
           data: [],

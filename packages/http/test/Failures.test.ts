@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect, Fiber, Layer, Ref } from "effect"
 import { ask, create, json, layer as http, mintKey, raw, refused, running, SANDBOXES } from "../testing/Harness.ts"
@@ -55,7 +55,7 @@ layer(http({ trouble: Ref.get(full) }), { excludeTestServices: true })("a store 
 const broken = Ref.makeUnsafe<string | null>(null)
 const ofWorker = { problem: Ref.get(broken), report: () => Effect.void }
 
-layer(http().pipe(Layer.provide(Layer.succeed(WorkerTrouble, ofWorker))), { excludeTestServices: true })(
+layer(http().pipe(Layer.provide(Layer.succeed(WorkerReadiness, ofWorker))), { excludeTestServices: true })(
   "a worker that boots nothing",
   (it) => {
     it.effect("leaves the service beside it ready, which says so", () =>

@@ -8,7 +8,7 @@ import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
-import { ReachableTrees, RestoredTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { RemoteTrees, CheckpointTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -36,8 +36,8 @@ import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
-import type { HostNews } from "@slipway/domain/source/ports/SourceHostEvents"
-import { StoreTrouble } from "@slipway/domain/store/StoreHealth"
+import type { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
+import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -58,12 +58,12 @@ interface Options<R> {
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
   /** Trees for readers of checkpoints, and commits that trees learn from them. None without it. */
-  readonly restored?: Partial<Pick<RestoredTrees["Service"], "find" | "learn">>
+  readonly restored?: Partial<Pick<CheckpointTrees["Service"], "find" | "learn">>
   readonly host?: Partial<SourceHost["Service"]>
   /** Whose pull requests have no pages of their own. */
   readonly pulls?: typeof PullRequests.Service
   /** The source host tells by itself what happens there. */
-  readonly news?: Layer.Layer<HostNews>
+  readonly news?: Layer.Layer<SourceHostEvents>
   readonly maxActiveSandboxes?: number
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
@@ -103,10 +103,10 @@ export const services = (
     Sandboxes.layer,
     SandboxEvents.layer,
     Files.layerReaching.pipe(
-      Layer.provide(ReachableTrees.layerLocal),
-      Layer.provide(TreesHere.layer),
-      Layer.provide(Layer.effect(RestoredTrees, Effect.map(RestoredTrees, (none) => ({ ...none, ...restored })))),
-      Layer.provide(RestoredTrees.layerNone)
+      Layer.provide(RemoteTrees.layerLocal),
+      Layer.provide(LocalTrees.layer),
+      Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),
+      Layer.provide(CheckpointTrees.layerNone)
     ),
     Publishing.layer,
     Partners.layer,
@@ -134,7 +134,7 @@ export const layer = <R = never>({ news, pages, pulls, settings = {}, trouble, .
     Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
     Layer.provide(pulls === undefined ? Layer.empty : Layer.succeed(PullRequests, pulls)),
-    Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreTrouble, trouble)),
+    Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreHealth, trouble)),
     Layer.provideMerge(services(options))
   )
 

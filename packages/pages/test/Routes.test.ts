@@ -4,7 +4,7 @@ import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Authenticated } from "@slipway/api/shared/Middleware"
 import { AREAS } from "@slipway/api/shared/Routing"
-import { HostNews } from "@slipway/domain/source/ports/SourceHostEvents"
+import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { Routes } from "@slipway/http/server/Routes"
 import { Effect, Layer } from "effect"
 import { HttpApi } from "effect/http-api"
@@ -28,7 +28,7 @@ const reflecting = {
 HttpApi.reflect(Api, reflecting)
 HttpApi.reflect(InternalApi, reflecting)
 
-layer(http({ news: Layer.mock(HostNews, {}) }), { excludeTestServices: true })("an address", (it) => {
+layer(http({ news: Layer.mock(SourceHostEvents, {}) }), { excludeTestServices: true })("an address", (it) => {
   it.effect("is of a part of the service, whether endpoint, page or file; every part has one", () =>
     Effect.gen(function*() {
       const routes = yield* Routes

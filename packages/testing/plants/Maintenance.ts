@@ -6,10 +6,10 @@ const example = "examples/sqlite-store/src"
 const another = "sql.run(\"COMMIT\"); sql.run(\"BEGIN IMMEDIATE\")\n"
 
 export const plants: Plants = {
-  port: "Upkeep",
-  subject: "examples/sqlite-store/test/Upkeep.suites.ts",
+  port: "Maintenance",
+  subject: "examples/sqlite-store/test/Maintenance.suites.ts",
   plants: [
-    ...plantsIn(`${example}/UpkeepSqlite.ts`, [
+    ...plantsIn(`${example}/MaintenanceSqlite.ts`, [
       ["finds limits in no certain order", "ORDER BY deadline_at, id LIMIT", "ORDER BY id LIMIT"],
       ["finds a limit only when it is past", "WHERE deadline_at <= :now", "WHERE deadline_at < :now"],
       ["finds more that is due than it is asked for", "ORDER BY deadline_at, id LIMIT :limit", "ORDER BY deadline_at, id LIMIT :limit + 1"],

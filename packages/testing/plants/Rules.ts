@@ -130,13 +130,13 @@ export const plants: Plants = {
       ],
       [
         "approves all that waits with one approval",
-        "scope === \"turn\" && approval_id !== approvalId && kind === request?.kind",
-        "approval_id !== approvalId"
+        "kind !== null && other.approval_id !== approvalId && coveredKind(other) === kind",
+        "other.approval_id !== approvalId"
       ],
       [
         "approves all kinds for the turn",
-        "scope === \"turn\" && approval_id !== approvalId && kind === request?.kind",
-        "scope === \"turn\" && approval_id !== approvalId"
+        "kind !== null && other.approval_id !== approvalId && coveredKind(other) === kind",
+        "kind !== null && other.approval_id !== approvalId"
       ],
       [
         "queues without a limit",

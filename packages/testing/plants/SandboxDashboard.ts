@@ -7,14 +7,14 @@ const since = "DateTime.isGreaterThanOrEqualTo(createdAt, since)"
 const isHeld = "isHeld(row, now) && takesSlot(row.sandbox)"
 
 export const plants: Plants = {
-  port: "Board",
+  port: "SandboxDashboard",
   subject: "packages/testing/test/sandbox/SandboxDashboard.suites.ts",
   plants: plantsIn("packages/domain/memory/sandbox/SandboxDashboardMemory.ts", [
     ["lists the sandboxes of all grants", isOf, "() => true"],
     ["lists oldest first", `${isOf}).sort(newestFirst)`, `${isOf}).sort((a, b) => newestFirst(b, a))`],
     ["begins a page with the last one of the page before", "newestFirst(after, sandbox) < 0", "newestFirst(after, sandbox) <= 0"],
     ["fills a page whatever is in it", "pageOf(found, limit, bytesOf.sandbox)", "found.slice(0, limit)"],
-    ["takes how a sandbox stands for its status", "standingOf(sandbox) === standing", "sandbox.status === standing"],
+    ["takes how a sandbox stands for its status", "attentionStateOf(sandbox) === attention", "sandbox.status === attention"],
     ["looks at the first repository alone", "sandbox.repos.some(", "sandbox.repos.slice(0, 1).some("],
     ["looks for a repository in its case", "fullName.toLowerCase() === repo.toLowerCase()", "fullName === repo"],
     ["looks for text in its case", "sandbox.title.toLowerCase().includes(search.toLowerCase())", "sandbox.title.includes(search)"],

@@ -15,13 +15,16 @@ export const plants: Plants = {
         "if (tip !== undefined && tagged === undefined) return"],
       ["says that a tag is a branch", "{ sha: tagged, branch: null }", "{ sha: tagged, branch: name }"],
       ["knows commits in small letters alone", "ref.toLowerCase()", "ref"],
-      ["says that another try may find the branch", "detail: found, retryable: false", "detail: found, retryable: true"],
-      ["has one folder for repositories of one name", "return isShared ?", "return false ?"],
+      ["says that another try may find the branch", "detail: found, retryable: false", "detail: found, retryable: true"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/PreparedTrees.ts", [
+      ["has one folder for repositories of one name", "return isShared ?", "return false ?"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/TreeReads.ts", [
       ["lists what is protected", "if (isProtected(directory)) return yield* new FileProtected()", ""],
       ["opens what is protected",
-        "function*(key, path, maximumBytes) {\n        if (isProtected(path)) return yield* new FileProtected()\n" +
-        "        const tree = yield* find(key)\n        let",
-        "function*(key, path, maximumBytes) {\n        const tree = yield* find(key)\n        let"],
+        "if (isProtected(path)) return yield* new FileProtected()\n      const tree = yield* find(trees, key)\n      let",
+        "const tree = yield* find(trees, key)\n      let"],
       ["opens no file of just the size that is allowed", "if (bytes.length > maximumBytes) return",
         "if (bytes.length >= maximumBytes) return"],
       ["streams a file in one piece", "Math.min(size, position + CHUNK_BYTES)", "size"],
@@ -31,8 +34,8 @@ export const plants: Plants = {
       ["shows the base for what was published", "head: published === null ?", "head: true ?"],
       ["compares with a base that is too large", "Object.values(versions).some(", "[versions.working].some("],
       ["shows the content of binary files", "content: binary ? null : content", "content"],
-      ["reads of the base what the agent made of it", "const { base } = yield* find(key)\n        return new Map(",
-        "const base = MemoryTree.read(disk, (yield* find(key)).root)\n        return new Map("],
+      ["reads of the base what the agent made of it", "const { base } = yield* find(trees, key)\n      return new Map(",
+        "const base = MemoryTree.read(disk, (yield* find(trees, key)).root)\n      return new Map("],
       ["reads of the base less than was asked for", "content: bytes.length > maximumBytes ? null",
         "content: bytes.length >= maximumBytes ? null"],
       ["finds files by their whole path", "wanted.has(path.slice(path.lastIndexOf(\"/\") + 1))", "wanted.has(path)"],
@@ -41,11 +44,14 @@ export const plants: Plants = {
       ["knows no tags", "branches.get(ref) ?? tags.get(ref) ?? []", "branches.get(ref) ?? []"],
       ["takes a pattern for a name", "if (!ref.endsWith(\"/*\")) return", "if (true) return"],
       ["takes a name for the beginning of one", "if (!ref.endsWith(\"/*\")) return", "if (tags.has(ref) || branches.has(ref)) return"],
-      ["tells of a tree that is not there", "const { baseSha } = yield* find(key)", "const { baseSha } = known(key) ?? { baseSha: \"\" }"],
+      ["tells of a tree that is not there", "const { baseSha } = yield* find(trees, key)",
+        "const { baseSha } = trees.sandboxes.get(key.sandboxId)?.get(key.repo.toLowerCase()) ?? { baseSha: \"\" }"],
       ["does not know the base by its id", "version === \"base\" || version === tree.baseSha", "version === \"base\""],
       ["names one of the commits that it does not know", "commits: [...new Set([from, to])]", "commits: [from]"],
       ["tells no patch of just the size that is allowed", tooLong, tooLong.replace(">", ">=")],
-      ["tells a patch of any size", tooLong, "return bytes"],
+      ["tells a patch of any size", tooLong, "return bytes"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
       ["commits for whoever asks", "[message, author.name, author.email,", "[message, author.name,"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
       ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
@@ -60,7 +66,9 @@ export const plants: Plants = {
       ["merges with what was published last", "MemoryMerge.merge(content, yield* at(onto), yield* at(ancestor))",
         "MemoryMerge.merge(content, yield* at(onto), yield* at(null))"],
       ["refuses what is there already", "if (current !== sha) {", "if (true) {"],
-      ["pushes to a branch without a name", "if (!isRefName(headRef)) return", "if (false) return"],
+      ["pushes to a branch without a name", "if (!isRefName(headRef)) return", "if (false) return"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/TreeSaving.ts", [
       ["saves no files of the environment", `${content}\n            const files`,
         `${content.replace(", \"saved\"", "")}\n            const files`],
       ["tells what went for what came", "counts(tree.base, content ?? tree.base)", "counts(content ?? tree.base, tree.base)"],
@@ -70,14 +78,22 @@ export const plants: Plants = {
         "published: true ? null : {\n                sha"],
       ["says that a large tree may be saved later", "detail: \"It is larger than it may be.\", retryable: false",
         "detail: \"It is larger than it may be.\", retryable: true"],
-      ["goes on where another sandbox published", "forget === \"publication\" ?", "false ?"],
+      ["goes on where another sandbox published", "const kept = forget === \"publication\" ?", "const kept = false ?"],
       ["restores some of the trees", "if (saved.length !== sources.length) return yield* others", ""],
-      ["restores repositories in their case alone", "sameRepo(candidate.repo, repo)", "candidate.repo === repo"],
-      ["leaves what came after it was saved", "clear(root)\n", "\n"],
-      ["has the trees while they are restored", " && !restoring.has(sandboxId))", ")"],
+      ["restores repositories in their case alone", "sameRepo(candidate.repo, repo)", "candidate.repo === repo"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/PreparedTrees.ts", [
+      ["leaves what came after it was saved", "clear(disk, root)\n", "\n"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/WorkingTreesMemory.ts", [
+      ["has the trees while they are restored", " && !restoring.has(sandboxId) &&", " &&"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/TreeSaving.ts", [
       ["counts the characters of files", "sum + utf8.encode(text).length, 0)", "sum + text.length, 0)"],
       ["does not know what it restored", "saved: new Map([[sha, contentOf(tree)]])", "saved: new Map()"],
-      ["learns what goes on from another commit", "learned.some(({ baseSha, known }) => baseSha !== known.baseSha)", "false"],
+      ["learns what goes on from another commit", "learned.some(({ baseSha, known }) => baseSha !== known.baseSha)", "false"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/WorkingTreesMemory.ts", [
       ["lists the sandboxes that it had", "sandboxes.delete(sandboxId)\n", "sandboxes.set(sandboxId, new Map())\n"]
     ]),
     ...plantsIn("packages/domain/memory/files/MemoryMerge.ts", [
@@ -99,7 +115,7 @@ export const plants: Plants = {
     ...plantsIn("packages/domain/memory/files/MemoryPatch.ts", [
       ["tells what begins with the path", "name.startsWith(`${path}/`)", "name.startsWith(path)"],
       ["tells protected files among the others", "[...paths.filter((name) => !isProtected(name)), ...paths.filter(isProtected)]", "paths"],
-      ["shows what is in protected files", "if (isProtected(path)) return", "if (false) return"],
+      ["shows what is in protected files", "if (isProtected(path)) {", "if (false) {"],
       ["shows less of the lines around", "const CONTEXT = 3", "const CONTEXT = 2"]
     ]),
     ...plantsIn("packages/domain/memory/files/MemoryCheckpoint.ts", [

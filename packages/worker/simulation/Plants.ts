@@ -288,7 +288,7 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "what is reserved for a sandbox that ended while its machine was lost is not given back",
     rule: "nothing is reserved for what is over",
     module: "worker/src/jobs/ReleaseReservations.ts",
-    from: "const { over } = yield* upkeep.left(machine, ids)",
+    from: "const { over } = yield* maintenance.left(machine, ids)",
     to: "const over: ReadonlyArray<SandboxId> = []"
   },
   {

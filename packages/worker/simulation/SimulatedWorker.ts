@@ -1,5 +1,5 @@
 /** The real worker in a simulation, with rounds that come by within its minutes, and deliveries of webhooks. */
-import type { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import type { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
 import type { Options } from "@slipway/testing/simulation/Simulation"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
@@ -12,7 +12,7 @@ const delivering = Effect.updateService(DeliverWebhooks.start(), Timing, (timing
 
 export const workerWith = (
   more: Partial<Timings> = {},
-  clock: Layer.Layer<never, never, Upkeep> = StoreClock.layer
+  clock: Layer.Layer<never, never, Maintenance> = StoreClock.layer
 ): Options["worker"] =>
 ({ agentIdle, ...options }) =>
   Effect.andThen(delivering, WorkerNode.start({ ...options, agents: 2 * options.slots, boots: options.slots })).pipe(

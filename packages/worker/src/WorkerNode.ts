@@ -9,7 +9,7 @@ import { observed } from "@slipway/domain/observability/Metrics"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { BootsHere } from "@slipway/domain/sandbox/ports/BootsHere"
 import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/ports/Leases"
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { declare } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
@@ -66,7 +66,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const leases = yield* Leases
   const hints = yield* Hints
   const workers = yield* Workers
-  const trouble = yield* WorkerTrouble
+  const trouble = yield* WorkerReadiness
   const { drain, purge, reap, shutdown, tick } = yield* Timing
   const scope = yield* Scope.Scope
   // Closed after the sessions were asked to end.

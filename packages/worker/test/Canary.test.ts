@@ -26,11 +26,11 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
 import * as SpendingPostgres from "@slipway/postgres/spending/SpendingPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import { AllowNoIsolation } from "@slipway/worker/turn/Agent"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
@@ -149,7 +149,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
         Layer.mergeAll(
           SandboxStorePostgres.layer,
           LeasesPostgres.layer,
-          UpkeepPostgres.layer,
+          MaintenancePostgres.layer,
           SetupsPostgres.layer,
           WorkersPostgres.layer,
           CheckpointsPostgres.layer,

@@ -30,7 +30,7 @@ import {
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import {
   type BoxCommand,
   type BoxProcess,
@@ -517,7 +517,7 @@ const Source = (world: World) => {
 }
 
 const Memory = SandboxStoreMemory.layer.pipe(Layer.provideMerge(HintsMemory.layer))
-type Kept = SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers | Hints | Ids
+type Kept = SandboxStore | Leases | Maintenance | Checkpoints | Setups | Workers | Hints | Ids
 /** The doubles on stores of the test's own. */
 export const layerOn = <A, E, R>(world: World, stores: Layer.Layer<Kept | A, E, R>) =>
   Layer.mergeAll(
@@ -601,7 +601,7 @@ export const startWorker = Effect.fnUntraced(function*(
 ) {
   const store = yield* SandboxStore
   const leases = yield* Leases
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   const checkpoints = yield* Checkpoints
   const setups = yield* Setups
   const workers = yield* Workers
@@ -632,12 +632,12 @@ export const startWorker = Effect.fnUntraced(function*(
     drain: (machine, isDraining) => through(leases.drain(machine, isDraining)),
     saveAgentSession: (lease, id) => through(leases.saveAgentSession(lease, id))
   })
-  const looking = Upkeep.of({
-    ...upkeep,
-    now: through(upkeep.now),
-    due: (limit, after) => through(upkeep.due(limit, after)),
-    left: (machine, ids) => through(upkeep.left(machine, ids)),
-    unneeded: (ids) => through(upkeep.unneeded(ids))
+  const looking = Maintenance.of({
+    ...maintenance,
+    now: through(maintenance.now),
+    due: (limit, after) => through(maintenance.due(limit, after)),
+    left: (machine, ids) => through(maintenance.left(machine, ids)),
+    unneeded: (ids) => through(maintenance.unneeded(ids))
   })
   const slots = options.slots ?? 4
   const machine = options.machine ?? "machine"
@@ -675,7 +675,7 @@ export const startWorker = Effect.fnUntraced(function*(
     })),
     Effect.provideService(SandboxStore, connection),
     Effect.provideService(Leases, leasing),
-    Effect.provideService(Upkeep, looking),
+    Effect.provideService(Maintenance, looking),
     Effect.provideService(Clock.Clock, process.clock),
     Scope.provide(scope)
   )

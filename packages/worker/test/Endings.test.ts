@@ -1,7 +1,7 @@
 /** Many sandboxes that end at once, on Postgres: whoever works for others meanwhile must not notice. No clock is turned here. */
 import { assert, it } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -13,10 +13,10 @@ import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsP
 import * as Database from "@slipway/postgres/Database"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import { DateTime, Deferred, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
@@ -24,7 +24,7 @@ import { create, layerOn, principal, running, startWorker, World } from "./Doubl
 const Stores = Layer.mergeAll(
   SandboxStorePostgres.layer,
   LeasesPostgres.layer,
-  UpkeepPostgres.layer,
+  MaintenancePostgres.layer,
   SetupsPostgres.layer,
   WorkersPostgres.layer,
   CheckpointsPostgres.layer,
@@ -45,7 +45,7 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
   return Effect.gen(function*() {
     const access = yield* Access
     const store = yield* SandboxStore
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const sandboxes = yield* Sandboxes
     const limits = yield* Policy
     const [many, few] = [(yield* access.createGrant("many")).grant.id, (yield* access.createGrant("few")).grant.id]
@@ -79,7 +79,7 @@ it.live("a thousand sandboxes of one grant that are terminated at once cost no o
     )
     yield* Effect.forEach(made, (id) => sandboxes.terminate({ ...principal, grantId: many }, id), { concurrency: 50 })
     for (;;) {
-      const { live } = yield* upkeep.census
+      const { live } = yield* maintenance.census
       if (live.terminating + live.queued === 0) break
     }
 

@@ -1,6 +1,6 @@
 /** What a sandbox costs while nobody needs it, and how it goes on. */
 import { assert } from "@effect/vitest"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Queue } from "effect"
 import {
@@ -20,7 +20,7 @@ import {
   woken
 } from "./Doubles.ts"
 
-const held = Effect.flatMap(Upkeep, ({ census }) => Effect.map(census, ({ leased }) => leased))
+const held = Effect.flatMap(Maintenance, ({ census }) => Effect.map(census, ({ leased }) => leased))
 
 scenario(
   "a sandbox that nobody needs costs nothing: no agent, no box, no lease; a message wakes it with its conversation",

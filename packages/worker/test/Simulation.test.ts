@@ -13,7 +13,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { steersOf, textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
@@ -157,8 +157,12 @@ const leases = (plant: (leases: Leases["Service"]) => Partial<Leases["Service"]>
     store: Layer.effect(Leases, Effect.map(Leases, (leases) => ({ ...leases, ...plant(leases) }))).pipe(Layer.provideMerge(Memory))
   }
 })
-const upkeep = (plant: Partial<Upkeep["Service"]>): Plant => ({
-  layers: { store: Layer.effect(Upkeep, Effect.map(Upkeep, (upkeep) => ({ ...upkeep, ...plant }))).pipe(Layer.provideMerge(Memory)) }
+const maintenance = (plant: Partial<Maintenance["Service"]>): Plant => ({
+  layers: {
+    store: Layer.effect(Maintenance, Effect.map(Maintenance, (maintenance) => ({ ...maintenance, ...plant }))).pipe(
+      Layer.provideMerge(Memory)
+    )
+  }
 })
 
 const checkpoints = (plant: (checkpoints: Checkpoints["Service"]) => Partial<Checkpoints["Service"]>): Plant => ({
@@ -288,7 +292,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
     worker: workerWith({}, Layer.empty)
   }],
   ["time limits that nobody finds", "what is due is told, the oldest first",
-    upkeep({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [], last: null })) })],
+    maintenance({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [], last: null })) })],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
     layers: {
       hints: Layer.effect(

@@ -7,7 +7,7 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
 import { Spending } from "@slipway/domain/models/ports/Spending"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, FiberSet, Layer, Redacted } from "effect"
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent } from "node:http"
@@ -94,7 +94,7 @@ const open = Effect.fnUntraced(function*(
     key: secret === null ? null : Redacted.value(secret),
     account,
     door: admission.open(),
-    refusals: Pace.allowance(REFUSED),
+    refusals: RateLimiter.allowance(REFUSED),
     idle: new IdleConnections(IDLE_OF_SESSION),
     activity: yield* RootSpan.CurrentActivity,
     run

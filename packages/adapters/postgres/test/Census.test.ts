@@ -1,7 +1,7 @@
 /** What counting sandboxes, and looking something up in a long log, costs where there are many; and that the count is right. */
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { cancelMessage } from "@slipway/domain/sandbox/rules/Command"
 import { at, atRest, make } from "@slipway/testing/contracts/sandbox/SandboxStates"
@@ -29,15 +29,15 @@ const many = Effect.gen(function*() {
 it.live("the census looks at none of those at rest, also when they changed since they were vacuumed", () =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     yield* many
     yield* sql`VACUUM ANALYZE sandboxes`
     yield* sql`UPDATE sandboxes SET work = 'turn', work_since = now()`
     yield* sql`UPDATE sandboxes SET work = NULL, work_since = NULL`
     yield* make()
     // What is dead is cleared away by the first that comes across it.
-    yield* upkeep.census
-    const { result, rows } = yield* rowsRead(upkeep.census, "sandboxes")
+    yield* maintenance.census
+    const { result, rows } = yield* rowsRead(maintenance.census, "sandboxes")
     assert.strictEqual(result.resting, COPIES + 1)
     assert.deepStrictEqual(result.live, { queued: 1, creating: 0, running: COPIES + 1, terminating: 0 })
     assert.isBelow(rows, 10)
@@ -46,7 +46,7 @@ it.live("the census looks at none of those at rest, also when they changed since
 it.live("those at rest are known whoever writes them: a process of an earlier version too, and many at once", () =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const id = yield* many
     const wrong = Effect.map(
       sql`
@@ -54,7 +54,7 @@ it.live("those at rest are known whoever writes them: a process of an earlier ve
           ON s.id = r.sandbox_id WHERE s.id IS NULL OR r.sandbox_id IS NULL`,
       (rows) => rows.length
     )
-    const resting = Effect.map(upkeep.census, (census) => census.resting)
+    const resting = Effect.map(maintenance.census, (census) => census.resting)
     const expected = [COPIES + 1, COPIES, COPIES + 1, COPIES, 0]
     const steps = [
       sql`SELECT`,

@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Checkpoints, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
@@ -95,7 +95,7 @@ it.live("several processes that prune at once share what there is to do, and lea
 it.live("long logs are forgotten in slices, each of which stays forgotten, and the short one behind them too", () =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const store = yield* SandboxStore
     const fail = { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false } as const
     const ended = Effect.gen(function*() {
@@ -119,7 +119,7 @@ it.live("long logs are forgotten in slices, each of which stays forgotten, and t
     let sandboxes = 0
     for (let more = true; more;) {
       const before = yield* kept
-      const purged = yield* upkeep.purgeEvents(at, 20)
+      const purged = yield* maintenance.purgeEvents(at, 20)
       slices.push(before - (yield* kept))
       sandboxes += purged.sandboxes
       more = purged.more

@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type CommandResult, interrupt, sendMessage } from "@slipway/domain/sandbox/rules/Command"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
@@ -11,8 +11,8 @@ import { held } from "@slipway/machine/testing/HeldMemory"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
-import * as UpkeepContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
-import * as BoardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
+import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
+import * as SandboxDashboardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
 import { at, drive, keyOf, running } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import * as SetupsContract from "@slipway/testing/contracts/sandbox/SetupsContract"
@@ -34,8 +34,8 @@ const ageing = Layer.effect(
 
 register(suite("postgres", layer))
 register(LeasesContract.suite("postgres", layer))
-register(UpkeepContract.suite("postgres", layer))
-register(BoardContract.suite("postgres", layer))
+register(MaintenanceContract.suite("postgres", layer))
+register(SandboxDashboardContract.suite("postgres", layer))
 register(WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer)))
 register(CheckpointsContract.suite("postgres", layer))
 register(ForksContract.suite("postgres", layer))
@@ -90,11 +90,11 @@ it.live("gives what was given back at once, though the database's clock went bac
 
 it.live("judges what is due by the database's clock, whatever that of the process says", () =>
   Effect.gen(function*() {
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const own = yield* Clock.Clock
     for (const days of [-400, 400]) {
       const millis = () => own.currentTimeMillisUnsafe() + days * 86_400_000
-      const [{ now: due }, now] = yield* Effect.all([upkeep.due(1), upkeep.now]).pipe(
+      const [{ now: due }, now] = yield* Effect.all([maintenance.due(1), maintenance.now]).pipe(
         Effect.provideService(
           Clock.Clock,
           Object.assign(Object.create(own), { currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) })

@@ -11,14 +11,14 @@ import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as BoardPostgres from "../src/board/BoardPostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
+import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as Migrations from "../src/Migrations.ts"
+import * as SandboxDashboardPostgres from "../src/sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import * as SetupsPostgres from "../src/setups/SetupsPostgres.ts"
 import { textArray } from "../src/sql/TextArray.ts"
-import * as UpkeepPostgres from "../src/upkeep/UpkeepPostgres.ts"
 import * as WorkersPostgres from "../src/workers/WorkersPostgres.ts"
 
 const Fixture = Layer.effect(
@@ -47,7 +47,7 @@ const Fixture = Layer.effect(
       under: (limits, use) =>
         Effect.provide(
           use,
-          Layer.fresh(Layer.merge(SandboxStorePostgres.layer, UpkeepPostgres.layer)).pipe(
+          Layer.fresh(Layer.merge(SandboxStorePostgres.layer, MaintenancePostgres.layer)).pipe(
             Layer.provide(Layer.succeed(Policy, limits)),
             Layer.provide(Layer.succeedContext(services))
           )
@@ -58,14 +58,14 @@ const Fixture = Layer.effect(
 )
 
 /** Those that are over the same rows, on whichever database. */
-export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, UpkeepPostgres.layer, Fixture).pipe(
+export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, MaintenancePostgres.layer, Fixture).pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer)
 )
 
 /** All, on a database of their own. */
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
-  Layer.mergeAll(storesOver, BoardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
+  Layer.mergeAll(storesOver, SandboxDashboardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(TestPostgres.layer(Migrations.layer))
   )

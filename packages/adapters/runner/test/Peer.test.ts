@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, Schema } from "effect"
 import { BUDGET, type Channel, ChannelReset, MOST_CHANNELS } from "../src/wire/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../src/wire/ChannelWire.ts"
@@ -22,7 +22,7 @@ const pair = () => {
         process: (channel) => void accepted.push(channel),
         ...side === "worker" ? { dial: (channel: Channel) => void accepted.push(channel) } : {}
       },
-      ...side === "worker" ? { budget: Pace.allowance(BUDGET) } : {},
+      ...side === "worker" ? { budget: RateLimiter.allowance(BUDGET) } : {},
       onViolation: (violation) => void violations.push(violation)
     })
   const sides = { worker: make("worker"), runner: make("runner") }

@@ -2,7 +2,7 @@
  * A worker's private endpoint: reads the trees of this machine to the other processes on the database, and tells supervisors how it
  * is. It listens on loopback or a private network; of trees it answers those that know the shared secret.
  */
-import { AgentDisconnected, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { AgentDisconnected, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -35,7 +35,7 @@ const refuse = (status: number) => HttpServerResponse.empty({ status })
 
 /** The handler of every request. */
 const answering = Effect.fnUntraced(function*(worker: string) {
-  const here = yield* TreesHere
+  const here = yield* LocalTrees
   const store = yield* SandboxStore
   const key = yield* SharedSecret.load(Protocol.SECRET)
   const health = yield* WorkerHealth.answers

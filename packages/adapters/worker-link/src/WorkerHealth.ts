@@ -1,5 +1,5 @@
 /** What supervisors ask a worker, as they ask a process that answers requests: `GET /healthz` and `GET /readyz`. */
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -13,7 +13,7 @@ const notReady = (message: string) =>
 /** By path. They need no proof, and tell nothing internal. */
 export const answers = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  const worker = yield* WorkerTrouble
+  const worker = yield* WorkerReadiness
   const problemWith = yield* Readiness.make
   const ready = Effect.gen(function*() {
     const problem = (yield* problemWith(sql`SELECT 1`)) ?? (yield* worker.problem)

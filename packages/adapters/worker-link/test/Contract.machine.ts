@@ -1,4 +1,4 @@
-import { RestoredTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { CheckpointTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { agent, source, temporaryFolder } from "@slipway/git/testing/Repositories"
 import * as Trees from "@slipway/git/testing/Trees"
 import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
@@ -9,8 +9,8 @@ import { beside, client, database, overTheLink, server } from "./Links.ts"
 const git = Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory })))
 const linked = overTheLink.pipe(
   Layer.provide([client(), server()]),
-  Layer.provide([TreesHere.layer, beside()]),
-  Layer.provide([database, RestoredTrees.layerNone]),
+  Layer.provide([LocalTrees.layer, beside()]),
+  Layer.provide([database, CheckpointTrees.layerNone]),
   Layer.provideMerge(git)
 )
 

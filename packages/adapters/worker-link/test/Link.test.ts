@@ -1,13 +1,13 @@
 import { assert, it } from "@effect/vitest"
-import { AgentDisconnected, ReachableTrees, RestoredTrees, type TreeReader, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { AgentDisconnected, RemoteTrees, CheckpointTrees, type TreeReader, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { FileNotFound, FileTooLarge, UnknownCommit, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ClockSkew } from "@slipway/domain/sandbox/usecases/StoreClock"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { StoreTrouble } from "@slipway/domain/store/StoreHealth"
+import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Deferred, Effect, Exit, Layer, Redacted, Ref, Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,7 +16,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import * as LinkAddresses from "../src/LinkAddresses.ts"
 import * as Protocol from "../src/LinkProtocol.ts"
 import { isPrivate, parse } from "../src/PrivateAddress.ts"
-import * as ReachableTreesLink from "../src/ReachableTreesLink.ts"
+import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
 import * as TreeServer from "../src/TreeServer.ts"
 import { addressOf, beside, client, database, lease, MACHINE, sandboxOf, server, WORKER } from "./Links.ts"
 
@@ -37,8 +37,8 @@ const empty = Effect.succeed({ directory: "", entries: [], partialWarnings: [], 
 const small = treesWith({ list: () => empty, open: () => Effect.succeed({ size: 1, bytes: Stream.make(new Uint8Array([7])) }) })
 
 /** On a machine with these trees, and what it restores. */
-const machineWith = (trees: Layer.Layer<WorkingTrees>, restored = RestoredTrees.layerNone) =>
-  Layer.mergeAll(TreesHere.layer.pipe(Layer.provide([trees, restored])), beside({ checkpoint: 3 }))
+const machineWith = (trees: Layer.Layer<WorkingTrees>, restored = CheckpointTrees.layerNone) =>
+  Layer.mergeAll(LocalTrees.layer.pipe(Layer.provide([trees, restored])), beside({ checkpoint: 3 }))
 
 const reader: TreeReader = {
   list: () => empty,
@@ -52,11 +52,11 @@ const reader: TreeReader = {
 const worker = (trees: Layer.Layer<WorkingTrees>) =>
   Effect.andThen(Layer.build(server().pipe(Layer.provide(machineWith(trees)))), lease(id))
 
-const reach = (limits?: Partial<ReachableTreesLink.TimeLimits>) =>
-  Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(Effect.provide(client(limits)))
+const reach = (limits?: Partial<RemoteTreesLink.TimeLimits>) =>
+  Effect.flatMap(RemoteTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(Effect.provide(client(limits)))
 const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(self), ({ _tag }) => _tag)
-const listed = (limits?: Partial<ReachableTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
+const listed = (limits?: Partial<RemoteTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
 
 /** One request as anybody could send it; the answer's status and text. */
 const send = Effect.fnUntraced(function*(body: string, proof: string, method = "POST", path = Protocol.PATH) {
@@ -126,9 +126,9 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       const of = Ref.makeUnsafe<string | null>(null)
       const skew = Ref.makeUnsafe(0)
       yield* worker(small).pipe(
-        Effect.provideService(StoreTrouble, Ref.get(trouble)),
+        Effect.provideService(StoreHealth, Ref.get(trouble)),
         Effect.provideService(ClockSkew, Ref.get(skew)),
-        Effect.provideService(WorkerTrouble, { problem: Ref.get(of), report: () => Effect.void })
+        Effect.provideService(WorkerReadiness, { problem: Ref.get(of), report: () => Effect.void })
       )
       const ok = [200, `{"status":"ok"}`] as const
       const refusal = (message: string) => [503, JSON.stringify({ error: { code: "unavailable", message } })] as const
@@ -196,8 +196,8 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* lease(id, "own")
       const own = { ...reader }
       const here = { own: () => Effect.succeed(own), restored: () => new AgentDisconnected() }
-      const tree = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id))).pipe(
-        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", here } }))
+      const tree = yield* Effect.flatMap(RemoteTrees, (trees) => trees.reach(sandboxOf(id))).pipe(
+        Effect.provide(RemoteTreesLink.layer({ own: { worker: "own", here } }))
       )
       assert.strictEqual(tree, own)
     }))
@@ -216,7 +216,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
           has: () => Effect.succeed(has),
           list: ({ sandboxId }) => Effect.andThen(Effect.sync(() => asked.push([name, sandboxId === alias ? "restored" : "own"])), empty)
         })
-        const restored = Layer.succeed(RestoredTrees, {
+        const restored = Layer.succeed(CheckpointTrees, {
           find: () => Effect.succeed(alias),
           learn: () => new AgentDisconnected(),
           has: () => false
@@ -228,7 +228,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       const readBy = (sandbox: Partial<Sandbox> = {}) =>
         Effect.gen(function*() {
           asked.length = 0
-          const { list } = yield* Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3, ...sandbox })))
+          const { list } = yield* Effect.flatMap(RemoteTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3, ...sandbox })))
           yield* list(key, "")
           return asked.flat()
         }).pipe(Effect.provide(client()))
@@ -273,9 +273,9 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         own: () => Effect.succeed(null),
         restored: () => Effect.succeed({ ...reader, diff: () => new UnknownCommit({ commits: ["x"] }) })
       }
-      const reached = Effect.flatMap(ReachableTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(
+      const reached = Effect.flatMap(RemoteTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(
         Effect.flatMap(({ diff }) => failure(diff(key, { from: "base", to: "working", maximumBytes: 1 }))),
-        Effect.provide(ReachableTreesLink.layer({ own: { worker: "own", here } }))
+        Effect.provide(RemoteTreesLink.layer({ own: { worker: "own", here } }))
       )
       assert.strictEqual(yield* reached, "UnknownCommit")
       yield* worker(treesWith({ diff: () => new FileTooLarge({ maximumBytes: 1 }) }))
@@ -313,7 +313,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
           return learned.length > 0 && from === known ? new Uint8Array([1]) : yield* new UnknownCommit({ commits: [from] })
         })
       })
-      const restored = Layer.succeed(RestoredTrees, {
+      const restored = Layer.succeed(CheckpointTrees, {
         find: () => new AgentDisconnected(),
         learn: (...asked) => asked[2].includes(damaged) ? new CheckpointNotFound() : Effect.sync(() => void learned.push(asked)),
         has: () => false
@@ -392,7 +392,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         const breaksOff = (
           rest: (seen: Effect.Effect<void>) => Effect.Effect<never, FileNotFound>,
           end: boolean,
-          limits?: Partial<ReachableTreesLink.TimeLimits>
+          limits?: Partial<RemoteTreesLink.TimeLimits>
         ) =>
           Effect.gen(function*() {
             const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))

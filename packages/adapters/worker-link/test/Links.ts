@@ -1,5 +1,5 @@
 /** A worker's endpoint and a process that reaches for it, on one database. */
-import { AgentDisconnected, ReachableTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { AgentDisconnected, RemoteTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { FileNotFound, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -10,7 +10,7 @@ import * as Migrations from "@slipway/postgres/Migrations"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LinkAddresses from "../src/LinkAddresses.ts"
-import * as ReachableTreesLink from "../src/ReachableTreesLink.ts"
+import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
 import * as TreeServer from "../src/TreeServer.ts"
 
 export const WORKER = "worker-1"
@@ -70,7 +70,7 @@ export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({
 export const beside = (stored: Partial<Sandbox> = {}) =>
   Layer.mock(SandboxStore, { find: ({ grantId, id }) => Effect.succeed(sandboxOf(id, { grantId, ...stored })) })
 
-export const client = (limits: Partial<ReachableTreesLink.TimeLimits> = {}) => ReachableTreesLink.layer({ own: null, limits })
+export const client = (limits: Partial<RemoteTreesLink.TimeLimits> = {}) => RemoteTreesLink.layer({ own: null, limits })
 
 /** Where the worker says it is. */
 export const addressOf = Effect.fnUntraced(function*(id: SandboxId) {
@@ -84,7 +84,7 @@ export const overTheLink = Layer.effect(
   WorkingTrees,
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
-    const { reach } = yield* ReachableTrees
+    const { reach } = yield* RemoteTrees
     const context = yield* Effect.context<SqlClient.SqlClient>()
     const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(sandboxOf(id))))
     // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.

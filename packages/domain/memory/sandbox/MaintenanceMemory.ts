@@ -1,9 +1,9 @@
-/** `Upkeep` in memory, over the rows of `SandboxStoreMemory`. */
+/** `Maintenance` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { AccessStore } from "../../src/access/ports/AccessStore.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
-import { type Due, Upkeep } from "../../src/sandbox/ports/Maintenance.ts"
+import { type Due, Maintenance } from "../../src/sandbox/ports/Maintenance.ts"
 import { workOf } from "../../src/sandbox/rules/LeaseRules.ts"
 import type { Limits } from "../../src/sandbox/rules/Policy.ts"
 import { isSettled } from "../../src/sandbox/rules/Sandbox.ts"
@@ -14,8 +14,8 @@ import { isExpired, isHeld, type SandboxRows } from "./SandboxRows.ts"
 const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** `access`: who knows which grants are revoked; `null`: none ever is. */
-export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: AccessStore["Service"] | null): Upkeep["Service"] =>
-  Upkeep.of({
+export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: AccessStore["Service"] | null): Maintenance["Service"] =>
+  Maintenance.of({
     now: DateTime.now,
 
     due: (limit, after = null) =>

@@ -1,28 +1,36 @@
-/** `Board` in memory, over the rows of `SandboxStoreMemory`. */
+/** `SandboxDashboard` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
-import { Board, GROUPS, LOOKED_THROUGH, type PastGroup, PLACES, pullsOf, RECENT } from "../../src/sandbox/ports/SandboxDashboard.ts"
+import {
+  SandboxDashboard,
+  GROUPS,
+  LOOKED_THROUGH,
+  type PastGroup,
+  PLACES,
+  pullsOf,
+  RECENT
+} from "../../src/sandbox/ports/SandboxDashboard.ts"
 import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
-import { standingOf } from "../../src/sandbox/rules/AttentionState.ts"
+import { attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
 import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
 import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-export const make = (state: SandboxRows): Board["Service"] => {
+export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
   const { rows } = state
   const of = (grantId: string) =>
     Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
 
-  return Board.of({
-    list: (grantId, { after, limit, pull, repo, search, standing }) =>
+  return SandboxDashboard.of({
+    list: (grantId, { after, limit, pull, repo, search, attention }) =>
       Effect.sync(() => {
         const looked = of(grantId).filter((sandbox) => after === null || newestFirst(after, sandbox) < 0).slice(0, LOOKED_THROUGH)
         const found = looked.filter((sandbox) =>
-          (standing === null || standingOf(sandbox) === standing) &&
+          (attention === null || attentionStateOf(sandbox) === attention) &&
           (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
           sandbox.title.toLowerCase().includes(search.toLowerCase()) &&
           (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)

@@ -1,4 +1,4 @@
-/** What `SandboxStore`, `Leases` and `Upkeep` in memory are over: a row for each sandbox, and the keys that made them. */
+/** What `SandboxStore`, `Leases` and `Maintenance` in memory are over: a row for each sandbox, and the keys that made them. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Uuid } from "../../src/ids/Ids.ts"
@@ -10,7 +10,7 @@ import type { SetupRecord } from "../../src/sandbox/ports/Setups.ts"
 import type { WorkerReport } from "../../src/sandbox/ports/Workers.ts"
 import type { Approval } from "../../src/sandbox/rules/Approval.ts"
 import type { Receipt } from "../../src/sandbox/rules/Command.ts"
-import { recordingOf, withMessages } from "../../src/sandbox/rules/EventProjection.ts"
+import { projectionOf, withMessages } from "../../src/sandbox/rules/EventProjection.ts"
 import { RETENTION_DAYS } from "../../src/sandbox/rules/Idempotency.ts"
 import { isArrival, isUnsaved, type Leasable, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
 import { type Creation, initial, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
@@ -134,7 +134,7 @@ export const record = (
   now: DateTime.Utc,
   fence: number | null = null
 ): ReadonlyArray<LogEntry> => {
-  const { approvals, at, entries, messages, sandbox, texts } = recordingOf(row.sandbox, events, decidedAt)
+  const { approvals, at, entries, messages, sandbox, texts } = projectionOf(row.sandbox, events, decidedAt)
   if (fence !== null) keepCheckpoints(row, events, at, fence)
   if (fence !== null && isArrival(events)) row.moved = null
   row.sandbox = sandbox

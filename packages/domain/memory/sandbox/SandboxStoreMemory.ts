@@ -1,4 +1,4 @@
-/** `SandboxStore` in memory, with `Leases`, `Upkeep` and `Checkpoints` over its rows: for tests and for embedding without a database. */
+/** `SandboxStore` in memory, with the other ports over the same rows: for tests and for embedding without a database. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -11,8 +11,8 @@ import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/ports/ActiveSandboxes.ts"
 import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpoints.ts"
 import { Leases } from "../../src/sandbox/ports/Leases.ts"
-import { Upkeep } from "../../src/sandbox/ports/Maintenance.ts"
-import { Board } from "../../src/sandbox/ports/SandboxDashboard.ts"
+import { Maintenance } from "../../src/sandbox/ports/Maintenance.ts"
+import { SandboxDashboard } from "../../src/sandbox/ports/SandboxDashboard.ts"
 import {
   Appended,
   SandboxIdTaken,
@@ -37,14 +37,14 @@ import { pageOf } from "../../src/store/Page.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
 import * as CheckpointsMemory from "./CheckpointsMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
-import * as UpkeepMemory from "./MaintenanceMemory.ts"
-import * as BoardMemory from "./SandboxDashboardMemory.ts"
+import * as MaintenanceMemory from "./MaintenanceMemory.ts"
+import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
 import * as SandboxRows from "./SandboxRows.ts"
 import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-type Kept = SandboxStore | Board | Leases | Upkeep | Checkpoints | Setups | Workers
+type Kept = SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
 
 /** Process-local. State dies with the layer. */
 export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
@@ -203,9 +203,9 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     })
 
     return Context.make(SandboxStore, store).pipe(
-      Context.add(Board, BoardMemory.make(state)),
+      Context.add(SandboxDashboard, SandboxDashboardMemory.make(state)),
       Context.add(Leases, LeasesMemory.make(state, limits, hints)),
-      Context.add(Upkeep, UpkeepMemory.make(state, limits, access)),
+      Context.add(Maintenance, MaintenanceMemory.make(state, limits, access)),
       Context.add(Checkpoints, CheckpointsMemory.make(state)),
       Context.add(Setups, SetupsMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))

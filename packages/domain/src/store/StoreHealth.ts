@@ -1,8 +1,8 @@
-/** What keeps the store from taking writes while it still answers reads: a full disk, above all. */
+/** Why the store takes no writes although it answers reads, such as a full disk. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 
-/** A sentence for people; `null`: nothing that is known. Nothing internal, and cheap: it may be asked as often as anybody likes. */
-export const StoreTrouble = Context.Reference<Effect.Effect<string | null>>("@slipway/domain/StoreTrouble", {
+/** A sentence for people, with nothing internal; `null`: no known problem. Cheap: it may be asked at any rate. */
+export const StoreHealth = Context.Reference<Effect.Effect<string | null>>("@slipway/domain/StoreHealth", {
   defaultValue: () => Effect.succeed(null)
 })

@@ -1,6 +1,6 @@
-/** What somebody may have meant. */
+/** Suggestions for a misspelled name. */
 
-/** Letters that were put in, left out, exchanged for another or swapped with the next one. */
+/** The number of letters inserted, left out, replaced or swapped with the next one (Damerau-Levenshtein). */
 const distance = (from: string, to: string): number => {
   let before: ReadonlyArray<number> = []
   let last: ReadonlyArray<number> = Array.from({ length: to.length + 1 }, (_, i) => i)
@@ -18,7 +18,7 @@ const distance = (from: string, to: string): number => {
   return last[to.length] ?? 0
 }
 
-/** The nearest of the candidates; `null` when none is near. */
+/** The candidate with the smallest distance; `null` if all are too far. */
 export const nearest = (given: string, candidates: ReadonlyArray<string>): string | null => {
   const [first] = candidates.map((name) => ({ name, far: distance(given, name) })).sort((a, b) => a.far - b.far)
   return first !== undefined && first.far <= Math.max(2, Math.floor(given.length / 4)) ? first.name : null

@@ -1,19 +1,19 @@
-/** Keeps work that somebody hostile can ask for from taking all of a process's time. */
+/** Rate limiters: work that a stranger can cause must not take all the time of a process. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 
-/** Short enough that what comes at once in it, from several that go as fast as they may, keeps nobody else waiting. */
+/** Short enough that the bursts of several limiters at once do not delay other work noticeably. */
 const PERIOD_MILLIS = 250
 
 /**
- * Lets `perSecond` of something through in each second, a quarter of it at once; whoever goes beyond waits. More than that in
- * one piece waits for as many quarters as it takes.
+ * Lets `perSecond` units through in each second, a quarter of them at once; a caller that exceeds it waits. A larger amount waits
+ * for as many quarters as it takes.
  */
 export const make = (perSecond: number): (amount: number) => Effect.Effect<void> => {
   const most = perSecond * PERIOD_MILLIS / 1000
   let began = Number.NEGATIVE_INFINITY
   let used = 0
-  /** What is left of the present period, in milliseconds; a new one begins when it is over. */
+  /** Milliseconds left of the current period; the next period begins when it is over. */
   const look = Effect.map(Clock.currentTimeMillis, (now) => {
     const periods = Math.floor((now - began) / PERIOD_MILLIS)
     if (periods >= 1) {
@@ -32,15 +32,15 @@ export const make = (perSecond: number): (amount: number) => Effect.Effect<void>
   })
 }
 
-/** A bucket that refills with time. What is taken beyond it is a debt, which is paid off before anything is left again. */
+/** A token bucket. An amount taken beyond its content is a debt, which is paid off before anything is left again. */
 export interface Allowance {
-  /** Takes `amount`. Whether there was that much. */
+  /** Takes `amount` and answers whether there was that much. */
   readonly take: (amount: number, nowMillis: number) => boolean
-  /** Milliseconds until the debt is paid; 0: there is none. */
+  /** Milliseconds until the debt is paid; 0: no debt. */
   readonly debtMillis: (nowMillis: number) => number
 }
 
-/** Full at first. The debt never exceeds what fits in: nobody is refused for ever. */
+/** Full at first. The debt never exceeds `atOnce`, so no caller is refused for ever. */
 export const allowance = ({ atOnce, perSecond }: { readonly perSecond: number; readonly atOnce: number }): Allowance => {
   let left = atOnce
   let at = Number.NEGATIVE_INFINITY

@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as Clock from "effect/Clock"
@@ -28,7 +28,7 @@ const scenario = (
       }
       const millis = () => right.currentTimeMillisUnsafe() + machine.skew
       const own: Clock.Clock = { ...right, currentTimeMillisUnsafe: millis, currentTimeMillis: Effect.sync(millis) }
-      const store = Layer.mock(Upkeep, {
+      const store = Layer.mock(Maintenance, {
         now: Effect.suspend(() => {
           const now = DateTime.makeUnsafe(machine.storeNow())
           return Effect.as(machine.answer, now)

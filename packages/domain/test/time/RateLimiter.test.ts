@@ -1,12 +1,12 @@
 import { assert, it } from "@effect/vitest"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
 
 it.effect("lets a quarter of a second's worth through at once, the rest by and by, and after a pause no more than that", () =>
   Effect.gen(function*() {
-    const pace = Pace.make(40)
+    const pace = RateLimiter.make(40)
     let through = 0
     const work = (times: number) =>
       Effect.forkChild(Effect.repeat(Effect.andThen(pace(1), Effect.sync(() => through++)), { times: times - 1 }))
@@ -26,7 +26,7 @@ it.effect("lets a quarter of a second's worth through at once, the rest by and b
 
 it.effect("waits for as long as one large piece takes", () =>
   Effect.gen(function*() {
-    const pace = Pace.make(10)
+    const pace = RateLimiter.make(10)
     let done = false
     yield* Effect.forkChild(Effect.andThen(pace(45), Effect.sync(() => done = true)))
     yield* TestClock.adjust("3 seconds")
@@ -37,7 +37,7 @@ it.effect("waits for as long as one large piece takes", () =>
   }))
 
 it("an allowance refills with time, and a debt is paid first, however large it was", () => {
-  const { debtMillis, take } = Pace.allowance({ perSecond: 100, atOnce: 50 })
+  const { debtMillis, take } = RateLimiter.allowance({ perSecond: 100, atOnce: 50 })
   assert.isTrue(take(50, 0))
   assert.isFalse(take(10, 0))
   assert.strictEqual(debtMillis(0), 100)

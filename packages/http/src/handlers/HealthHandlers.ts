@@ -2,7 +2,7 @@
 import { Api } from "@slipway/api/Api"
 import { Unavailable } from "@slipway/api/shared/Errors"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
@@ -15,7 +15,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function*(handlers) {
     const live = yield* LiveResponses
     const access = yield* AccessStore
-    const worker = yield* WorkerTrouble
+    const worker = yield* WorkerReadiness
     const problemWith = yield* Readiness.make
     const notReady = (reason: string) => respond(Unavailable.make(reason, { "retry-after": "1" }))
 

@@ -1,7 +1,7 @@
 /** Tells Prometheus what this process counted, and what of the store is live (docs/decisions/8). */
 import { Api } from "@slipway/api/Api"
 import { observed } from "@slipway/domain/observability/Metrics"
-import { Upkeep, type Census } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance, type Census } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Clock, Effect, Exit, Metric } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { PrometheusMetrics } from "effect/observability"
@@ -50,10 +50,10 @@ export const layer = HttpApiBuilder.group(
   Api,
   "metrics",
   Effect.fn(function*(handlers) {
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const responses = yield* LiveResponses
     const lookAtProcess = yield* ProcessMetrics.make
-    const census = yield* Effect.cachedWithTTL(upkeep.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
+    const census = yield* Effect.cachedWithTTL(maintenance.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
     for (const kind of ["stream", "download"] as const) {
       const open = Metric.gauge("slipway_http_open_responses", {
         description: "Event streams and downloads that are open.",

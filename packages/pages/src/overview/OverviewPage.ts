@@ -1,9 +1,9 @@
 /** `/overview`: what waits for a person first, then what runs and what waits, and what the last weeks came to. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { addTokenCounts, noTokenCounts } from "@slipway/domain/models/rules/Usage"
-import { Board, type PastGroup, type Queue, totalsBy } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, type PastGroup, type Queue, totalsBy } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { type KnownWorker, type Share, Workers } from "@slipway/domain/sandbox/ports/Workers"
-import type { Standing } from "@slipway/domain/sandbox/rules/AttentionState"
+import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { saturatingAdd } from "@slipway/domain/text/Counters"
@@ -16,10 +16,10 @@ import { exactMoment, moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import * as ListFilters from "../sandboxes/list/ListFilters.ts"
 import { approvalCards, APPROVALS_BYTES } from "../sandboxes/page/SandboxPieces.ts"
+import { atWorkLabel, because, lastActiveAt, attentionLabels } from "../shared/AttentionLabels.ts"
 import * as Piece from "../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../shared/ListTools.ts"
 import { dollars, labels, tokensTold } from "../shared/SandboxLabels.ts"
-import { atWorkLabel, because, lastActiveAt, standingLabels } from "../shared/StandingLabels.ts"
 import * as WaitingPiece from "../shared/WaitingPiece.ts"
 import * as Chart from "./Chart.ts"
 
@@ -62,15 +62,15 @@ const line = (sandbox: Sandbox, queue: Queue): Html => {
 const HEADS = columnHeads("Title", "How", "Repositories", "Model", "Since", "Cost")
 const NOTHING = html`<p class="fine">Nothing.</p>`
 
-const lines = (standing: "queued" | "working", found: ReadonlyArray<Sandbox>, queue: Queue): Html => {
-  const name = standingLabels[standing]
-  const more = found.length > SHOWN && html`<p><a href="/sandboxes?state=${standing}">All of them</a></p>`
+const lines = (attention: "queued" | "working", found: ReadonlyArray<Sandbox>, queue: Queue): Html => {
+  const name = attentionLabels[attention]
+  const more = found.length > SHOWN && html`<p><a href="/sandboxes?state=${attention}">All of them</a></p>`
   const rows = found.slice(0, SHOWN).map((sandbox) => line(sandbox, queue))
   const table = html`<table class="rows picks"><caption class="unseen">${name}</caption>
 <thead><tr>${HEADS}</tr></thead>
 <tbody>
 ${rows}</tbody></table>${more}`
-  return html`<section aria-labelledby="${standing}-title"><h2 id="${standing}-title">${name}</h2>
+  return html`<section aria-labelledby="${attention}-title"><h2 id="${attention}-title">${name}</h2>
 ${found.length === 0 ? NOTHING : table}</section>`
 }
 
@@ -192,7 +192,7 @@ ${periods}</select></div>
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const waitingOf = yield* WaitingPiece.make
-  const board = yield* Board
+  const dashboard = yield* SandboxDashboard
   const workers = yield* Workers
   const { owner } = yield* MemberStore
 
@@ -206,13 +206,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const present = Effect.fnUntraced(function*(member: Page.Member, { noRepo, repo, search }: ListFilters.Narrowed, query: string) {
     const { grantId } = member.visit.place
     const isShown = isShownTo(member)
-    const of = (standing: Standing) =>
+    const of = (attention: AttentionState) =>
       noRepo !== null ? Effect.succeed([]) : Effect.map(
-        board.list(grantId, { after: null, limit: LOOKED_AT, standing, repo, search }),
+        dashboard.list(grantId, { after: null, limit: LOOKED_AT, attention, repo, search }),
         (found) => found.filter(isShown)
       )
     const [asking, working, queued, queue, known] = yield* Effect.all(
-      [of("asking"), of("working"), of("queued"), board.queue(grantId), workersFor(member)],
+      [of("asking"), of("working"), of("queued"), dashboard.queue(grantId), workersFor(member)],
       { concurrency: 2 }
     )
     const space = new HtmlBudget(APPROVALS_BYTES)
@@ -223,7 +223,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const more = asking.length > SHOWN && html`<p><a href="/sandboxes?state=asking">All of them</a></p>`
     const waiting = asking.length === 0 ? html`<p class="fine">Nothing waits for you.</p>` : html`<ul class="plain">${cards}</ul>${more}`
     return html`<div id="present" data-piece="present">
-<section aria-labelledby="asking-title"><h2 id="asking-title">${standingLabels.asking}</h2>
+<section aria-labelledby="asking-title"><h2 id="asking-title">${attentionLabels.asking}</h2>
 ${waiting}</section>
 ${lines("working", working, queue)}
 ${lines("queued", queued, queue)}
@@ -238,7 +238,7 @@ ${room(queue, known)}
     const days = PERIODS.find((period) => String(period) === ListFilters.given(asked.url, "days")) ?? DAYS
     const { grantId, role } = member.visit.place
     const since = DateTime.startOf(DateTime.subtract(now, { days: days - 1 }), "day")
-    const past = role === "owner" && noRepo === null ? yield* board.past(grantId, since) : null
+    const past = role === "owner" && noRepo === null ? yield* dashboard.past(grantId, since) : null
     const chosen = repo?.toLowerCase() ?? null
     const of = past?.filter((group) => chosen === null || group.repo === chosen) ?? null
     const query = queryOf(asked.url)

@@ -1,7 +1,7 @@
 /** `/pulls`: the pull requests of the grant's sandboxes, those of the newest sandbox first, by state, checks and repository. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
-import { Board, pullsOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, pullsOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { bytesOf, type ListPosition } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Publication, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
@@ -17,12 +17,12 @@ import { columnHeads, html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
+import { lastActiveAt } from "../shared/AttentionLabels.ts"
 import * as Piece from "../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../shared/ListTools.ts"
 import { checksCell, ChecksState, checksStateOf, linesOf, linkTo, pullBadge } from "../shared/PullLabels.ts"
 import { type Found, PullRequestCache, LISTED } from "../shared/PullRequestCache.ts"
 import { labels } from "../shared/SandboxLabels.ts"
-import { lastActiveAt } from "../shared/StandingLabels.ts"
 import * as WaitingPiece from "../shared/WaitingPiece.ts"
 
 /** Sandboxes of one page; most have one pull request. */
@@ -101,7 +101,7 @@ ${ofChecks}</select></div>
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const board = yield* Board
+  const dashboard = yield* SandboxDashboard
   const waiting = yield* WaitingPiece.make
   const pullRequests = yield* PullRequestCache
   const { cursorKey } = yield* Settings
@@ -148,9 +148,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const next: { readonly more: Sandbox | null; readonly page: ReadonlyArray<Sandbox> } = yield* nextPage(
         PAGE,
         bytesOf.sandbox,
-        (last, limit) => board.list(grantId, { after: last ?? before, limit, pull, repo: inRepo, standing: null, search: "" })
+        (last, limit) => dashboard.list(grantId, { after: last ?? before, limit, pull, repo: inRepo, attention: null, search: "" })
       )
-      const changes = yield* board.changes(next.page.map(({ id }) => id))
+      const changes = yield* dashboard.changes(next.page.map(({ id }) => id))
       const spent = (yield* Clock.currentTimeMillis) - began
       const patience = Option.isSome(checks) ? Duration.millis(Math.max(0, Duration.toMillis(CHOICE_PATIENCE) - spent)) : PATIENCE
       for (const { found, publication, sandbox } of yield* known(by, next.page, (sandbox) => pullsOf(sandbox, pull, inRepo), patience)) {

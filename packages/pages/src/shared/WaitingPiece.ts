@@ -1,5 +1,5 @@
 /** The sandboxes that wait for a person, as a hidden piece of every live page: its script counts them and announces new ones. */
-import { Board } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect } from "effect"
 import { html } from "../html/Html.ts"
@@ -9,9 +9,9 @@ const MAX_WAITING = 20
 /** Requests of one sandbox that are told apart, oldest first. */
 const MAX_ASKS = 20
 
-export const make = Effect.map(Board, (board) => (grantId: string) =>
+export const make = Effect.map(SandboxDashboard, (dashboard) => (grantId: string) =>
   Effect.map(
-    board.list(grantId, { after: null, limit: MAX_WAITING, standing: "asking", repo: null, search: "" }),
+    dashboard.list(grantId, { after: null, limit: MAX_WAITING, attention: "asking", repo: null, search: "" }),
     (found) => {
       const list = JSON.stringify(found.map(({ approvals, id, title }) => ({
         id,

@@ -6,7 +6,7 @@ import type { ChangedFile } from "@slipway/domain/files/schema/FileTree"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
@@ -327,7 +327,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { id } = yield* running(key, { prompt: "Long ago" })
       yield* post(`/sandboxes/${id}/terminate`)
       yield* drive(id, [{ _tag: "Release" }])
-      yield* (yield* Upkeep).purgeEvents(yield* DateTime.now, 10)
+      yield* (yield* Maintenance).purgeEvents(yield* DateTime.now, 10)
       const page = yield* get(`/sandboxes/${id}`)
       isPage(page)
       assert.match(textOf(page), /What happened here is no longer kept\. What was said is\. .*Prompt .*Long ago/u)

@@ -4,7 +4,7 @@ import * as Installed from "@slipway/agents/Installed"
 import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { MAX_CACHE_BYTES } from "@slipway/domain/environment/ports/SetupCaches"
 import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
-import { ReachableTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
@@ -12,7 +12,7 @@ import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import * as BootsHere from "@slipway/domain/sandbox/ports/BootsHere"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import * as WorkerTrouble from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -27,9 +27,9 @@ import * as SetupCachesFolder from "@slipway/machine/setup-caches/SetupCachesFol
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import * as WorkingTreesRunner from "@slipway/runner/trees/WorkingTreesRunner"
-import * as ReachableTreesLink from "@slipway/worker-link/ReachableTreesLink"
+import * as RemoteTreesLink from "@slipway/worker-link/RemoteTreesLink"
 import * as TreeServer from "@slipway/worker-link/TreeServer"
-import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
+import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { Timing } from "@slipway/worker/shared/Timing"
@@ -165,9 +165,9 @@ export class ChosenIsolation extends Context.Service<ChosenIsolation, Isolation.
 const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>
   Layer.mergeAll(
     Source.commits(settings),
-    role === "http" ? WorkerTrouble.layer : Layer.tap(
-      WorkerTrouble.layer,
-      (built) => Context.get(built, WorkerTrouble.WorkerTrouble).report(Effect.succeed("The worker is starting."))
+    role === "http" ? WorkerReadiness.layer : Layer.tap(
+      WorkerReadiness.layer,
+      (built) => Context.get(built, WorkerReadiness.WorkerReadiness).report(Effect.succeed("The worker is starting."))
     ),
     BootsHere.layer,
     Layer.effect(
@@ -200,9 +200,9 @@ const begin = Effect.fnUntraced(function*<A, E, R>(layer: Layer.Layer<A, E, R>) 
 })
 
 /** The trees of this machine before they are there: who asks waits. */
-const awaited = <E>(here: Effect.Effect<Context.Context<TreesHere>, E>) => {
-  const trees = Effect.orDie(Effect.map(here, (built) => Context.get(built, TreesHere)))
-  return TreesHere.of({
+const awaited = <E>(here: Effect.Effect<Context.Context<LocalTrees>, E>) => {
+  const trees = Effect.orDie(Effect.map(here, (built) => Context.get(built, LocalTrees)))
+  return LocalTrees.of({
     own: (id) => Effect.flatMap(trees, ({ own }) => own(id)),
     restored: (sandbox) => Effect.flatMap(trees, ({ restored }) => restored(sandbox))
   })
@@ -241,8 +241,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const modelsHere = Effect.map(chosen, (built) => models.against(Context.get(built, ChosenIsolation).problem))
     const here = role === "http" ? null : yield* begin(
       Layer.unwrap(Effect.map(ChosenIsolation, (isolation) =>
-        TreesHere.layer.pipe(
-          Layer.provideMerge(CheckpointTrees.layer.pipe(Layer.provide(isolation.host))),
+        LocalTrees.layer.pipe(
+          Layer.provideMerge(CheckpointTreesOnDisk.layer.pipe(Layer.provide(isolation.host))),
           Layer.provideMerge(trees(settings, isolation))
         ))).pipe(Layer.provideMerge(machine), Layer.provideMerge(storage))
     )
@@ -251,10 +251,10 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
       Layer.provide(
         waiting === null
-          ? ReachableTreesLink.layer({ own: null })
+          ? RemoteTreesLink.layer({ own: null })
           : databaseUrl === null
-          ? ReachableTrees.layerLocal.pipe(Layer.provide(Layer.succeed(TreesHere, waiting)))
-          : ReachableTreesLink.layer({ own: { worker: workerId, here: waiting } })
+          ? RemoteTrees.layerLocal.pipe(Layer.provide(Layer.succeed(LocalTrees, waiting)))
+          : RemoteTreesLink.layer({ own: { worker: workerId, here: waiting } })
       ),
       Layer.provide(Layer.effect(
         ModelCatalogue,

@@ -2,7 +2,7 @@
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import * as GitHubApi from "@slipway/github/GitHubApi"
-import * as HostNewsGitHub from "@slipway/github/HostNewsGitHub"
+import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
@@ -41,7 +41,7 @@ export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["git
 
 /** What it tells by itself, where that was set up. */
 export const news = ({ github }: Pick<Settings, "github">) =>
-  github === null || github.webhookSecret === null ? Layer.empty : HostNewsGitHub.layer({ secret: github.webhookSecret })
+  github === null || github.webhookSecret === null ? Layer.empty : SourceHostEventsGitHub.layer({ secret: github.webhookSecret })
 
 /** How commits are signed and called. */
 export const commits = ({ commit }: Pick<Settings, "commit">) =>

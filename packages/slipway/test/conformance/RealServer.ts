@@ -7,7 +7,7 @@ import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
-import { ReachableTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
@@ -28,22 +28,22 @@ import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
-import * as BoardPostgres from "@slipway/postgres/board/BoardPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
+import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
 import * as SessionStorePostgres from "@slipway/postgres/session-store/SessionStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
-import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
+import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
@@ -74,8 +74,8 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
   const stores = Layer.mergeAll(
     SandboxStorePostgres.layer,
     LeasesPostgres.layer,
-    UpkeepPostgres.layer,
-    BoardPostgres.layer,
+    MaintenancePostgres.layer,
+    SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
     WorkersPostgres.layer,
     CheckpointsPostgres.layer,
@@ -105,9 +105,9 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Sandboxes.layer,
     SandboxEvents.layer,
     Files.layerReaching.pipe(
-      Layer.provide(ReachableTrees.layerLocal),
-      Layer.provide(TreesHere.layer),
-      Layer.provide(CheckpointTrees.layer)
+      Layer.provide(RemoteTrees.layerLocal),
+      Layer.provide(LocalTrees.layer),
+      Layer.provide(CheckpointTreesOnDisk.layer)
     ),
     Publishing.layer,
     Partners.layer,

@@ -1,7 +1,7 @@
 /** Machines of workers that never came back, as a worker looks for them. */
 import { assert, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Machines } from "@slipway/runner/machines/Machines"
 import { Effect, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -23,11 +23,11 @@ it.effect("machines of workers that are gone are ended when the store says that 
       losses: Stream.never,
       removeAbandoned: (unneeded) => Effect.tap(unneeded([needed, over]), (ids) => Effect.sync(() => ended.push(ids)))
     })
-    const upkeep = Layer.mock(Upkeep, {
+    const maintenance = Layer.mock(Maintenance, {
       unneeded: (ids) =>
         Effect.suspend(() => isAway ? Effect.die("the database is away") : Effect.succeed(ids.filter((id) => id !== needed)))
     })
-    yield* Layer.build(Layer.provide(AbandonedMachines.layer(machines), upkeep))
+    yield* Layer.build(Layer.provide(AbandonedMachines.layer(machines), maintenance))
     yield* TestClock.adjust("0 seconds")
     assert.deepStrictEqual(ended, [[over]])
     isAway = true

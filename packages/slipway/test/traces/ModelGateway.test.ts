@@ -3,7 +3,7 @@ import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { KEY, layer, open, upstreamOf } from "@slipway/gateway/testing/Gateway"
 import * as Provider from "@slipway/gateway/testing/Provider"
 import { Effect } from "effect"
-import { collecting, collector, options, spansOf } from "../traces/Collector.ts"
+import { collecting, collector, options, spansOf } from "./Collector.ts"
 
 const answering = (status: number, body: object): Provider.Provider["answer"] => ({ response }) => Provider.json(response, status, body)
 

@@ -6,7 +6,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { type Lease, Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
@@ -35,16 +35,16 @@ const sourceError = (operation: string) => () => new SourceHostError({ operation
 export const storesOf = (
   process: Process,
   faults: Faults,
-  { checkpoints, leases, setups, store, upkeep }: {
+  { checkpoints, leases, setups, store, maintenance }: {
     readonly checkpoints: Checkpoints["Service"]
     readonly store: SandboxStore["Service"]
     readonly leases: Leases["Service"]
-    readonly upkeep: Upkeep["Service"]
+    readonly maintenance: Maintenance["Service"]
     readonly setups: Setups["Service"]
   },
   clock: Clock.Clock,
   witness: Witness
-): Context.Context<SandboxStore | Leases | Upkeep | Checkpoints | Setups> => {
+): Context.Context<SandboxStore | Leases | Maintenance | Checkpoints | Setups> => {
   const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
     faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
       error: unavailable,
@@ -114,15 +114,15 @@ export const storesOf = (
         ),
       machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
     }),
-    Context.add(Upkeep, {
-      now: call("now", upkeep.now, look),
-      due: (limit, after) => call("due", upkeep.due(limit, after), look),
-      ofRevokedGrants: (limit) => call("ofRevokedGrants", upkeep.ofRevokedGrants(limit), look),
-      purgeEvents: (endedBefore, limit) => call("purgeEvents", upkeep.purgeEvents(endedBefore, limit), look),
-      purgeKeys: (limit) => call("purgeKeys", upkeep.purgeKeys(limit), look),
-      left: (machine, ids) => call(`left ${machine} ${ids.length}`, upkeep.left(machine, ids), look),
-      unneeded: (ids) => call(`unneeded ${ids.length}`, upkeep.unneeded(ids), look),
-      census: call("census", upkeep.census, look)
+    Context.add(Maintenance, {
+      now: call("now", maintenance.now, look),
+      due: (limit, after) => call("due", maintenance.due(limit, after), look),
+      ofRevokedGrants: (limit) => call("ofRevokedGrants", maintenance.ofRevokedGrants(limit), look),
+      purgeEvents: (endedBefore, limit) => call("purgeEvents", maintenance.purgeEvents(endedBefore, limit), look),
+      purgeKeys: (limit) => call("purgeKeys", maintenance.purgeKeys(limit), look),
+      left: (machine, ids) => call(`left ${machine} ${ids.length}`, maintenance.left(machine, ids), look),
+      unneeded: (ids) => call(`unneeded ${ids.length}`, maintenance.unneeded(ids), look),
+      census: call("census", maintenance.census, look)
     }),
     Context.add(Checkpoints, {
       put: <E, R>(lease: Lease, checkpoint: number, content: Stream.Stream<Uint8Array, E, R>) =>

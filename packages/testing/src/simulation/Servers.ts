@@ -11,7 +11,7 @@ import type { Ids } from "@slipway/domain/ids/Ids"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import type { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import type { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
@@ -31,7 +31,7 @@ import type { Process, Timeline } from "./Timeline.ts"
 /** What a process that answers people has of its own. */
 export type Answering = Files | OpenStreams | Partners | Publishing | SandboxEvents | Sandboxes | Webhooks
 /** What it needs for that. */
-export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Upkeep
+export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance
 
 const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer, Webhooks.layer)
 const serviceOf = () => Layer.merge(service, OpenStreams.layer)

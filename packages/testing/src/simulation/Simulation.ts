@@ -37,7 +37,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases, type Worker } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
@@ -84,7 +84,7 @@ export type WorkerPorts =
   | SandboxStore
   | Setups
   | SourceHost
-  | Upkeep
+  | Maintenance
   | WebhookSender
   | WebhookStore
   | Workers
@@ -109,7 +109,7 @@ export interface Options {
 export interface Layers {
   readonly hints: Layer.Layer<Hints>
   readonly access: Layer.Layer<AccessStore | MemberStore, never, Ids | AuditLog>
-  readonly store: Layer.Layer<SandboxStore | Leases | Upkeep | Checkpoints | Setups | Workers, never, Hints>
+  readonly store: Layer.Layer<SandboxStore | Leases | Maintenance | Checkpoints | Setups | Workers, never, Hints>
   readonly partners: Layer.Layer<PartnerStore, never, Ids>
   readonly webhooks: Layer.Layer<WebhookStore, never, PartnerStore>
   readonly spending: Layer.Layer<Spending>
@@ -289,7 +289,7 @@ export const simulate = (options: Options): Result => {
   const witness = new Witness({
     store: Context.get(shared, SandboxStore),
     leases: Context.get(shared, Leases),
-    upkeep: Context.get(shared, Upkeep),
+    maintenance: Context.get(shared, Maintenance),
     checkpoints: Context.get(shared, Checkpoints),
     diskOf: (worker) => disks.get(worker) ?? null,
     trees: new TreesWitness(trace, startOf, REPOSITORIES),
@@ -321,7 +321,7 @@ export const simulate = (options: Options): Result => {
     const kept = {
       store,
       leases,
-      upkeep: witness.upkeep,
+      maintenance: witness.maintenance,
       checkpoints: witness.checkpointsOf(process),
       setups: Context.get(shared, Setups)
     }

@@ -9,7 +9,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases, type Lease, type Leased } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
@@ -143,7 +143,7 @@ export class Witness {
   readonly #lookedFor = new Map<string, number>()
   readonly #store: SandboxStore["Service"]
   readonly #leases: Leases["Service"]
-  readonly #upkeep: Upkeep["Service"]
+  readonly #maintenance: Maintenance["Service"]
   readonly #checkpoints: Checkpoints["Service"]
   readonly #diskOf: (worker: string) => Disk | null
   readonly #ids: Ids["Service"]
@@ -154,7 +154,7 @@ export class Witness {
   constructor(options: {
     readonly store: SandboxStore["Service"]
     readonly leases: Leases["Service"]
-    readonly upkeep: Upkeep["Service"]
+    readonly maintenance: Maintenance["Service"]
     readonly checkpoints: Checkpoints["Service"]
     /** Of the machine on which this worker was started. */
     readonly diskOf: (worker: string) => Disk | null
@@ -170,7 +170,7 @@ export class Witness {
   }) {
     this.#store = options.store
     this.#leases = options.leases
-    this.#upkeep = options.upkeep
+    this.#maintenance = options.maintenance
     this.#claims = new Claims(Duration.toMillis(options.limits.lost))
     this.#checkpoints = options.checkpoints
     this.#diskOf = options.diskOf
@@ -425,16 +425,16 @@ export class Witness {
   }
 
   /** What is done for all sandboxes together, watched. */
-  get upkeep(): Upkeep["Service"] {
-    const upkeep = this.#upkeep
-    return Upkeep.of({
-      ...upkeep,
+  get maintenance(): Maintenance["Service"] {
+    const maintenance = this.#maintenance
+    return Maintenance.of({
+      ...maintenance,
       due: (limit, behind = null) =>
         Effect.suspend(() => {
           // The pages behind the first one follow from the contract of the port.
           const before = behind === null ? this.#duesNow() : null
           const { now } = this.#timeline
-          return Effect.tap(upkeep.due(limit, behind), ({ ids }) =>
+          return Effect.tap(maintenance.due(limit, behind), ({ ids }) =>
             Effect.sync(() => {
               const after = this.#duesNow()
               if (before === null || after === null || now !== this.#timeline.now || before.version !== after.version) return
@@ -448,7 +448,7 @@ export class Witness {
               )
             }))
         }),
-      purgeEvents: (endedBefore, limit) => Effect.tap(upkeep.purgeEvents(endedBefore, limit), () => Effect.sync(() => this.#forgets()))
+      purgeEvents: (endedBefore, limit) => Effect.tap(maintenance.purgeEvents(endedBefore, limit), () => Effect.sync(() => this.#forgets()))
     })
   }
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { RestoredTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { CheckpointTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { MemoryDisk } from "@slipway/domain/memory/files/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 const Memory = Layer.merge(
-  TreesHere.layer.pipe(Layer.provideMerge(WorkingTreesMemory.layer), Layer.provide(RestoredTrees.layerNone)),
+  LocalTrees.layer.pipe(Layer.provideMerge(WorkingTreesMemory.layer), Layer.provide(CheckpointTrees.layerNone)),
   SourceHostMemory.layer
 ).pipe(Layer.provideMerge(Layer.merge(MemoryDisk.layer, MemoryRepositories.layer)))
 
@@ -22,12 +22,12 @@ const started = Effect.gen(function*() {
   const key = { sandboxId: freshId(), repo: app }
   const remote = yield* (yield* SourceHost).remote(app, "read")
   yield* (yield* WorkingTrees).prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [app] })
-  const reader = yield* (yield* TreesHere).own(key.sandboxId)
+  const reader = yield* (yield* LocalTrees).own(key.sandboxId)
   if (reader === null) return assert.fail("the trees are not here")
   return { key, reader }
 })
 
-describe("TreesHere", () => {
+describe("LocalTrees", () => {
   it.effect("a file that a tree does not have is not found", () =>
     Effect.gen(function*() {
       const { key, reader } = yield* started

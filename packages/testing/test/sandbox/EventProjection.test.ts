@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Message } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { recordingOf, withMessages } from "@slipway/domain/sandbox/rules/EventProjection"
+import { projectionOf, withMessages } from "@slipway/domain/sandbox/rules/EventProjection"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { partId, type SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
@@ -43,7 +43,7 @@ const stored = (transactions: ReadonlyArray<ReadonlyArray<SandboxEvent>>) => {
   const approvals = new Map<string, unknown>()
   const log: Array<string> = []
   for (const events of transactions) {
-    const recording = recordingOf(sandbox, events, at)
+    const recording = projectionOf(sandbox, events, at)
     sandbox = recording.sandbox
     messages = withMessages(messages, recording.messages, (id) => texts.get(id), at)
     for (const [id, text] of recording.texts) texts.set(id, text)
@@ -58,7 +58,7 @@ const texts = (...transactions: ReadonlyArray<ReadonlyArray<SandboxEvent>>) =>
 describe("what is recorded of events", () => {
   it("numbers entries on from the sandbox's last, names their parts, and has the state with them", () => {
     const events = [said("m1", "Hi"), tool("1", "pending"), completed("m1")]
-    const { entries, sandbox } = recordingOf(running, events, at)
+    const { entries, sandbox } = projectionOf(running, events, at)
     const next = running.lastSeq + 1
     assert.deepStrictEqual(entries.map(({ part, seq, type }) => [seq, type, part]), [
       [next, "message.updated", "m1:text"],
@@ -107,7 +107,7 @@ describe("what is recorded of events", () => {
   })
 
   it("has each approval once, as it stands in the end", () => {
-    const { approvals } = recordingOf(running, [asked("1"), asked("2"), resolved("1", "denied")], at)
+    const { approvals } = projectionOf(running, [asked("1"), asked("2"), resolved("1", "denied")], at)
     assert.deepStrictEqual(approvals, [
       { approvalId: "1", outcome: "denied", by: "user" },
       { approvalId: "2", outcome: null, by: null }

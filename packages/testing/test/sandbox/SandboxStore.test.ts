@@ -4,7 +4,7 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxe
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { terminate } from "@slipway/domain/sandbox/rules/Command"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
-import * as UpkeepContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
+import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { creation } from "@slipway/testing/histories/Histories"
 import { register } from "@slipway/testing/runners/Vitest"
@@ -16,7 +16,7 @@ import { layer } from "./Stores.ts"
 
 register(suite("memory", layer))
 register(LeasesContract.suite("memory", layer))
-register(UpkeepContract.suite("memory", layer))
+register(MaintenanceContract.suite("memory", layer))
 register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 
 it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>

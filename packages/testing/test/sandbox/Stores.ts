@@ -6,7 +6,7 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxRows from "@slipway/domain/memory/sandbox/SandboxRows"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -52,7 +52,7 @@ export const fixture = (all: SandboxRows.SandboxRows) =>
                 ),
                 scope
               )
-              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Upkeep)(other))
+              return yield* Effect.provideContext(use, Context.pick(SandboxStore, Maintenance)(other))
             })
           )
       })

@@ -4,7 +4,7 @@
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { observed } from "@slipway/domain/observability/Metrics"
-import { WorkerTrouble } from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Effect, Metric } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 
@@ -27,7 +27,7 @@ const gauge = Metric.gauge("slipway_worker_boots_paused", {
 })
 
 export const make = Effect.gen(function*() {
-  const trouble = yield* WorkerTrouble
+  const trouble = yield* WorkerReadiness
   /** Those that failed since the last boot for which this machine did its part. */
   let failed: ReadonlySet<SandboxId> = new Set()
   let pauses = 0

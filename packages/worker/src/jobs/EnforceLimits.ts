@@ -3,7 +3,7 @@
  * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { type Due, type DuePage, Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { type Due, type DuePage, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -17,7 +17,7 @@ const PAGE = 100
 /** Applies every limit whose time has come. */
 export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*() {
   const store = yield* SandboxStore
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   const limits = yield* Policy
   if (skewProblem(yield* yield* ClockSkew) !== null) return
 
@@ -40,7 +40,7 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
   })
 
   for (;;) {
-    const { changed, isFull } = yield* apply("RevokeGrant", yield* upkeep.ofRevokedGrants(PAGE), yield* DateTime.now)
+    const { changed, isFull } = yield* apply("RevokeGrant", yield* maintenance.ofRevokedGrants(PAGE), yield* DateTime.now)
     if (!isFull || !changed) break
   }
 
@@ -48,7 +48,7 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
   // then a page changes nothing.
   let after: Due | null = null
   for (;;) {
-    const page: DuePage = yield* upkeep.due(PAGE, after)
+    const page: DuePage = yield* maintenance.due(PAGE, after)
     // The store's clock was set since this process looked at it: that may have been a mistake, and ends are for good.
     if (skewProblem(Math.abs(DateTime.toEpochMillis(yield* DateTime.now) - DateTime.toEpochMillis(page.now))) !== null) return
     const { changed, failed, isFull } = yield* apply("Expire", page.ids, page.now)

@@ -4,7 +4,7 @@
  */
 import { Spending } from "@slipway/domain/models/ports/Spending"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { DateTime, Duration, Effect, Metric, Option } from "effect"
 
@@ -23,7 +23,7 @@ const forgotten = Metric.counter("slipway_event_logs_purged_total", {
 
 /** Every worker may do it: what one is at, others leave alone. */
 export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   const checkpoints = yield* Checkpoints
   // Seen at 0 from the first look on.
   yield* Metric.value(forgotten)
@@ -31,12 +31,12 @@ export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
   const endedBefore = DateTime.subtractDuration(yield* DateTime.now, retention)
   let purged = 0
   for (let more = true; more;) {
-    const { more: left, sandboxes } = yield* upkeep.purgeEvents(endedBefore, SANDBOXES)
+    const { more: left, sandboxes } = yield* maintenance.purgeEvents(endedBefore, SANDBOXES)
     yield* Metric.update(forgotten, sandboxes)
     purged += sandboxes
     more = left
   }
-  while ((yield* upkeep.purgeKeys(KEYS)) === KEYS) continue
+  while ((yield* maintenance.purgeKeys(KEYS)) === KEYS) continue
   const spending = yield* Effect.serviceOption(Spending)
   if (Option.isSome(spending)) {
     const over = DateTime.subtractDuration(yield* DateTime.now, CALLS_KEPT)

@@ -2,10 +2,10 @@
  * Compares what this machine holds with what the store knows, and gives back what no sandbox needs: boxes and trees of
  * sandboxes that ended without this worker, that never were, or that another machine goes on with.
  */
-import { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Metric, Option } from "effect"
 import { FreshCloneIds } from "../setup/FreshClones.ts"
@@ -21,11 +21,11 @@ const reaped = Metric.counter("slipway_orphans_reaped_total", {
 export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
   // Seen at 0 from the first look on.
   yield* Metric.value(reaped)
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const machine = yield* MachineLock
-  const restored = yield* Effect.serviceOption(RestoredTrees)
+  const restored = yield* Effect.serviceOption(CheckpointTrees)
   const clones = yield* FreshCloneIds
   const moved = new Set<SandboxId>()
   const find = Effect.gen(function*() {
@@ -36,7 +36,7 @@ export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
     )
     const there = new Set([...boxes, ...(yield* trees.sandboxes)])
     const found = Array.from(there).filter((id) => !clones.has(id) && !(Option.isSome(restored) && restored.value.has(id)))
-    const left = yield* upkeep.left(machine.name, found)
+    const left = yield* maintenance.left(machine.name, found)
     for (const id of left.moved) moved.add(id)
     return [...left.over, ...left.moved]
   })

@@ -4,7 +4,7 @@
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Spending } from "@slipway/domain/models/ports/Spending"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Effect, Option } from "effect"
 
 /** Sandboxes in one read. */
@@ -13,11 +13,11 @@ const PAGE = 100
 /** Where models are paid for elsewhere there is nothing to give back. `machine`: this one. */
 export const releaseReservations = Effect.fn("ReleaseReservations.releaseReservations")(function*(machine: string) {
   const spending = yield* Effect.serviceOption(Spending)
-  const upkeep = yield* Upkeep
+  const maintenance = yield* Maintenance
   if (Option.isNone(spending)) return
   for (let after: SandboxId | null = null;;) {
     const ids: ReadonlyArray<SandboxId> = yield* spending.value.reservedFor(after, PAGE)
-    const { over } = yield* upkeep.left(machine, ids)
+    const { over } = yield* maintenance.left(machine, ids)
     // A request that is still under way is charged all the same.
     yield* Effect.forEach(over, (id) => spending.value.release(id), { discard: true })
     after = ids.at(-1) ?? null

@@ -1,7 +1,7 @@
 /** Runs one command of a setup in the box, until it and all processes that it started have ended. */
 import type { SetupCommand } from "@slipway/domain/environment/rules/Environment"
 import type { Box, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, Fiber, Stream } from "effect"
 import type { SetupOutput } from "./SetupOutput.ts"
 
@@ -43,7 +43,7 @@ export const run = Effect.fn("SetupCommand.run")(
       })
       yield* process.endInput
       const stream = output.stream()
-      const pace = Pace.make(BYTES_PER_SECOND)
+      const pace = RateLimiter.make(BYTES_PER_SECOND)
       const reading = yield* Effect.forkScoped(
         Effect.ensuring(
           Stream.runForEach(process.stdout, (bytes) => Effect.andThen(pace(bytes.length), Effect.sync(() => stream.push(bytes)))),

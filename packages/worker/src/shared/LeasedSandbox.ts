@@ -78,7 +78,7 @@ interface Tried {
 /** The most events that others can have written since the newest known one. */
 const LOOK_BACK = 1000
 
-/** Whether only the answer of a write was lost. A transaction writes its events in a row, at `now` or later (`recordingOf`). */
+/** Whether only the answer of a write was lost. A transaction writes its events in a row, at `now` or later (`projectionOf`). */
 const isWritten = (id: SandboxId, { events, now }: Tried, log: ReadonlyArray<LogEntry>): boolean =>
   events.length > 0 && log.some((_, start) =>
     events.every((event, i) => {

@@ -11,7 +11,7 @@ import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import * as TurnJournal from "@slipway/domain/sandbox/rules/TurnJournal"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Context, Duration, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import type { LeasedSandbox, View } from "../shared/LeasedSandbox.ts"
@@ -99,7 +99,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(held: LeasedSandbo
   const waiting = new Set<string>()
   const added = Latch.makeUnsafe(false)
   const written = Latch.makeUnsafe(false)
-  const pace = { commands: Pace.make(COMMANDS_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
+  const pace = { commands: RateLimiter.make(COMMANDS_PER_SECOND), bytes: RateLimiter.make(BYTES_PER_SECOND) }
 
   const onEvent = Effect.fnUntraced(function*(told: AgentEvent) {
     const event = yield* confirmPlain(told)

@@ -3,7 +3,7 @@ import { TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
-import * as WorkerTrouble from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Effect } from "effect"
 import { create, find, pass, scenario, settle, startWorker, until, type World } from "../Doubles.ts"
 
@@ -14,7 +14,7 @@ scenario(
   "a worker that breaks five boots in a row begins none for a growing time, and costs no other sandbox its boot",
   (world) =>
     Effect.gen(function*() {
-      const trouble = yield* WorkerTrouble.WorkerTrouble
+      const trouble = yield* WorkerReadiness.WorkerReadiness
       world.provisionFailures.push(...broken(7))
       yield* startWorker(world, { slots: 1 })
       const first = yield* Effect.forEach([1, 2, 3, 4], () => create())
@@ -39,7 +39,7 @@ scenario(
       yield* settle
       assert.strictEqual((yield* find(fifth)).status, "running")
       assert.isNull(yield* trouble.problem)
-    }).pipe(Effect.provide(WorkerTrouble.layer))
+    }).pipe(Effect.provide(WorkerReadiness.layer))
 )
 
 const agentErrors = (times: number, more: { readonly refusedByHost?: boolean } = {}) =>
@@ -53,7 +53,7 @@ const failedWith = (reason: string | null) => (id: SandboxId) =>
 
 scenario("an agent that does not start stops no worker, however many sandboxes want it: others boot", (world) =>
   Effect.gen(function*() {
-    const { problem } = yield* WorkerTrouble.WorkerTrouble
+    const { problem } = yield* WorkerReadiness.WorkerReadiness
     world.openFailures.push(...agentErrors(8))
     yield* startWorker(world, { slots: 1 })
     const broken = yield* Effect.forEach(Array.from({ length: 8 }), () => create())
@@ -63,13 +63,13 @@ scenario("an agent that does not start stops no worker, however many sandboxes w
     const id = yield* create()
     yield* pass("1 second")
     assert.strictEqual((yield* find(id)).status, "running")
-  }).pipe(Effect.provide(WorkerTrouble.layer)))
+  }).pipe(Effect.provide(WorkerReadiness.layer)))
 
 scenario(
   "boots that fail for the machine are in a row only if none between them came as far as its agent",
   (world) =>
     Effect.gen(function*() {
-      const { problem } = yield* WorkerTrouble.WorkerTrouble
+      const { problem } = yield* WorkerReadiness.WorkerReadiness
       world.provisionFailures.push(...broken(4))
       yield* startWorker(world, { slots: 1 })
       const failing = Effect.forEach([1, 2, 3, 4], () => create())
@@ -82,7 +82,7 @@ scenario(
       yield* failing
       yield* pass("5 seconds")
       assert.deepStrictEqual([world.provisionFailures.length, world.openFailures.length, yield* problem], [0, 0, null])
-    }).pipe(Effect.provide(WorkerTrouble.layer))
+    }).pipe(Effect.provide(WorkerReadiness.layer))
 )
 
 for (
@@ -99,11 +99,11 @@ for (
 ) {
   scenario(`${name} is trouble of the machine`, (world) =>
     Effect.gen(function*() {
-      const { problem } = yield* WorkerTrouble.WorkerTrouble
+      const { problem } = yield* WorkerReadiness.WorkerReadiness
       plant(world)
       yield* startWorker(world, { slots: 5 })
       yield* Effect.forEach([1, 2, 3, 4, 5], () => create())
       const told = yield* Effect.forEach(Array.from({ length: 17 }), () => Effect.andThen(pass("1 second"), problem))
       assert.isTrue(told.some((one) => one !== null))
-    }).pipe(Effect.provide(WorkerTrouble.layer)))
+    }).pipe(Effect.provide(WorkerReadiness.layer)))
 }

@@ -1,7 +1,7 @@
 /** What differs between the checkpoints of a sandbox whose trees on this machine know the newest one alone. */
 import { assert, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
-import { ReachableTrees, TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { TreesUnavailable, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { type Compared, Files } from "@slipway/domain/files/usecases/Files"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -16,7 +16,7 @@ import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
-import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
+import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import { DateTime, Deferred, Effect, Fiber, Layer, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
@@ -97,9 +97,9 @@ const machine = () => {
       }))
   ).pipe(Layer.provide(WorkingTreesMemory.layer))
   const layer = Files.layerReaching.pipe(
-    Layer.provide(ReachableTrees.layerLocal),
-    Layer.provide(TreesHere.layer),
-    Layer.provide(CheckpointTrees.layer),
+    Layer.provide(RemoteTrees.layerLocal),
+    Layer.provide(LocalTrees.layer),
+    Layer.provide(CheckpointTreesOnDisk.layer),
     Layer.provideMerge(Layer.mergeAll(
       trees,
       checkpoints,

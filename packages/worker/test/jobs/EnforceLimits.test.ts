@@ -5,16 +5,16 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import { type Due, Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { type Due, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import { creation } from "@slipway/testing/histories/Histories"
 import { DateTime, Duration, Effect, Layer } from "effect"
 import { enforceLimits } from "../../src/jobs/EnforceLimits.ts"
@@ -33,11 +33,11 @@ const PAGE = 100
 it.effect("a round ends, though what the store calls due never changes", () =>
   Effect.gen(function*() {
     const now = yield* DateTime.now
-    const upkeep = yield* Upkeep
+    const maintenance = yield* Maintenance
     const young = yield* Effect.replicateEffect(create("grant", now), PAGE)
     const asked = { due: 0, revoked: 0 }
-    yield* enforceLimits().pipe(Effect.provideService(Upkeep, {
-      ...upkeep,
+    yield* enforceLimits().pipe(Effect.provideService(Maintenance, {
+      ...maintenance,
       // Ends by itself at some time, so that a round without an end is seen.
       due: () => Effect.sync(() => ({ now, ids: ++asked.due > 5 ? [] : young, last: { at: now, id: young[0]! } })),
       ofRevokedGrants: () => Effect.sync(() => ++asked.revoked > 5 ? [] : young.map(() => creation.id))
@@ -50,19 +50,19 @@ it.effect("a page of sandboxes that no limit can be applied to does not keep the
     const now = yield* DateTime.now
     const store = yield* SandboxStore
     const old = yield* Effect.replicateEffect(create("grant", DateTime.subtract(now, { days: 2 })), PAGE + 5)
-    const { ids, last } = yield* (yield* Upkeep).due(PAGE)
+    const { ids, last } = yield* (yield* Maintenance).due(PAGE)
     yield* enforceLimits().pipe(Effect.provideService(SandboxStore, {
       ...store,
       change: (id, by, decide, at) => ids.includes(id) ? Effect.fail(new SandboxNotFound()) : store.change(id, by, decide, at)
     }))
     assert.lengthOf(ids, PAGE)
-    const left = yield* (yield* Upkeep).due(2 * PAGE)
+    const left = yield* (yield* Maintenance).due(2 * PAGE)
     assert.sameMembers([...left.ids], [...ids])
     assert.deepStrictEqual(left.last, last as Due)
     assert.isTrue(old.every((id) => ids.includes(id) || !left.ids.includes(id)))
   }).pipe(Effect.provide(memory)))
 
-const postgres = Layer.merge(SandboxStorePostgres.layer, UpkeepPostgres.layer)
+const postgres = Layer.merge(SandboxStorePostgres.layer, MaintenancePostgres.layer)
 const database = Access.layer.pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),

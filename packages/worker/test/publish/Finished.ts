@@ -6,8 +6,8 @@ import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import { Effect, Layer } from "effect"
 import * as BootBreaker from "../../src/boot/BootBreaker.ts"
 import * as Checkpoint from "../../src/checkpoint/Checkpoint.ts"
@@ -21,7 +21,7 @@ const means = Layer.mergeAll(
   AgentRuntimeProfiles.layer(),
   CheckpointsPostgres.layer,
   IdsNode.layer,
-  UpkeepPostgres.layer,
+  MaintenancePostgres.layer,
   SetupsPostgres.layer,
   Layer.succeed(MachineLock, { name: "machine", forUnused: () => Effect.void }),
   Layer.succeed(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo] })

@@ -31,13 +31,13 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
@@ -145,7 +145,7 @@ it.live(
           Layer.mergeAll(
             SandboxStorePostgres.layer,
             LeasesPostgres.layer,
-            UpkeepPostgres.layer,
+            MaintenancePostgres.layer,
             SetupsPostgres.layer,
             WorkersPostgres.layer,
             CheckpointsPostgres.layer,

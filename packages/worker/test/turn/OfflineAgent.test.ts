@@ -19,10 +19,10 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Effect, Layer, Option, Schema } from "effect"
@@ -68,7 +68,7 @@ const Live = Layer.mergeAll(Sandboxes.layer, Publishing.layer, Access.layer).pip
     Layer.mergeAll(
       SandboxStorePostgres.layer,
       LeasesPostgres.layer,
-      UpkeepPostgres.layer,
+      MaintenancePostgres.layer,
       SetupsPostgres.layer,
       WorkersPostgres.layer,
       CheckpointsPostgres.layer,

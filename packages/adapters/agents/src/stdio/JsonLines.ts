@@ -1,6 +1,6 @@
 /** One JSON value per line over a process's standard input and output: the transport all agent dialects share. */
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
 
 /**
@@ -116,7 +116,7 @@ export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope
   Effect.gen(function*() {
     const values = yield* Queue.bounded<{ readonly value: unknown; readonly bytes: number }, OutputEnded | Cause.Done>(READ_AHEAD)
     const ahead = yield* Semaphore.make(MAX_LINE_BYTES)
-    const pace = { lines: Pace.make(LINES_PER_SECOND), bytes: Pace.make(BYTES_PER_SECOND) }
+    const pace = { lines: RateLimiter.make(LINES_PER_SECOND), bytes: RateLimiter.make(BYTES_PER_SECOND) }
     yield* lines(process.stdout).pipe(
       Stream.interruptWhen(Effect.andThen(process.exited, Effect.sleep(DRAIN))),
       Stream.tap((line) => Effect.all([pace.lines(1), pace.bytes(line.length), ahead.take(line.length)])),

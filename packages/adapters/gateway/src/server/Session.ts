@@ -3,7 +3,7 @@ import type { Ids } from "@slipway/domain/ids/Ids"
 import type { ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import type * as Pace from "@slipway/domain/time/RateLimiter"
+import type * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { type Context, Effect, type Fiber, Tracer } from "effect"
 import type { Agent as HttpAgent } from "node:http"
 import type { LiveAccount } from "../accounting/LiveAccount.ts"
@@ -23,7 +23,7 @@ export interface Session {
   readonly account: LiveAccount
   readonly door: Door
   /** The cost that its refused requests may still have. */
-  readonly refusals: Pace.Allowance
+  readonly refusals: RateLimiter.Allowance
   /** The connections of its last requests. */
   readonly idle: IdleConnections
   /** The turn that its agent works on. */

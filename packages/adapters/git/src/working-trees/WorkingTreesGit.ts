@@ -19,7 +19,7 @@ import { Duration, Effect, Layer, Queue } from "effect"
 import { readdir } from "node:fs/promises"
 import { resolve } from "node:path"
 import * as PowerLoss from "../local/PowerLoss.ts"
-import * as TreesHere from "../local/TreesHere.ts"
+import * as TreesInFolders from "../local/TreesInFolders.ts"
 import { limitPassed } from "../mirror/CheckoutSize.ts"
 import * as Mirrors from "../mirror/Mirrors.ts"
 import * as Snapshot from "../publish/Snapshot.ts"
@@ -180,7 +180,7 @@ export const layer = (options: Options): Layer.Layer<WorkingTrees, never, Sandbo
     make(
       options,
       Effect.fnUntraced(function*({ folders, sandboxDirectory, there }) {
-        return TreesHere.make({
+        return TreesInFolders.make({
           folders,
           objectsInBox: options.objectsInBox ?? ((objects) => objects),
           power: yield* PowerLoss.watch(resolve(options.directory), there, options.bootId ?? (yield* PowerLoss.bootId)),

@@ -3,7 +3,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { ConcurrencyLimitExceeded } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { type CreationRequest, SandboxIdTaken, securityEvents, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { recordingOf } from "@slipway/domain/sandbox/rules/EventProjection"
+import { projectionOf } from "@slipway/domain/sandbox/rules/EventProjection"
 import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/rules/Idempotency"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { created, initial, type Origin } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -32,7 +32,7 @@ export interface CreatingStore extends Store {
 
 const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, keyed, organizationId, trace = null }: CreationRequest) {
   const events = created(creation)
-  const { entries, sandbox } = recordingOf(initial(creation), events, creation.createdAt)
+  const { entries, sandbox } = projectionOf(initial(creation), events, creation.createdAt)
   const { approvals, publications, usage } = encodeColumns(sandbox)
   const { createdAt, ...fixed } = creation
   const { grantId, id } = creation

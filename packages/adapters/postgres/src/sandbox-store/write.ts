@@ -1,6 +1,6 @@
 /** Writing the new state of a sandbox with its events. */
 import { Appended, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { recordingOf } from "@slipway/domain/sandbox/rules/EventProjection"
+import { projectionOf } from "@slipway/domain/sandbox/rules/EventProjection"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { type DateTime, Effect } from "effect"
 import type { CachedRow } from "./rows/RowCache.ts"
@@ -20,7 +20,7 @@ export const write = Effect.fnUntraced(function*(
 ) {
   const before = row.sandbox
   if (events.length === 0) return before
-  const recording = recordingOf(before, events, now)
+  const recording = projectionOf(before, events, now)
   const { entries, sandbox } = recording
   const [changed] = yield* updateSandbox(store, row, events, recording, fence)
   if (changed === undefined) return null

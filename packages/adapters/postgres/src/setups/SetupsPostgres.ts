@@ -1,4 +1,4 @@
-/** `Setups` on Postgres: a row for each sandbox that has a setup. `UpkeepPostgres` deletes it with the sandbox's events. */
+/** `Setups` on Postgres: a row for each sandbox that has a setup. `MaintenancePostgres` deletes it with the sandbox's events. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { SetupCache, Setups } from "@slipway/domain/sandbox/ports/Setups"

@@ -22,7 +22,7 @@ import {
   type Outcome,
   rotated,
   type Secret,
-  type Standing,
+  type DeliveryProgress,
   standingAfter,
   Trouble,
   WantedTypes
@@ -211,7 +211,7 @@ export const layer = Layer.effect(
     /** What happens to an endpoint happens one after the other. */
     const locked = (key: EndpointKey) => one(key, sql`FOR NO KEY UPDATE`)
 
-    const standing = ({ cursor, disabled, dueAt, failures }: Standing) =>
+    const standing = ({ cursor, disabled, dueAt, failures }: DeliveryProgress) =>
       sql`
       cursor = ${cursor}, failures = ${failures}, due_at = ${iso(dueAt)},
       disabled_at = ${disabled === null ? null : iso(disabled.at)}, disabled_reason = ${disabled?.reason ?? null}`

@@ -2,7 +2,7 @@
  * A worker's side of the connection to a runner: dials it, dials it again when the connection breaks, and loses nothing over that. What
  * runs there and what is read there goes through it; ways out come back through it. `docs/runner.md` says what it promises.
  */
-import * as Pace from "@slipway/domain/time/RateLimiter"
+import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Clock, Deferred, Duration, Effect, Exit, Fiber, type Scope } from "effect"
 import { randomBytes } from "node:crypto"
 import { connect as connectTls, type TLSSocket } from "node:tls"
@@ -151,7 +151,7 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
   const refuse: WaysOut.Dial = () => Effect.fail("there is no way")
   const peer: Peer = new Peer({
     side: "worker",
-    budget: Pace.allowance(BUDGET),
+    budget: RateLimiter.allowance(BUDGET),
     accept: { dial: WaysOut.accept(options.dial ?? refuse, () => link, run) },
     onViolation: ({ message }) => end(new RunnerViolation({ detail: message }))
   })

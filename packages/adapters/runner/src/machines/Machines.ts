@@ -78,7 +78,7 @@ export class Machines extends Context.Service<Machines, {
   readonly losses: Stream.Stream<Loss>
   /**
    * Ends machines that others made who share this capacity, and never came back. `unneeded` is asked about those of ten minutes and more,
-   * and answers as `Upkeep.unneeded` does. Answers whose were ended: none where a worker sees its own alone.
+   * and answers as `Maintenance.unneeded` does. Answers whose were ended: none where a worker sees its own alone.
    */
   removeAbandoned<E>(
     unneeded: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyArray<SandboxId>, E>

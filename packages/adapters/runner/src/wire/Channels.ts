@@ -2,7 +2,7 @@
  * The channels of a session: streams of bytes both ways, each with its own end, credit and reset. A reader that is slow stops its own
  * channel alone. What the other side does against the bounds throws `Violation`, and the session ends with it.
  */
-import type * as Pace from "@slipway/domain/time/RateLimiter"
+import type * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import {
   CHUNK_COST,
   type ChannelMessage,
@@ -77,7 +77,7 @@ export interface Options {
   /** Whether what can wait should be sent now. `roomAgain` is called when it should. */
   readonly hasRoom: () => boolean
   /** What the other side may cost of this one's event loop beside the bytes of channels. Without it, anything. */
-  readonly budget?: Pace.Allowance
+  readonly budget?: RateLimiter.Allowance
   /** What the other side may open, and who gets it. */
   readonly accept: Readonly<Partial<Record<Kind, (channel: Channel, header: Json) => void>>>
 }

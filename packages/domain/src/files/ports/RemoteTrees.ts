@@ -59,7 +59,7 @@ export interface TreeReader {
  * Port: trees on this machine that were made of checkpoints, to be read alone. They have ids of their own, so that nobody takes
  * them for those that a sandbox works in.
  */
-export class RestoredTrees extends Context.Service<RestoredTrees, {
+export class CheckpointTrees extends Context.Service<CheckpointTrees, {
   /**
    * The id by which `WorkingTrees` has the trees of the sandbox's newest checkpoint that can be read; they stay until the scope
    * closes. Whoever asks waits up to 10 s; they go on being made after that, for those who ask again.
@@ -75,9 +75,9 @@ export class RestoredTrees extends Context.Service<RestoredTrees, {
   >
   /** Whether such trees have this id, or are about to: whoever clears up leaves them alone. */
   has(id: SandboxId): boolean
-}>()("@slipway/domain/RestoredTrees") {
+}>()("@slipway/domain/CheckpointTrees") {
   /** Of nothing: what is not on this machine cannot be read. */
-  static readonly layerNone = Layer.succeed(RestoredTrees, {
+  static readonly layerNone = Layer.succeed(CheckpointTrees, {
     find: () => new AgentDisconnected(),
     learn: (_of, _tree, commits) => new UnknownCommit({ commits }),
     has: () => false
@@ -85,17 +85,17 @@ export class RestoredTrees extends Context.Service<RestoredTrees, {
 }
 
 /** The trees that can be read on this machine. */
-export class TreesHere extends Context.Service<TreesHere, {
+export class LocalTrees extends Context.Service<LocalTrees, {
   /** The sandbox's own; `null`: they are not here, or not whole. */
   own(id: SandboxId): Effect.Effect<TreeReader | null>
   /** As its newest checkpoint has them. Fails when it has none. */
   restored(sandbox: Sandbox): Effect.Effect<TreeReader, AgentDisconnected>
-}>()("@slipway/domain/TreesHere") {
+}>()("@slipway/domain/LocalTrees") {
   static readonly layer = Layer.effect(
-    TreesHere,
+    LocalTrees,
     Effect.gen(function*() {
       const trees = yield* WorkingTrees
-      const restored = yield* RestoredTrees
+      const restored = yield* CheckpointTrees
       /** A sandbox that moved has trees that know its newest checkpoint alone. */
       const diff = (of: SandboxId, here: TreeKey, asked: DiffQuery) =>
         Effect.catchTag(
@@ -129,7 +129,7 @@ export class TreesHere extends Context.Service<TreesHere, {
           diff: (key, asked) => whileHere(diff(id, key, asked))
         }
       }
-      return TreesHere.of({
+      return LocalTrees.of({
         own: (id) =>
           Effect.map(Effect.all([trees.has(id), trees.isWhole(id)]), ([isHere, isWhole]) => isHere && isWhole ? ownReader(id) : null),
         restored: (sandbox) => sandbox.checkpoint === 0 ? new AgentDisconnected() : Effect.succeed(readerOf(sandbox))
@@ -139,18 +139,18 @@ export class TreesHere extends Context.Service<TreesHere, {
 }
 
 /** Port: the way to the trees of a sandbox. Its readers pass the reading rules of `WorkingTreesContract`. */
-export class ReachableTrees extends Context.Service<ReachableTrees, {
+export class RemoteTrees extends Context.Service<RemoteTrees, {
   /**
    * Those of a running sandbox where they are; where that machine is gone, and of one that is over, as the last checkpoint has
    * them. Fails when nobody is there who has them. A reader is good for one request: the sandbox may move.
    */
   reach(sandbox: Sandbox): Effect.Effect<TreeReader, AgentDisconnected | StoreUnavailable>
-}>()("@slipway/domain/ReachableTrees") {
+}>()("@slipway/domain/RemoteTrees") {
   /** The trees of this process's own machine, where there is no other. */
   static readonly layerLocal = Layer.effect(
-    ReachableTrees,
-    Effect.map(TreesHere, (here) =>
-      ReachableTrees.of({
+    RemoteTrees,
+    Effect.map(LocalTrees, (here) =>
+      RemoteTrees.of({
         reach: Effect.fnUntraced(function*(sandbox) {
           return (sandbox.status === "running" ? yield* here.own(sandbox.id) : null) ?? (yield* here.restored(sandbox))
         })

@@ -22,7 +22,7 @@ import {
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { StoreUnavailable } from "../../store/StoreUnavailable.ts"
-import { AgentDisconnected, ReachableTrees, RestoredTrees, TreesHere } from "../ports/RemoteTrees.ts"
+import { AgentDisconnected, RemoteTrees, CheckpointTrees, LocalTrees } from "../ports/RemoteTrees.ts"
 import {
   type FileNotFound,
   FileProtected,
@@ -122,7 +122,7 @@ export class Files extends Context.Service<Files, {
     Files,
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const reachable = yield* ReachableTrees
+      const reachable = yield* RemoteTrees
       const checkpoints = yield* Effect.serviceOption(Checkpoints)
 
       /** The commit that a checkpoint has of a tree. */
@@ -204,8 +204,8 @@ export class Files extends Context.Service<Files, {
 
   /** Of trees on this machine alone: those of checkpoints are not there. */
   static readonly layer = Files.layerReaching.pipe(
-    Layer.provide(ReachableTrees.layerLocal),
-    Layer.provide(TreesHere.layer),
-    Layer.provide(RestoredTrees.layerNone)
+    Layer.provide(RemoteTrees.layerLocal),
+    Layer.provide(LocalTrees.layer),
+    Layer.provide(CheckpointTrees.layerNone)
   )
 }

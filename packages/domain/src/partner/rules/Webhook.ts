@@ -32,7 +32,7 @@ export const DisabledReason = Schema.Literals(["gone", "retries_exhausted"])
 export type DisabledReason = typeof DisabledReason.Type
 
 /** How far an endpoint is. */
-export interface Standing {
+export interface DeliveryProgress {
   /** `sequence` of the last event that is behind it: delivered, or not wanted. The first wanted one after it is next. */
   readonly cursor: number
   /** Failed attempts at the next event, since the endpoint was last enabled. */
@@ -43,7 +43,7 @@ export interface Standing {
 }
 
 /** Where a partner is told. */
-export interface Endpoint extends Standing {
+export interface Endpoint extends DeliveryProgress {
   readonly id: Uuid
   readonly grantId: string
   /** As `WebhookSender.admit` gave it back. */
@@ -54,10 +54,10 @@ export interface Endpoint extends Standing {
 }
 
 /** Where a new endpoint starts: it is told what comes after its registration. What was before is in the feed. */
-export const atHead = (head: number, at: DateTime.Utc): Standing => ({ cursor: head, failures: 0, dueAt: at, disabled: null })
+export const atHead = (head: number, at: DateTime.Utc): DeliveryProgress => ({ cursor: head, failures: 0, dueAt: at, disabled: null })
 
 /** Enabled again, or hurried while it waits: goes on at once with the first undelivered event, with all its attempts. */
-export const enabled = ({ cursor }: Pick<Standing, "cursor">, at: DateTime.Utc): Standing => ({
+export const enabled = ({ cursor }: Pick<DeliveryProgress, "cursor">, at: DateTime.Utc): DeliveryProgress => ({
   cursor,
   failures: 0,
   dueAt: at,
@@ -189,7 +189,7 @@ export const standingAfter = (
   next: Next,
   at: DateTime.Utc,
   isDueAt: DateTime.Utc
-): Standing => {
+): DeliveryProgress => {
   if (next._tag !== "Delivered" && !DateTime.Equivalence(dueAt, isDueAt)) return enabled({ cursor: sequence - 1 }, isDueAt)
   switch (next._tag) {
     case "Delivered":

@@ -53,6 +53,65 @@ export interface StatusWithComments {
   readonly comments: ReadonlyArray<CommentWithText>
 }
 
+interface Dependencies {
+  readonly store: SandboxStore["Service"]
+  readonly host: SourceHost["Service"]
+}
+
+/** Records what changed of the pull request. Decided again under the sandbox's lock: another process may have recorded it. */
+const tell = Effect.fnUntraced(
+  function*({ store }: Dependencies, sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
+    if (observed(sandbox, repo, pullRequest).length === 0) return
+    yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
+  },
+  Effect.catchTag("SandboxNotFound", () => Effect.void),
+  Effect.catchTag("StaleLease", Effect.die)
+)
+
+const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, repo: RepoName) {
+  const publication = publicationOf(sandbox, repo)
+  const number = publication?.number ?? null
+  const details = number === null ? null : yield* deps.host.pullRequestDetails(repo, number)
+  if (details !== null) yield* tell(deps, sandbox, repo, details.pullRequest)
+  const comments = details?.comments ?? []
+  const status: PullRequestStatus = {
+    actionState: publication?.actionState ?? "idle",
+    checks: details?.checks ?? noChecks,
+    comments: comments.map(withoutText),
+    pullRequest: details?.pullRequest ?? null,
+    repository: repo,
+    detailsPending: isUnderWay(publication) || details?.pending === true
+  }
+  const found: StatusWithComments = { status, comments }
+  return found
+})
+
+const statusOf = (deps: Dependencies, sandbox: Sandbox, repo: RepoName) => Effect.map(describe(deps, sandbox, repo), ({ status }) => status)
+
+/** Fails with the error of a publication that failed. */
+const refuse = ({ error, repo }: Publication) => {
+  if (error === null) return Effect.void
+  switch (error.code) {
+    case "invalid_request":
+      return Effect.fail(new NothingToPublish())
+    case "branch_moved":
+      return Effect.fail(new BranchMoved({ detail: error.message }))
+    case "merge_conflict":
+      return Effect.fail(new MergeConflict({ detail: error.message }))
+    case "repo_not_accessible":
+      return Effect.fail(new RepoNotAccessible({ repo }))
+    default:
+      return Effect.fail(
+        new SourceHostError({
+          operation: "publish",
+          detail: error.message,
+          retryable: true,
+          ...(error.retry_after === undefined ? {} : { retryAfter: error.retry_after })
+        })
+      )
+  }
+}
+
 /** From a working tree to one draft pull request, whatever happens in between. */
 export class Publishing extends Context.Service<Publishing, {
   /**
@@ -91,58 +150,7 @@ export class Publishing extends Context.Service<Publishing, {
       const store = yield* SandboxStore
       const host = yield* SourceHost
       const hints = yield* Hints
-
-      /** Looked at once more under the sandbox's lock: whoever else saw the change may have told it. */
-      const tell = Effect.fnUntraced(
-        function*(sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
-          if (observed(sandbox, repo, pullRequest).length === 0) return
-          yield* store.change(sandbox.id, "policy", (current) => Result.succeed(observed(current, repo, pullRequest)), yield* DateTime.now)
-        },
-        Effect.catchTag("SandboxNotFound", () => Effect.void),
-        Effect.catchTag("StaleLease", Effect.die)
-      )
-
-      const describe = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
-        const publication = publicationOf(sandbox, repo)
-        const number = publication?.number ?? null
-        const details = number === null ? null : yield* host.pullRequestDetails(repo, number)
-        if (details !== null) yield* tell(sandbox, repo, details.pullRequest)
-        const comments = details?.comments ?? []
-        const status: PullRequestStatus = {
-          actionState: publication?.actionState ?? "idle",
-          checks: details?.checks ?? noChecks,
-          comments: comments.map(withoutText),
-          pullRequest: details?.pullRequest ?? null,
-          repository: repo,
-          detailsPending: isUnderWay(publication) || details?.pending === true
-        }
-        const found: StatusWithComments = { status, comments }
-        return found
-      })
-      const statusOf = (sandbox: Sandbox, repo: RepoName) => Effect.map(describe(sandbox, repo), ({ status }) => status)
-
-      const refuse = ({ error, repo }: Publication) => {
-        if (error === null) return Effect.void
-        switch (error.code) {
-          case "invalid_request":
-            return Effect.fail(new NothingToPublish())
-          case "branch_moved":
-            return Effect.fail(new BranchMoved({ detail: error.message }))
-          case "merge_conflict":
-            return Effect.fail(new MergeConflict({ detail: error.message }))
-          case "repo_not_accessible":
-            return Effect.fail(new RepoNotAccessible({ repo }))
-          default:
-            return Effect.fail(
-              new SourceHostError({
-                operation: "publish",
-                detail: error.message,
-                retryable: true,
-                ...(error.retry_after === undefined ? {} : { retryAfter: error.retry_after })
-              })
-            )
-        }
-      }
+      const deps = { store, host }
 
       return Publishing.of({
         follow: Effect.fn("Publishing.follow")(
@@ -154,18 +162,18 @@ export class Publishing extends Context.Service<Publishing, {
             if (Result.isFailure(repo)) return
             const number = publicationOf(sandbox, repo.success)?.number ?? null
             if (number === null) return
-            yield* tell(sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+            yield* tell(deps, sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
           },
           Effect.catchTag("SandboxNotFound", () => Effect.void),
           Effect.catchTag("StaleLease", Effect.die)
         ),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {
           const sandbox = yield* store.find({ grantId: by.grantId, id })
-          return yield* statusOf(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+          return yield* statusOf(deps, sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         statusWithComments: Effect.fn("Publishing.statusWithComments")(function*(by, id, repo) {
           const sandbox = yield* store.find({ grantId: by.grantId, id })
-          return yield* describe(sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
+          return yield* describe(deps, sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         publish: Effect.fn("Publishing.publish")(
           function*(by, id, asked) {
@@ -183,9 +191,9 @@ export class Publishing extends Context.Service<Publishing, {
               }
             })
             const end = yield* Effect.timeoutOption(ended, WAIT)
-            if (Option.isNone(end)) return yield* statusOf(yield* store.find(key), repo)
+            if (Option.isNone(end)) return yield* statusOf(deps, yield* store.find(key), repo)
             if (end.value.publication !== undefined) yield* refuse(end.value.publication)
-            return yield* statusOf(end.value.sandbox, repo)
+            return yield* statusOf(deps, end.value.sandbox, repo)
           },
           Effect.scoped,
           Effect.catchTag("StaleLease", Effect.die)

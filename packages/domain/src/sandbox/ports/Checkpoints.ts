@@ -61,9 +61,10 @@ export const letGo = ({ before, sandbox }: { readonly before: Sandbox; readonly 
 /** Checked by `CheckpointsContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
 export class Checkpoints extends Context.Service<Checkpoints, {
   /**
-   * Stores what the sandbox's next checkpoint holds and says how many bytes are stored. Nobody sees it until `sandbox.checkpoint`
-   * with that number is recorded under the same lease, and then only what the last put of that lease stored: of a put that failed or
-   * was cut off nothing is kept. `content` is never whole in memory. `changes`: how much differs in it, for lists (`Board.changes`).
+   * Stores the content of the sandbox's next checkpoint and answers how many bytes are stored. It is not visible until
+   * `sandbox.checkpoint` with that number is recorded under the same lease, and then only the last put of that lease counts. Nothing
+   * is kept of a put that failed or was cut off. `content` is never whole in memory. `changes`: how much differs in it, for lists
+   * (`SandboxDashboard.changes`).
    */
   put<E, R>(
     lease: Lease,

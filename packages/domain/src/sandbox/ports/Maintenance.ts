@@ -1,6 +1,6 @@
 /**
  * Port: what a service does for all sandboxes together: finding what time or a revoked grant ends, forgetting what nobody was
- * promised any longer, counting. Checked by `UpkeepContract`.
+ * promised any longer, counting. Checked by `MaintenanceContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -58,10 +58,10 @@ export interface DuePage {
 }
 
 /**
- * What is to be done for the sandboxes of a `SandboxStore`, whosever they are. Checked by `UpkeepContract`.
+ * What is to be done for the sandboxes of a `SandboxStore`, whosever they are. Checked by `MaintenanceContract`.
  * `StoreUnavailable`: retrying helps, and is safe everywhere.
  */
-export class Upkeep extends Context.Service<Upkeep, {
+export class Maintenance extends Context.Service<Maintenance, {
   /** What time it is by the store's own clock, which leases and limits go by. */
   readonly now: Effect.Effect<DateTime.Utc, StoreUnavailable>
   /**
@@ -91,5 +91,5 @@ export class Upkeep extends Context.Service<Upkeep, {
   unneeded(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /** For those who watch over the service. Takes time by the number of sandboxes that have work, and hardly by those at rest. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
-}>()("@slipway/domain/Upkeep") {
+}>()("@slipway/domain/Maintenance") {
 }

@@ -1,6 +1,6 @@
 /**
  * Port: what people see of a grant's sandboxes together, over the rows of a `SandboxStore`: the list, who waits, what was asked for
- * last, what came of it and what it cost. Checked by `BoardContract`.
+ * last, what came of it and what it cost. Checked by `SandboxDashboardContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -14,14 +14,14 @@ import { sameRepo } from "../../source/schema/Naming.ts"
 import { type PullState, pullStateOf } from "../../source/schema/PullRequest.ts"
 import type { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
-import type { Standing } from "../rules/AttentionState.ts"
+import type { AttentionState } from "../rules/AttentionState.ts"
 import type { Publication, Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../rules/SandboxEvent.ts"
 import type { ListPosition } from "./SandboxStore.ts"
 
 /** A list looks through so many sandboxes after where it begins, and no further: its time has a bound, whatever it searches for. */
 export const LOOKED_THROUGH = 10_000
-/** Of so many creations of a grant, the newest, `Board.recent` tells. */
+/** Of so many creations of a grant, the newest, `SandboxDashboard.recent` tells. */
 export const RECENT = 200
 /** Of so many waiting sandboxes the place is known. */
 export const PLACES = 1000
@@ -29,11 +29,11 @@ export const PLACES = 1000
 export const GROUPS = 2000
 
 /** Which sandboxes of a grant to list, newest first. */
-export interface BoardQuery {
+export interface DashboardQuery {
   readonly after: ListPosition | null
   /** At least 1. */
   readonly limit: number
-  readonly standing: Standing | null
+  readonly attention: AttentionState | null
   /** Matches any of a sandbox's repositories, whatever the case. */
   readonly repo: RepoName | null
   /** Part of the title, whatever the case; empty: any. */
@@ -78,10 +78,10 @@ export interface PastGroup {
   readonly tokens: TokenCounts
 }
 
-/** Checked by `BoardContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
-export class Board extends Context.Service<Board, {
+/** Checked by `SandboxDashboardContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
+export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   /** Newest first; stable while others are created. A page as `pageOf` makes one by `bytesOf.sandbox` of the store. */
-  list(grantId: string, query: BoardQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
+  list(grantId: string, query: DashboardQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
   /** What differs in the newest checkpoint of each, where that is known. */
   changes(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyMap<SandboxId, ReadonlyArray<ChangeCounts>>, StoreUnavailable>
   /** The newest {@link RECENT} creations, newest first. */
@@ -89,7 +89,7 @@ export class Board extends Context.Service<Board, {
   queue(grantId: string): Effect.Effect<Queue, StoreUnavailable>
   /** Of the newest {@link LOOKED_THROUGH} that were created since then, those that cost most first. */
   past(grantId: string, since: DateTime.Utc): Effect.Effect<ReadonlyArray<PastGroup>, StoreUnavailable>
-}>()("@slipway/domain/Board") {
+}>()("@slipway/domain/SandboxDashboard") {
 }
 
 /** Its pull requests that stand so, of the repository if one is named. */

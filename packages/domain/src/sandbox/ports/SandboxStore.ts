@@ -1,6 +1,6 @@
 /**
  * Port: where sandboxes, their log and their commands live. Every write is one transaction under the lock of its sandbox.
- * Beside it, over the same rows: `Leases` and `Upkeep`. Checked by `SandboxStoreContract`.
+ * Beside it, over the same rows: `Leases` and `Maintenance`. Checked by `SandboxStoreContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"

@@ -1,20 +1,20 @@
-/** What keeps the worker of this process from taking on sandboxes although it runs. */
+/** Why the worker of this process takes no sandboxes although it runs. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** Where the worker tells of it, and those who are asked how the process does look. Nothing by default. */
-export const WorkerTrouble = Context.Reference<{
-  /** A sentence for people; `null`: there is none. Nothing internal, and cheap: anybody may ask, as often as they like. */
+/** The worker reports it, and health checks read it. By default there is no problem. */
+export const WorkerReadiness = Context.Reference<{
+  /** A sentence for people, with nothing internal; `null`: no problem. Cheap: it may be asked at any rate. */
   readonly problem: Effect.Effect<string | null>
   /** From now on `problem` says this. */
   report(problem: Effect.Effect<string | null>): Effect.Effect<void>
-}>("@slipway/domain/WorkerTrouble", {
+}>("@slipway/domain/WorkerReadiness", {
   defaultValue: () => ({ problem: Effect.succeed(null), report: () => Effect.void })
 })
 
-/** One that those built on it share. */
-export const layer: Layer.Layer<never> = Layer.sync(WorkerTrouble, () => {
+/** One state, shared by all that is built on this layer. */
+export const layer: Layer.Layer<never> = Layer.sync(WorkerReadiness, () => {
   let current: Effect.Effect<string | null> = Effect.succeed(null)
   return {
     problem: Effect.suspend(() => current),

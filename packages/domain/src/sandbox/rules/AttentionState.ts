@@ -1,20 +1,20 @@
-/** What a sandbox wants of people, in one word: what lists and the overview go by. Pure functions. */
-import type { Standing } from "../schema/AttentionState.ts"
+/** Whether a sandbox needs the attention of people, in one word: lists and the overview are grouped by it. Pure functions. */
+import type { AttentionState } from "../schema/AttentionState.ts"
 import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
 import { isActive } from "./Turn.ts"
 
-export type { Standing } from "../schema/AttentionState.ts"
+export type { AttentionState } from "../schema/AttentionState.ts"
 
 const isOpen = ({ state }: Publication) => state === "open"
 const isClosed = ({ state }: Publication) => state === "closed"
 
 /**
- * Of what is at rest there is something to review where a pull request is open, and after a turn that succeeded, until the pull requests
- * that came of it are closed or merged. Of what has ended only an open pull request counts.
+ * A sandbox at rest is `ready` while a pull request is open, and after a turn that succeeded until its pull requests are closed or merged.
+ * A sandbox that has ended is `ready` only while a pull request is open.
  */
-export const standingOf = (
+export const attentionStateOf = (
   { approvals, publications, restoring, status, turn }: Pick<Sandbox, "approvals" | "publications" | "restoring" | "status" | "turn">
-): Standing => {
+): AttentionState => {
   switch (status) {
     case "queued":
       return "queued"

@@ -34,7 +34,7 @@ export interface WholeMessage extends Omit<Message, "createdAt" | "text"> {
 }
 
 /** What events come to, in one transaction. */
-export interface Recording {
+export interface EventProjection {
   /** When they are recorded. */
   readonly at: DateTime.Utc
   /** The sandbox with them. */
@@ -59,7 +59,7 @@ const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pic
  * What is to be written of events that happen to the sandbox at one time, in order. A caller reads its clock before it waits for the lock
  * of the row, and others record events meanwhile: these are dated `now` or, if that is later, as the newest event of `before`.
  */
-export const recordingOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc): Recording => {
+export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc): EventProjection => {
   const at = dateOf(before, now)
   let sandbox = before
   const entries: Array<RecordedEntry> = []

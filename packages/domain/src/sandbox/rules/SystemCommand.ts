@@ -107,12 +107,79 @@ const answerOf = ({ approvedKinds, interruptRequested }: Turn, request: Pick<App
   return kind !== null && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
 }
 
+type CommandOf<Tag extends SystemCommand["_tag"]> = Extract<SystemCommand, { readonly _tag: Tag }>
+type Decided = Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition>
+
+const startTurn = (sandbox: Sandbox, command: CommandOf<"StartTurn">, now: DateTime.Utc): Decided => {
+  if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
+  const { authorId, id, prompt, state } = sandbox.turn
+  // A prompt handed to a second agent after a crash is the same turn, already started.
+  if (state !== "pending") return Result.succeed([])
+  const started: SandboxEvent = {
+    type: "turn.started",
+    turn_id: id,
+    data: { prompt_id: id, text: prompt, files: [], author: { id: authorId } }
+  }
+  return Result.succeed([started, ...endIfFull(evolve(sandbox, started, now))])
+}
+
+const requestApproval = (
+  sandbox: Sandbox,
+  command: CommandOf<"RequestApproval">,
+  { limits, now }: Context
+): Decided => {
+  const { turnId } = command
+  const approval = boundApproval(command.approval)
+  if (sandbox.status !== "running" || !inTurn(sandbox, turnId, "awaiting_approval")) return refuse(command._tag, sandbox)
+  if (sandbox.approvals.some(({ approval_id }) => approval_id === approval.approval_id)) return Result.succeed([])
+  const requested: SandboxEventOf<"approval.requested"> = {
+    type: "approval.requested",
+    turn_id: turnId,
+    data: { ...approval, expires_at: after(dateOf(sandbox, now), limits.approval) }
+  }
+  const answer = answerOf(sandbox.turn, approval)
+  if (answer !== null) {
+    return Result.succeed(admitApproval(sandbox, requested, [{
+      type: "approval.resolved",
+      turn_id: turnId,
+      data: { approval_id: approval.approval_id, ...answer }
+    }]))
+  }
+  return Result.succeed(
+    admitApproval(sandbox, requested, sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
+  )
+}
+
+const recordCheckpoint = (sandbox: Sandbox, command: CommandOf<"RecordCheckpoint">): Decided => {
+  const { data } = command
+  if (sandbox.status !== "running" && sandbox.status !== "terminating") return refuse(command._tag, sandbox)
+  // An agent was at it meanwhile: what that left is owed still.
+  if (command.workedTurns !== undefined && command.workedTurns !== workedTurns(sandbox)) return refuse(command._tag, sandbox)
+  if (data.checkpoint !== undefined && data.checkpoint !== sandbox.checkpoint + 1) return refuse(command._tag, sandbox)
+  const turnId = lastEnded(sandbox)
+  return Result.succeed([{ type: "sandbox.checkpoint", data: { ...data, ...(turnId === undefined ? {} : { turn_id: turnId }) } }])
+}
+
+const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): Decided => {
+  const { data } = command
+  if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
+  // A fork's is of the sandbox that it was forked from.
+  if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
+  const { turn } = sandbox
+  const isLost = isActive(turn) && turn.startedAt !== null
+  return Result.succeed([
+    ...(isLost ? closeTurn(sandbox, "failed", { reason: "machine_lost", initiator: "provider" }) : []),
+    { type: "sandbox.restored", data: { ...data, ...(isLost ? { lost_turn: turn.id } : {}) } },
+    ...(isLost ? nextTurn(sandbox) : [])
+  ])
+}
+
 /** What the command changes, as events; empty when it has nothing left to do. */
 export const decide = (
   sandbox: Sandbox,
   command: SystemCommand,
   { limits, now }: Context
-): Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition> => {
+): Decided => {
   switch (command._tag) {
     case "StartBoot":
       // A boot taken over from a lost worker starts again without another event.
@@ -138,46 +205,16 @@ export const decide = (
         { type: "sandbox.error", data: { code: command.reason, message: command.error, retryable: command.retryable } },
         ...events
       ])
-    case "StartTurn": {
-      if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
-      const { authorId, id, prompt, state } = sandbox.turn
-      // A prompt handed to a second agent after a crash is the same turn, already started.
-      if (state !== "pending") return Result.succeed([])
-      const started: SandboxEvent = {
-        type: "turn.started",
-        turn_id: id,
-        data: { prompt_id: id, text: prompt, files: [], author: { id: authorId } }
-      }
-      return Result.succeed([started, ...endIfFull(evolve(sandbox, started, now))])
-    }
+    case "StartTurn":
+      return startTurn(sandbox, command, now)
     case "RecordWork":
       return Result.succeed(
         isActive(sandbox.turn) && sandbox.turn.id === command.turnId && sandbox.turn.startedAt !== null
           ? admit(sandbox, command.events.map((event) => ({ ...boundWork(event), turn_id: command.turnId })))
           : []
       )
-    case "RequestApproval": {
-      const { turnId } = command
-      const approval = boundApproval(command.approval)
-      if (sandbox.status !== "running" || !inTurn(sandbox, turnId, "awaiting_approval")) return refuse(command._tag, sandbox)
-      if (sandbox.approvals.some(({ approval_id }) => approval_id === approval.approval_id)) return Result.succeed([])
-      const requested: SandboxEventOf<"approval.requested"> = {
-        type: "approval.requested",
-        turn_id: turnId,
-        data: { ...approval, expires_at: after(dateOf(sandbox, now), limits.approval) }
-      }
-      const answer = answerOf(sandbox.turn, approval)
-      if (answer !== null) {
-        return Result.succeed(admitApproval(sandbox, requested, [{
-          type: "approval.resolved",
-          turn_id: turnId,
-          data: { approval_id: approval.approval_id, ...answer }
-        }]))
-      }
-      return Result.succeed(
-        admitApproval(sandbox, requested, sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
-      )
-    }
+    case "RequestApproval":
+      return requestApproval(sandbox, command, { limits, now })
     case "EndTurn": {
       const { initiator, reason, state, turnId } = command
       if (sandbox.turn?.id !== turnId) return Result.succeed([])
@@ -215,28 +252,10 @@ export const decide = (
       return live.includes(sandbox.status) ? moveTo(sandbox, "grant_revoked") : Result.succeed([])
     case "Release":
       return sandbox.status === "terminated" ? Result.succeed([]) : moveTo(sandbox, "released")
-    case "RecordCheckpoint": {
-      const { data } = command
-      if (sandbox.status !== "running" && sandbox.status !== "terminating") return refuse(command._tag, sandbox)
-      // An agent was at it meanwhile: what that left is owed still.
-      if (command.workedTurns !== undefined && command.workedTurns !== workedTurns(sandbox)) return refuse(command._tag, sandbox)
-      if (data.checkpoint !== undefined && data.checkpoint !== sandbox.checkpoint + 1) return refuse(command._tag, sandbox)
-      const turnId = lastEnded(sandbox)
-      return Result.succeed([{ type: "sandbox.checkpoint", data: { ...data, ...(turnId === undefined ? {} : { turn_id: turnId }) } }])
-    }
-    case "RecordRestore": {
-      const { data } = command
-      if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
-      // A fork's is of the sandbox that it was forked from.
-      if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
-      const { turn } = sandbox
-      const isLost = isActive(turn) && turn.startedAt !== null
-      return Result.succeed([
-        ...(isLost ? closeTurn(sandbox, "failed", { reason: "machine_lost", initiator: "provider" }) : []),
-        { type: "sandbox.restored", data: { ...data, ...(isLost ? { lost_turn: turn.id } : {}) } },
-        ...(isLost ? nextTurn(sandbox) : [])
-      ])
-    }
+    case "RecordCheckpoint":
+      return recordCheckpoint(sandbox, command)
+    case "RecordRestore":
+      return recordRestore(sandbox, command)
     case "FailRestore": {
       const { damaged, error } = command
       if (sandbox.status !== "running") return refuse(command._tag, sandbox)

@@ -1,6 +1,6 @@
 /** Whether a process can do its part, for supervisors. */
 import * as Effect from "effect/Effect"
-import { StoreTrouble } from "../../store/StoreHealth.ts"
+import { StoreHealth } from "../../store/StoreHealth.ts"
 import { ClockSkew, skewProblem } from "./StoreClock.ts"
 
 /**
@@ -9,7 +9,7 @@ import { ClockSkew, skewProblem } from "./StoreClock.ts"
  */
 export const make = Effect.gen(function*() {
   const skew = yield* ClockSkew
-  const trouble = yield* StoreTrouble
+  const trouble = yield* StoreHealth
   return <A, E, R>(asked: Effect.Effect<A, E, R>): Effect.Effect<string | null, never, R> =>
     Effect.matchEffect(Effect.timeout(asked, "2 seconds"), {
       onSuccess: () => Effect.map(Effect.zip(skew, trouble), ([millis, trouble]) => skewProblem(millis) ?? trouble),

@@ -8,7 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import { Upkeep } from "../ports/Maintenance.ts"
+import { Maintenance } from "../ports/Maintenance.ts"
 
 /** How far the clock of this process's machine is from the store's now, in milliseconds; above 0: it is ahead. */
 export const ClockSkew = Context.Reference<Effect.Effect<number>>("@slipway/domain/ClockSkew", {
@@ -31,8 +31,8 @@ export const skewProblem = (millis: number): string | null =>
  * The clock of the process from here on: it is never ahead of the store's, and behind it by no more than the fastest answer
  * took. Building it waits for the store's first answer.
  */
-export const layer: Layer.Layer<never, never, Upkeep> = Layer.effectContext(Effect.gen(function*() {
-  const upkeep = yield* Upkeep
+export const layer: Layer.Layer<never, never, Maintenance> = Layer.effectContext(Effect.gen(function*() {
+  const maintenance = yield* Maintenance
   const own = yield* Clock.Clock
   const elapsed = () => Number(own.monotonicTimeNanosUnsafe() / 1_000_000n)
   /** What is to be added to the time that passed. */
@@ -42,7 +42,7 @@ export const layer: Layer.Layer<never, never, Upkeep> = Layer.effectContext(Effe
   /** The answer was true at some moment between question and receipt: what is known by now is kept as far as that allows. */
   const look = Effect.gen(function*() {
     const asked = elapsed()
-    const { epochMilliseconds } = yield* upkeep.now
+    const { epochMilliseconds } = yield* maintenance.now
     const [least, most] = [epochMilliseconds - elapsed(), epochMilliseconds - asked + 1]
     offset = Math.min(Math.max(offset, least), most)
   })

@@ -25,7 +25,7 @@ export interface News {
   readonly branch: string
 }
 
-export class HostNews extends Context.Service<HostNews, {
+export class SourceHostEvents extends Context.Service<SourceHostEvents, {
   /** `null`: authentic, and nothing that concerns us. */
   read(sent: SignedNews): Effect.Effect<News | null, NotAuthentic>
-}>()("@slipway/domain/HostNews") {}
+}>()("@slipway/domain/SourceHostEvents") {}

@@ -3,7 +3,7 @@ import { principalOf } from "@slipway/domain/access/rules/Session"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
-import { Board, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Effect, Option } from "effect"
@@ -201,27 +201,29 @@ ${optionsFor(shown)}
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
-  const board = yield* Board
+  const dashboard = yield* SandboxDashboard
   const ids = yield* Ids
   const catalogue = yield* ModelCatalogue
   const source = Option.getOrNull(yield* Effect.serviceOption(SourceHost))
 
   /** What people could mean: what the grant worked with, newest first, then what its accounts have. A host that is slow has none. */
-  const suggestions = Effect.fnUntraced(function*(recent: Effect.Success<ReturnType<Board["Service"]["recent"]>>, search: string) {
-    const part = search.toLowerCase()
-    const known = repositoriesOf(recent).map(({ fullName }) => fullName).filter((name) => name.toLowerCase().includes(part))
-    const query = { owners: [...ownersOf(recent)], search, after: null, limit: SUGGESTED }
-    const listed = source === null ? [] : yield* source.repositories(query).pipe(
-      Effect.timeout(PATIENCE),
-      Effect.catch((error) => Effect.as(Effect.logDebug("the source host lists no repositories", error), []))
-    )
-    const seen = new Set(known.map((name) => name.toLowerCase()))
-    return [...known, ...listed.filter((name) => !seen.has(name.toLowerCase()))].slice(0, SUGGESTED)
-  })
+  const suggestions = Effect.fnUntraced(
+    function*(recent: Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>, search: string) {
+      const part = search.toLowerCase()
+      const known = repositoriesOf(recent).map(({ fullName }) => fullName).filter((name) => name.toLowerCase().includes(part))
+      const query = { owners: [...ownersOf(recent)], search, after: null, limit: SUGGESTED }
+      const listed = source === null ? [] : yield* source.repositories(query).pipe(
+        Effect.timeout(PATIENCE),
+        Effect.catch((error) => Effect.as(Effect.logDebug("the source host lists no repositories", error), []))
+      )
+      const seen = new Set(known.map((name) => name.toLowerCase()))
+      return [...known, ...listed.filter((name) => !seen.has(name.toLowerCase()))].slice(0, SUGGESTED)
+    }
+  )
 
   /** The form for somebody, as they chose last; or with what they typed. */
   const composer = Effect.fnUntraced(function*(member: Page.Member, given: { readonly draft: Draft; readonly problem: Problem } | null) {
-    const recent = yield* board.recent(member.visit.place.grantId)
+    const recent = yield* dashboard.recent(member.visit.place.grantId)
     const last = lastChoice(recent, member.visit.user.id)
     const models = modelsOf(catalogue)
     const chosen = models.find(({ id }) => id === last?.model) ?? models.find(({ id }) => id === catalogue.default) ?? models[0]
@@ -293,7 +295,7 @@ ${yield* composer(member, given)}`
   /** Options for what is typed, for `compose.js`. */
   const repositories: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
     const search = (url.searchParams.get("search") ?? "").slice(0, 201)
-    const found = yield* suggestions(yield* board.recent(member.visit.place.grantId), search)
+    const found = yield* suggestions(yield* dashboard.recent(member.visit.place.grantId), search)
     return HttpServerResponse.text(html`${optionsOf(found)}`.toString(), { contentType: "text/html; charset=utf-8" })
   })
 

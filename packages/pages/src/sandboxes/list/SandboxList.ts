@@ -3,11 +3,11 @@ import type { Grant } from "@slipway/domain/access/ports/AccessStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import { Board, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { standingOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import { Standing } from "@slipway/domain/sandbox/schema/AttentionState"
+import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { nextPage } from "@slipway/domain/store/Page"
@@ -18,11 +18,11 @@ import { columnHeads, html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import { because, lastActiveAt, pullLinks, attentionBadge, attentionLabels } from "../../shared/AttentionLabels.ts"
 import * as Piece from "../../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../../shared/ListTools.ts"
 import { linesOf } from "../../shared/PullLabels.ts"
 import { dollars } from "../../shared/SandboxLabels.ts"
-import { because, lastActiveAt, pullLinks, standingBadge, standingLabels } from "../../shared/StandingLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as Composer from "../create/Composer.ts"
 import * as ListFilters from "./ListFilters.ts"
@@ -33,7 +33,7 @@ const MAX_OTHERS = 10
 /** Nobody looks through so many statuses in vain. */
 const NOTHING: Queue = { places: new Map(), atWork: 0, slots: 0 }
 
-const asStanding = Schema.decodeUnknownOption(Standing)
+const asAttentionState = Schema.decodeUnknownOption(AttentionState)
 
 const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts> | undefined): Html => {
   const { id, repos, title, usage } = sandbox
@@ -42,7 +42,7 @@ const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts
 <tr id="row-${id}" data-item>
 <td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Choose ${title}"></td>
 <th scope="row"><a href="/sandboxes/${id}">${title}</a></th>
-<td data-label="State">${standingBadge(standingOf(sandbox))}${why !== "" && html` <span class="fine">${why}</span>`}</td>
+<td data-label="State">${attentionBadge(attentionStateOf(sandbox))}${why !== "" && html` <span class="fine">${why}</span>`}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
 <td data-label="Lines">${linesOf(changes)}</td>
 <td data-label="Pull request">${pullLinks(sandbox)}</td>
@@ -51,10 +51,10 @@ const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts
 </tr>`
 }
 
-const filters = (standing: Standing | null, narrowed: ListFilters.Narrowed): Html => {
-  const standings = Standing.literals.map((value) => {
-    const selected = value === standing && html` selected`
-    return html`<option value="${value}"${selected}>${standingLabels[value]}</option>
+const filters = (attention: AttentionState | null, narrowed: ListFilters.Narrowed): Html => {
+  const attentions = AttentionState.literals.map((value) => {
+    const selected = value === attention && html` selected`
+    return html`<option value="${value}"${selected}>${attentionLabels[value]}</option>
 `
   })
   return html`
@@ -63,7 +63,7 @@ ${ListFilters.searchField(narrowed)}
 <div class="field"><label for="state">State</label>
 <select id="state" name="state">
 <option value="">Any</option>
-${standings}</select></div>
+${attentions}</select></div>
 ${ListFilters.repoField(narrowed)}
 <button>Show</button>
 </form>`
@@ -89,7 +89,7 @@ const howToCreate = (publicUrl: string): Html =>
 
 const HEADS = columnHeads("Title", "State", "Repositories", "Lines", "Pull request", "Last activity", "Cost")
 
-type Changes = Effect.Success<ReturnType<Board["Service"]["changes"]>>
+type Changes = Effect.Success<ReturnType<SandboxDashboard["Service"]["changes"]>>
 
 const table = (page: ReadonlyArray<Sandbox>, queue: Queue, changes: Changes): Html =>
   html`<table class="rows picks"><caption class="unseen">Sandboxes, newest first</caption>
@@ -100,7 +100,7 @@ const table = (page: ReadonlyArray<Sandbox>, queue: Queue, changes: Changes): Ht
 
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
-  const board = yield* Board
+  const dashboard = yield* SandboxDashboard
   const sessions = yield* Sessions
   const { composer } = yield* Composer.make
   const waiting = yield* WaitingPiece.make
@@ -118,8 +118,8 @@ export const make = Effect.gen(function*() {
 
   /** What an address asks for, and the list as it is now. */
   const look = Effect.fnUntraced(function*(by: Principal, url: URL) {
-    const standing = asStanding(ListFilters.given(url, "state"))
-    if (ListFilters.given(url, "state") !== "" && Option.isNone(standing)) return yield* Refused.bad("There is no such state.")
+    const attention = asAttentionState(ListFilters.given(url, "state"))
+    if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("There is no such state.")
     const narrowed = yield* ListFilters.read(url)
     const { repo, search } = narrowed
     const wrongRepo = narrowed.noRepo !== null
@@ -130,16 +130,16 @@ export const make = Effect.gen(function*() {
     const { more, page } = wrongRepo ?
       { more: null, page: [] } :
       yield* nextPage(PAGE, bytesOf.sandbox, (last, limit) =>
-        board.list(by.grantId, {
+        dashboard.list(by.grantId, {
           after: last ?? Option.getOrNull(after),
           limit,
           repo,
-          standing: Option.getOrNull(standing),
+          attention: Option.getOrNull(attention),
           search
         }))
     // The line is asked about for those who stand in it.
-    const queue = page.some(({ status }) => status === "queued") ? yield* board.queue(by.grantId) : NOTHING
-    const changes = yield* board.changes(page.map(({ id }) => id))
+    const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
+    const changes = yield* dashboard.changes(page.map(({ id }) => id))
     const chosen = ListFilters.kept(url, ["state", "repo", "search"])
     const next = new URLSearchParams(chosen)
     if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
@@ -160,7 +160,7 @@ ${list}
 <p class="actions">${newest}${older}</p></div>`
     return {
       piece,
-      standing: Option.getOrNull(standing),
+      attention: Option.getOrNull(attention),
       narrowed,
       isPlain: first === "/sandboxes" && isFirst
     }
@@ -169,7 +169,7 @@ ${list}
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const { url } = asked
     const by = principalOf(member.visit)
-    const { isPlain, narrowed, piece, standing } = yield* look(by, url)
+    const { isPlain, narrowed, piece, attention } = yield* look(by, url)
     const grants = yield* sessions.grantsOf(by.userId)
     const others = isPlain ? yield* elsewhere(by, grants.filter(({ id }) => id !== by.grantId)) : []
     const body = html`<h1>Sandboxes</h1>
@@ -177,7 +177,7 @@ ${Page.told(asked, { terminated: "They are being terminated." })}
 ${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
 <details class="start"><summary>New sandbox</summary>
 ${yield* composer(member, null)}</details>
-${filters(standing, narrowed)}
+${filters(attention, narrowed)}
 ${watchBar}
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}

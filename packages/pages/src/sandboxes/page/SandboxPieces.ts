@@ -7,7 +7,7 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { canSteer } from "@slipway/domain/models/rules/Steering"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { Board } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { MAX_WAITING, queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
@@ -25,8 +25,8 @@ import { html, type Html } from "../../html/Html.ts"
 import { HtmlBudget } from "../../html/HtmlBudget.ts"
 import { moment } from "../../html/Moments.ts"
 import type { Member } from "../../layout/Page.ts"
+import { placeInLine } from "../../shared/AttentionLabels.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
-import { placeInLine } from "../../shared/StandingLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
@@ -282,7 +282,7 @@ const STILL_READING = "They are being read."
 /** By name. Add yours here, and where it is to be in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
-  const board = yield* Board
+  const dashboard = yield* SandboxDashboard
   const catalogue = yield* ModelCatalogue
   const pullsOf = yield* SandboxPulls.make
   const known = yield* ChangesCache
@@ -330,7 +330,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
       isSlow: true,
       changes: ({ status }) => status === "queued",
       render: Effect.fnUntraced(function*({ by, sandbox }) {
-        const place = sandbox.status === "queued" ? placeInLine(sandbox, yield* board.queue(by.grantId)) : ""
+        const place = sandbox.status === "queued" ? placeInLine(sandbox, yield* dashboard.queue(by.grantId)) : ""
         return html`<p id="line" data-piece="line" class="fine"${hiddenUnless(place !== "")}>Waits for a worker: ${place}.</p>`
       })
     },

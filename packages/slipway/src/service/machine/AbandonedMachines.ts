@@ -1,5 +1,5 @@
 /** Ends the machines of workers that never came back, once nobody needs their sandboxes: whoever made them ends those that it has. */
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import type { Machines } from "@slipway/runner/machines/Machines"
 import { Effect, Layer, Schedule } from "effect"
 
@@ -8,7 +8,7 @@ const EVERY = "10 minutes"
 
 export const layer = ({ removeAbandoned }: Machines["Service"]) =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { unneeded } = yield* Upkeep
+    const { unneeded } = yield* Maintenance
     const look = removeAbandoned(unneeded).pipe(
       Effect.flatMap((sandboxIds) =>
         sandboxIds.length === 0

@@ -15,22 +15,22 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
-import * as BoardPostgres from "@slipway/postgres/board/BoardPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
+import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
+import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
 import * as SessionStorePostgres from "@slipway/postgres/session-store/SessionStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
 import * as SpendingPostgres from "@slipway/postgres/spending/SpendingPostgres"
-import * as StoreTroublePostgres from "@slipway/postgres/StoreTroublePostgres"
-import * as UpkeepPostgres from "@slipway/postgres/upkeep/UpkeepPostgres"
+import * as StoreHealthPostgres from "@slipway/postgres/StoreHealthPostgres"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import { Duration, Effect, Layer } from "effect"
@@ -93,8 +93,8 @@ export const layer = (
     Layer.provideMerge(StoreClock.layer),
     Layer.provideMerge(Layer.mergeAll(
       LeasesPostgres.layer,
-      UpkeepPostgres.layer,
-      BoardPostgres.layer,
+      MaintenancePostgres.layer,
+      SandboxDashboardPostgres.layer,
       CheckpointsPostgres.layerIn(settings.checkpoints),
       SetupsPostgres.layer,
       WorkersPostgres.layer,
@@ -111,7 +111,7 @@ export const layer = (
         Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))
       ),
       LocalRepositories.layer,
-      StoreTroublePostgres.layer
+      StoreHealthPostgres.layer
     )),
     Layer.provideMerge(Layer.mergeAll(
       HintsPostgres.layer,

@@ -1,13 +1,13 @@
 /**
  * What a store on some storage must keep for whoever comes after it: all that it answered, whole. A process ends and another one
  * begins on the same storage; or it dies in the midst of a call, after any of its writes. Beside `SandboxStoreContract`,
- * `LeasesContract` and `UpkeepContract`, of the same rows.
+ * `LeasesContract` and `MaintenanceContract`, of the same rows.
  */
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { LEASE_SECONDS, type Lease, Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
   cancelMessage,
@@ -75,7 +75,7 @@ export interface Limits {
   readonly diesWhole?: string
   /** Leases, the machines that had them, the sessions of agents, and since when sandboxes wait, end with the process. */
   readonly forgetsLeases?: string
-  /** What `Upkeep` purged is there again in the next process. */
+  /** What `Maintenance` purged is there again in the next process. */
   readonly forgetsPurges?: string
   /** The audit log is kept elsewhere, or nowhere. */
   readonly forgetsAudit?: string
@@ -115,7 +115,7 @@ const seen = Effect.fnUntraced(function*({ grantId, id }: Pick<Sandbox, "grantId
     traces: yield* Effect.forEach([1, 2, 3, 4], (n) => store.traces(id, turnId(ids, id, n))),
     purged: yield* store.purged(id),
     keyed: yield* told(store.replay(grantId, keyed, null)),
-    isDue: (yield* (yield* Upkeep).due(ALL)).ids.includes(id),
+    isDue: (yield* (yield* Maintenance).due(ALL)).ids.includes(id),
     lease: limits.forgetsLeases === undefined ? { fences: fences.flat(), machine: yield* (yield* Leases).machineOf([id]) } : null,
     audit: limits.forgetsAudit === undefined
       ? (yield* (yield* AuditLog).list({ since: null, limit: ALL })).filter(({ subjects }) => subjects["sandboxId"] === id)
@@ -313,7 +313,7 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
     const then = DateTime.add(at, { days: 100 })
     const limits = yield* Policy
     const store = yield* SandboxStore
-    const call = Upkeep.use((upkeep) => upkeep.purgeEvents(then, ALL))
+    const call = Maintenance.use((maintenance) => maintenance.purgeEvents(then, ALL))
     // What others left is nobody's business here.
     yield* call
     yield* drive(sandbox, [sayings(turn)])
@@ -324,7 +324,7 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
   "a purge of keys": Effect.gen(function*() {
     const { ageKeys } = yield* StoreFixture
     const creation = yield* creationOf()
-    const call = Upkeep.use((upkeep) => upkeep.purgeKeys(ALL))
+    const call = Maintenance.use((maintenance) => maintenance.purgeKeys(ALL))
     yield* call
     const { sandbox } = yield* (yield* SandboxStore).create({ creation, keyed, organizationId: null })
     yield* ageKeys(creation.grantId, "before")
@@ -388,7 +388,9 @@ const nextProcess = (it: Rules<Storage>, limits: Limits = {}, { look, staged }: 
     Effect.gen(function*() {
       const begun = (hours: number) => Effect.map(make({ createdAt: DateTime.add(longAgo, { hours }) }), ({ id }) => id)
       const made = yield* life(() => Effect.forEach([2, 0, 1], begun))
-      const due = yield* life(() => Effect.map(Upkeep.use((upkeep) => upkeep.due(ALL)), ({ ids }) => ids.filter((id) => made.includes(id))))
+      const due = yield* life(() =>
+        Effect.map(Maintenance.use((maintenance) => maintenance.due(ALL)), ({ ids }) => ids.filter((id) => made.includes(id)))
+      )
       assert.deepStrictEqual(due, [made[1], made[2], made[0]])
     }))
 

@@ -1,11 +1,11 @@
 /**
- * What every `Upkeep` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
+ * What every `Maintenance` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { type Due, type DuePage, Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { type Due, type DuePage, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { decideApproval, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { type Limits, Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -34,7 +34,7 @@ const ended = Effect.fnUntraced(function*(then: DateTime.Utc) {
   return failed.sandbox
 })
 
-const purge = (endedBefore: DateTime.Utc) => Effect.flatMap(Upkeep, (upkeep) => upkeep.purgeEvents(endedBefore, 10_000))
+const purge = (endedBefore: DateTime.Utc) => Effect.flatMap(Maintenance, (maintenance) => maintenance.purgeEvents(endedBefore, 10_000))
 
 const remaining = (id: SandboxId) =>
   Effect.gen(function*() {
@@ -46,35 +46,37 @@ const dueSandboxes = (it: Writer<Stores>) => {
   it.effect("a sandbox is due when its first time limit has come", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const limits = yield* Policy
-      const before = yield* upkeep.now
+      const before = yield* maintenance.now
       const begun = (minutes: number) => make({ createdAt: DateTime.add(DateTime.subtractDuration(before, limits.queue), { minutes }) })
       const [over, soon] = [yield* begun(0), yield* begun(1)]
-      const { ids, now } = yield* upkeep.due(10_000)
+      const { ids, now } = yield* maintenance.due(10_000)
       assert.include(ids, over.id)
       assert.notInclude(ids, soon.id)
       yield* store.change(over.id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits }), now)
-      assert.notInclude((yield* upkeep.due(10_000)).ids, over.id)
+      assert.notInclude((yield* maintenance.due(10_000)).ids, over.id)
       yield* command(keyOf(soon), terminate(yield* Ids), at)
     }))
 
   it.effect("what is due comes by the age of its limit, the oldest first, also where only so many are asked for", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const ids = yield* Ids
       // Longer ago than any other test's.
       const then = DateTime.makeUnsafe("1969-01-01T00:00:00.123Z")
       const made = yield* Effect.forEach([2, 0, 1], (millis) => make({ createdAt: DateTime.add(then, { milliseconds: millis }) }))
       const expected = [made[1]?.id, made[2]?.id, made[0]?.id]
-      for (const limit of [1, 2, 3]) assert.deepStrictEqual((yield* upkeep.due(limit)).ids, expected.slice(0, limit) as Array<SandboxId>)
-      assert.deepStrictEqual((yield* upkeep.due(10_000)).ids.slice(0, 3), expected as Array<SandboxId>)
+      for (const limit of [1, 2, 3]) {
+        assert.deepStrictEqual((yield* maintenance.due(limit)).ids, expected.slice(0, limit) as Array<SandboxId>)
+      }
+      assert.deepStrictEqual((yield* maintenance.due(10_000)).ids.slice(0, 3), expected as Array<SandboxId>)
       yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
     }))
 
   it.effect("pages of what is due go on behind the last of the page before, also where many came due at one moment", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const ids = yield* Ids
       const then = DateTime.makeUnsafe("1969-01-01T00:00:00.123Z")
       const made = yield* Effect.forEach([1, 0, 1, 2, 1], (millis) => make({ createdAt: DateTime.add(then, { milliseconds: millis }) }))
@@ -83,7 +85,7 @@ const dueSandboxes = (it: Writer<Stores>) => {
         const found: Array<SandboxId> = []
         let after: Due | null = null
         while (found.length < made.length) {
-          const page: DuePage = yield* upkeep.due(limit, after)
+          const page: DuePage = yield* maintenance.due(limit, after)
           assert.isNotEmpty(page.ids)
           found.push(...page.ids)
           after = page.last
@@ -91,7 +93,7 @@ const dueSandboxes = (it: Writer<Stores>) => {
         assert.deepStrictEqual(found.slice(0, made.length), byTime)
       }
       yield* Effect.forEach(made, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
-      const none = yield* upkeep.due(1, { at: DateTime.makeUnsafe("9999-01-01T00:00:00.000Z"), id: made[0]!.id })
+      const none = yield* maintenance.due(1, { at: DateTime.makeUnsafe("9999-01-01T00:00:00.000Z"), id: made[0]!.id })
       assert.deepStrictEqual([none.ids, none.last], [[], null])
     }))
 
@@ -100,7 +102,7 @@ const dueSandboxes = (it: Writer<Stores>) => {
       const store = yield* SandboxStore
       const { under } = yield* StoreFixture
       const limits = yield* Policy
-      const now = yield* Effect.flatMap(Upkeep, (upkeep) => upkeep.now)
+      const now = yield* Effect.flatMap(Maintenance, (maintenance) => maintenance.now)
       const short = { ...limits, queue: Duration.minutes(1) }
       const long = { ...limits, queue: Duration.hours(24) }
       const createdAt = DateTime.subtract(now, { hours: 2 })
@@ -108,7 +110,10 @@ const dueSandboxes = (it: Writer<Stores>) => {
       const isDue = (by: Limits) =>
         under(
           by,
-          Effect.map(Upkeep.use((upkeep) => upkeep.due(10_000)), ({ ids }) => [ofShort, ofLong].map(({ id }) => ids.includes(id)))
+          Effect.map(
+            Maintenance.use((maintenance) => maintenance.due(10_000)),
+            ({ ids }) => [ofShort, ofLong].map(({ id }) => ids.includes(id))
+          )
         )
       for (const [by, expected] of [[long, false], [short, true], [long, false], [short, true]] as const) {
         assert.deepStrictEqual(yield* isDue(by), [expected, expected])
@@ -128,7 +133,7 @@ const dueByState = (it: Writer<Stores>) => {
       const { under } = yield* StoreFixture
       const ids = yield* Ids
       const own = yield* Policy
-      const yesterday = DateTime.subtract(yield* Effect.flatMap(Upkeep, (upkeep) => upkeep.now), { days: 1 })
+      const yesterday = DateTime.subtract(yield* Effect.flatMap(Maintenance, (maintenance) => maintenance.now), { days: 1 })
       const created: Array<SandboxId> = []
       /** One that came so far, with a minute between any two steps. */
       const reached = Effect.fnUntraced(function*(...steps: ReadonlyArray<SystemCommand["_tag"] | "Terminate" | "SetupDone">) {
@@ -187,7 +192,7 @@ const dueByState = (it: Writer<Stores>) => {
         const { found, now } = yield* under(
           variant,
           Effect.map(
-            Upkeep.use((upkeep) => upkeep.due(10_000)),
+            Maintenance.use((maintenance) => maintenance.due(10_000)),
             ({ ids, now }) => ({ found: ids.filter((id) => created.includes(id)), now })
           )
         )
@@ -212,7 +217,7 @@ const dueByState = (it: Writer<Stores>) => {
 const forgetting = (it: Writer<Stores>) => {
   it.effect("a revoked grant's sandboxes that live and do not end yet are to end, as many as are asked for", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const { grant, revoke } = yield* StoreFixture
       if (revoke === undefined) return
       const ids = yield* Ids
@@ -224,20 +229,20 @@ const forgetting = (it: Writer<Stores>) => {
       yield* drive(ready, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(ids, ready.id, 1) }])
       yield* drive(ends, [{ _tag: "StartBoot" }])
       for (const sandbox of [ends, over]) yield* command(keyOf(sandbox), terminate(ids), at)
-      assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+      assert.deepStrictEqual(yield* maintenance.ofRevokedGrants(10), [])
       yield* revoke(grantId)
-      assert.sameMembers(Array.from(yield* upkeep.ofRevokedGrants(10)), [queued.id, creating.id, ready.id])
-      assert.lengthOf(yield* upkeep.ofRevokedGrants(2), 2)
+      assert.sameMembers(Array.from(yield* maintenance.ofRevokedGrants(10)), [queued.id, creating.id, ready.id])
+      assert.lengthOf(yield* maintenance.ofRevokedGrants(2), 2)
       yield* Effect.forEach(sandboxes, (sandbox) => command(keyOf(sandbox), terminate(ids), at))
-      assert.deepStrictEqual(yield* upkeep.ofRevokedGrants(10), [])
+      assert.deepStrictEqual(yield* maintenance.ofRevokedGrants(10), [])
     }))
 
   it.effect("forgets as many keys at a time as it is told", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const fixture = yield* StoreFixture
-      yield* upkeep.purgeKeys(10_000)
+      yield* maintenance.purgeKeys(10_000)
       const grantId = yield* fixture.grant
       for (const key of ["a", "b", "c"]) {
         const keyed = { key: IdempotencyKey.make(key), fingerprint: "1:a" }
@@ -245,16 +250,16 @@ const forgetting = (it: Writer<Stores>) => {
       }
       for (const until of ["before", "after"] as const) yield* fixture.ageKeys(grantId, until)
       // Where the clock moved for it, those of others are over too.
-      assert.strictEqual(yield* upkeep.purgeKeys(2), 2)
-      assert.isAbove(yield* upkeep.purgeKeys(10_000), 0)
+      assert.strictEqual(yield* maintenance.purgeKeys(2), 2)
+      assert.isAbove(yield* maintenance.purgeKeys(10_000), 0)
     }))
 
   it.effect("a boot whose setup runs is due when that has had its time too", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const limits = yield* Policy
-      const now = yield* upkeep.now
+      const now = yield* maintenance.now
       const longAgo = DateTime.subtractDuration(now, Duration.sum(limits.boot, Duration.minutes(20)))
       const begin = { _tag: "StartSetup", limit: Duration.minutes(30) } as const
       const end = { _tag: "ReportBoot", data: { stage: "setup", ms: 1 } } as const
@@ -266,7 +271,7 @@ const forgetting = (it: Writer<Stores>) => {
         return yield* store.change(id, "policy", () => Result.succeed([]), now)
       })
       const [none, running, over] = [yield* boot(), yield* boot(begin), yield* boot(begin, end)]
-      const { ids } = yield* upkeep.due(10_000)
+      const { ids } = yield* maintenance.due(10_000)
       const isDue = [none, running, over].map(({ sandbox }) => ids.includes(sandbox.id))
       assert.deepStrictEqual(isDue, [true, false, true])
       assert.deepStrictEqual(running.sandbox.setupTime, { spentMs: 0, run: { since: longAgo, limitMs: 1_800_000 } })
@@ -354,13 +359,13 @@ const purging = (it: Writer<Stores>) => {
 
   it.effect("purges as many at a time as it is told, until none is left", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const then = DateTime.add(at, { days: 2 })
       yield* purge(then)
       yield* Effect.forEach([1, 2, 3], () => ended(then))
-      assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 2, more: true })
-      assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 1, more: false })
-      assert.deepStrictEqual(yield* upkeep.purgeEvents(then, 2), { sandboxes: 0, more: false })
+      assert.deepStrictEqual(yield* maintenance.purgeEvents(then, 2), { sandboxes: 2, more: true })
+      assert.deepStrictEqual(yield* maintenance.purgeEvents(then, 2), { sandboxes: 1, more: false })
+      assert.deepStrictEqual(yield* maintenance.purgeEvents(then, 2), { sandboxes: 0, more: false })
     }))
 }
 
@@ -368,7 +373,7 @@ const unneededFiles = (it: Writer<Stores>) => {
   it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const fixture = yield* StoreFixture
       const grantId = yield* fixture.grant
       const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
@@ -376,13 +381,13 @@ const unneededFiles = (it: Writer<Stores>) => {
         Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed: keyed(key), organizationId: null }))
       const first = yield* Effect.forEach(["purged", "overwritten"], create)
       yield* fixture.ageKeys(grantId, "before")
-      yield* upkeep.purgeKeys(10_000)
+      yield* maintenance.purgeKeys(10_000)
       for (const key of ["purged", "overwritten"]) assert.isTrue((yield* create(key)).replayed)
       yield* fixture.ageKeys(grantId, "after")
       const fresh = yield* create("overwritten")
       assert.isFalse(fresh.replayed)
-      assert.isAbove(yield* upkeep.purgeKeys(10_000), 0)
-      assert.strictEqual(yield* upkeep.purgeKeys(10_000), 0)
+      assert.isAbove(yield* maintenance.purgeKeys(10_000), 0)
+      assert.strictEqual(yield* maintenance.purgeKeys(10_000), 0)
       assert.isTrue((yield* create("overwritten")).replayed)
       assert.isFalse((yield* create("purged")).replayed)
       for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
@@ -390,29 +395,29 @@ const unneededFiles = (it: Writer<Stores>) => {
 
   it.effect("says what a machine need not keep: what is over or unknown, and what another machine has worked for since", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const leases = yield* Leases
       const [over, queued, releasing, moving] = [yield* ended(at), yield* make(), yield* ending(), yield* make()]
       const unknown = SandboxId.make("c_333333333333")
       const [first, next] = [yield* Ids.use((ids) => ids.uuid7), yield* Ids.use((ids) => ids.uuid7)]
       const all = [moving.id, over.id, queued.id, releasing.id, unknown]
       const { lease } = yield* leased(moving.id, { worker: "first", machine: first })
-      assert.deepStrictEqual(yield* upkeep.left(first, all), { over: [over.id, unknown], moved: [] })
+      assert.deepStrictEqual(yield* maintenance.left(first, all), { over: [over.id, unknown], moved: [] })
       const unleased = yield* make()
-      assert.deepStrictEqual(yield* upkeep.left(first, [unleased.id]), { over: [], moved: [] })
+      assert.deepStrictEqual(yield* maintenance.left(first, [unleased.id]), { over: [], moved: [] })
       yield* leases.release(lease, { mayMove: true })
-      assert.deepStrictEqual((yield* upkeep.left(first, all)).moved, [])
+      assert.deepStrictEqual((yield* maintenance.left(first, all)).moved, [])
       const arriving = yield* leased(moving.id, { worker: "next", machine: next })
       // Nobody else has it yet.
-      for (const machine of [first, next]) assert.deepStrictEqual((yield* upkeep.left(machine, [moving.id])).moved, [])
+      for (const machine of [first, next]) assert.deepStrictEqual((yield* maintenance.left(machine, [moving.id])).moved, [])
       yield* leases.arrived(arriving.lease)
-      assert.deepStrictEqual(yield* upkeep.left(first, [moving.id, over.id]), { over: [over.id], moved: [moving.id] })
-      assert.deepStrictEqual(yield* upkeep.left(next, [moving.id, over.id]), { over: [over.id], moved: [] })
+      assert.deepStrictEqual(yield* maintenance.left(first, [moving.id, over.id]), { over: [over.id], moved: [moving.id] })
+      assert.deepStrictEqual(yield* maintenance.left(next, [moving.id, over.id]), { over: [over.id], moved: [] })
     }))
 
   it.effect("says what no machine need keep: not what is published after its end, nor what a worker holds", () =>
     Effect.gen(function*() {
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const leases = yield* Leases
       const [over, live, releasing, published, held] = [yield* ended(at), yield* make(), yield* ending(), yield* make(), yield* make()]
       yield* atRest(live)
@@ -423,18 +428,18 @@ const unneededFiles = (it: Writer<Stores>) => {
       const { lease } = yield* leased(held.id, { worker: "holder", machine })
       yield* drive(held, [{ _tag: "StartBoot" }, fail])
       const all = [live.id, over.id, published.id, releasing.id, held.id, unknown]
-      assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, published.id, unknown])
+      assert.deepStrictEqual(yield* maintenance.unneeded(all), [over.id, published.id, unknown])
       const publication = (action_state: "publishing" | "failed") =>
         drive(published, [{ _tag: "ReportPublication", data: { repo: "acme/Shop", action_state } }])
       yield* publication("publishing")
       assert.isTrue(yield* leases.rest(lease))
-      assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, held.id, unknown])
+      assert.deepStrictEqual(yield* maintenance.unneeded(all), [over.id, held.id, unknown])
       const { lease: publisher } = yield* leased(published.id, { worker: "publisher", machine })
       yield* leases.release(publisher, { mayMove: false })
-      assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, held.id, unknown])
+      assert.deepStrictEqual(yield* maintenance.unneeded(all), [over.id, held.id, unknown])
       yield* publication("failed")
-      assert.deepStrictEqual(yield* upkeep.unneeded(all), [over.id, published.id, held.id, unknown])
-      assert.deepStrictEqual(yield* upkeep.unneeded([]), [])
+      assert.deepStrictEqual(yield* maintenance.unneeded(all), [over.id, published.id, held.id, unknown])
+      assert.deepStrictEqual(yield* maintenance.unneeded([]), [])
     }))
 }
 
@@ -442,11 +447,11 @@ const census = (it: Writer<Stores>) => {
   it.effect("counts what is live, leased and waiting, and what is over no more", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
-      const upkeep = yield* Upkeep
+      const maintenance = yield* Maintenance
       const warm = yield* make()
       const { lease: kept } = yield* leased(warm.id)
       yield* atRest(warm)
-      const before = yield* upkeep.census
+      const before = yield* maintenance.census
       // Longer ago than any other test's.
       const longAgo = DateTime.makeUnsafe("2001-01-01T00:00:00.123Z")
       const oldest = yield* make({ createdAt: longAgo })
@@ -457,7 +462,7 @@ const census = (it: Writer<Stores>) => {
       const creating = yield* make()
       yield* drive(creating, [{ _tag: "StartBoot" }])
       yield* ended(at)
-      const all = yield* upkeep.census
+      const all = yield* maintenance.census
       assert.deepStrictEqual(all, {
         live: {
           queued: before.live.queued + 2,
@@ -473,17 +478,17 @@ const census = (it: Writer<Stores>) => {
         awaitingApproval: before.awaitingApproval + 1
       })
       const { lease } = yield* leased(queued.id)
-      const held = yield* upkeep.census
+      const held = yield* maintenance.census
       assert.deepStrictEqual([held.bootsWaiting, held.resting], [0, before.resting])
       yield* leases.release(lease)
       yield* leases.rest(kept)
-      const given = yield* upkeep.census
+      const given = yield* maintenance.census
       assert.deepStrictEqual([given.leased, given.bootsWaiting, given.resting], [held.leased - 2, 1, before.resting + 1])
       for (const call of ["call-1", "call-2"]) {
         yield* command(keyOf(asked), decideApproval(ids, call, { decision: "approve" }, decider), at)
       }
       yield* drive(oldest, [{ _tag: "StartBoot" }])
-      const later = yield* upkeep.census
+      const later = yield* maintenance.census
       assert.deepStrictEqual([later.pendingApprovals, later.awaitingApproval, later.live.queued, later.live.creating], [
         before.pendingApprovals,
         before.awaitingApproval,
@@ -496,7 +501,7 @@ const census = (it: Writer<Stores>) => {
 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
-  define(`Upkeep (${name})`, layer, (it) => {
+  define(`Maintenance (${name})`, layer, (it) => {
     dueSandboxes(it)
     dueByState(it)
     forgetting(it)

@@ -1,19 +1,19 @@
 /**
- * What every `Board` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
+ * What every `SandboxDashboard` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
  * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { Board, type BoardQuery, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, type DashboardQuery, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { standingOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { decideApproval, interrupt, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
-import { Standing } from "@slipway/domain/sandbox/schema/AttentionState"
+import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import type { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -28,12 +28,12 @@ import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { at, atRest, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
-const all: BoardQuery = { after: null, limit: 1000, standing: null, repo: null, search: "" }
+const all: DashboardQuery = { after: null, limit: 1000, attention: null, repo: null, search: "" }
 
 const grant = Effect.flatMap(StoreFixture, (fixture) => fixture.grant)
 
-const list = (grantId: string, query: Partial<BoardQuery> = {}) =>
-  Effect.flatMap(Board, (board) => board.list(grantId, { ...all, ...query }))
+const list = (grantId: string, query: Partial<DashboardQuery> = {}) =>
+  Effect.flatMap(SandboxDashboard, (dashboard) => dashboard.list(grantId, { ...all, ...query }))
 
 const titles = (sandboxes: ReadonlyArray<Sandbox>) => sandboxes.map(({ title }) => title)
 
@@ -59,7 +59,7 @@ const fail = Effect.fnUntraced(function*(sandbox: Sandbox, reason: "boot_failed"
   return (yield* store.change(sandbox.id, "policy", (state) => decide(state, failed, { now: at, limits }), at)).sandbox
 })
 
-const attention = (it: Writer<Board | Checkpoints | Stores>) => {
+const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   const pull = (state: "open" | "closed", action_state: "idle" | "updating" = "idle"): SandboxEvent => ({
     type: "pull_request.updated",
     data: { repo: RepoName.make("acme/Shop"), action_state, number: 1, state }
@@ -99,13 +99,13 @@ const attention = (it: Writer<Board | Checkpoints | Stores>) => {
 
       const every = yield* list(grantId)
       assert.strictEqual(every.length, 17)
-      const by = new Map<Standing, ReadonlyArray<string>>()
-      for (const standing of Standing.literals) {
-        const found = titles(yield* list(grantId, { standing }))
-        by.set(standing, found)
-        assert.deepStrictEqual(found, titles(every.filter((sandbox) => standingOf(sandbox) === standing)), standing)
+      const by = new Map<AttentionState, ReadonlyArray<string>>()
+      for (const attention of AttentionState.literals) {
+        const found = titles(yield* list(grantId, { attention }))
+        by.set(attention, found)
+        assert.deepStrictEqual(found, titles(every.filter((sandbox) => attentionStateOf(sandbox) === attention)), attention)
       }
-      const sorted = (standing: Standing) => [...by.get(standing) ?? []].sort()
+      const sorted = (attention: AttentionState) => [...by.get(attention) ?? []].sort()
       assert.deepStrictEqual(sorted("asking"), ["asking"])
       assert.deepStrictEqual(sorted("queued"), ["queued"])
       assert.deepStrictEqual(sorted("working"), ["creating", "pushing", "restoring", "running"])
@@ -115,7 +115,7 @@ const attention = (it: Writer<Board | Checkpoints | Stores>) => {
       assert.deepStrictEqual(sorted("over"), ["ended", "terminated"].sort())
       yield* command(keyOf(asking), decideApproval(ids, "call-1", { decision: "deny" }, decider), at)
       yield* command(keyOf(asking), interrupt(ids), at)
-      assert.deepStrictEqual(titles(yield* list(grantId, { standing: "asking" })), [])
+      assert.deepStrictEqual(titles(yield* list(grantId, { attention: "asking" })), [])
       yield* command(keyOf(queued), terminate(ids), at)
     }))
 
@@ -150,10 +150,10 @@ const attention = (it: Writer<Board | Checkpoints | Stores>) => {
     }))
 }
 
-const searchAndPages = (it: Writer<Board | Checkpoints | Stores>) => {
+const searchAndPages = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("tells how much differs in the newest checkpoint of each, where it was counted", () =>
     Effect.gen(function*() {
-      const board = yield* Board
+      const dashboard = yield* SandboxDashboard
       const checkpoints = yield* Checkpoints
       const taken = Effect.fnUntraced(function*(...counts: ReadonlyArray<ReadonlyArray<ChangeCounts> | undefined>) {
         const { id } = yield* booted(yield* make())
@@ -171,8 +171,8 @@ const searchAndPages = (it: Writer<Board | Checkpoints | Stores>) => {
         { repo: RepoName.make("acme/Shop"), additions, deletions: 1, changedFiles: 2 }
       ]
       const [twice, none, uncounted] = [yield* taken(of(5), of(7)), yield* taken(), yield* taken(of(5), undefined)]
-      assert.deepStrictEqual([...yield* board.changes([twice, none, uncounted])], [[twice, of(7)]])
-      assert.deepStrictEqual([...yield* board.changes([])], [])
+      assert.deepStrictEqual([...yield* dashboard.changes([twice, none, uncounted])], [[twice, of(7)]])
+      assert.deepStrictEqual([...yield* dashboard.changes([])], [])
     }))
 
   it.effect("finds part of a title and a repository in any case of letters, and takes what is typed as it is", () =>
@@ -227,19 +227,19 @@ const searchAndPages = (it: Writer<Board | Checkpoints | Stores>) => {
         (i) => make({ grantId, createdAt: DateTime.add(at, { seconds: i }) }),
         { concurrency: 8 }
       )
-      const recent = yield* (yield* Board).recent(grantId)
+      const recent = yield* (yield* SandboxDashboard).recent(grantId)
       assert.lengthOf(recent, RECENT)
       const ends = [recent[0], recent.at(-1)].map((asked) => asked?.createdAt)
       assert.deepStrictEqual(ends, [DateTime.add(at, { seconds: RECENT + 1 }), DateTime.add(at, { seconds: 2 })])
     }), { timeout: 300_000 })
 }
 
-const overview = (it: Writer<Board | Checkpoints | Stores>) => {
+const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
-      const board = yield* Board
-      assert.deepStrictEqual(yield* board.recent(grantId), [])
+      const dashboard = yield* SandboxDashboard
+      assert.deepStrictEqual(yield* dashboard.recent(grantId), [])
       yield* booted(yield* make({ grantId }))
       yield* make({
         grantId,
@@ -249,7 +249,7 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
         createdAt: DateTime.add(at, { seconds: 1 })
       })
       yield* make()
-      const [second, first, ...more] = yield* board.recent(grantId)
+      const [second, first, ...more] = yield* dashboard.recent(grantId)
       assert.deepStrictEqual(more, [])
       assert.deepInclude(first, { started: true, reasoningEffort: null, toolApprovalMode: "prompt", createdAt: at })
       assert.deepStrictEqual(first?.repos, [{ fullName: RepoName.make("acme/Shop"), ref: "main" }, {
@@ -261,7 +261,7 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
   it.effect("knows which in line each of the grant's sandboxes is, behind those of others, and not those that somebody holds", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
-      const board = yield* Board
+      const dashboard = yield* SandboxDashboard
       const fixture = yield* StoreFixture
       const [stranger, first, second] = [yield* make(), yield* make({ grantId }), yield* make({ grantId })]
       // Its turn needs a worker, its boot is over.
@@ -270,11 +270,11 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
       yield* fixture.ageWork([stranger.id], 1_000_000_003)
       yield* fixture.ageWork([first.id], 1_000_000_002)
       yield* fixture.ageWork([second.id], 1_000_000_001)
-      const { places } = yield* board.queue(grantId)
+      const { places } = yield* dashboard.queue(grantId)
       assert.deepStrictEqual([...places], [[first.id, 2], [second.id, 3]])
-      const before = (yield* board.queue(grantId)).atWork
+      const before = (yield* dashboard.queue(grantId)).atWork
       yield* leased(stranger.id)
-      const after = yield* board.queue(grantId)
+      const after = yield* dashboard.queue(grantId)
       assert.isAbove(after.atWork, before)
       assert.deepStrictEqual([...after.places], [])
       for (const sandbox of [stranger, first, second, working]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
@@ -283,7 +283,7 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
   it.effect("adds up what was created since a moment, by day, repository, model and how it stands", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
-      const board = yield* Board
+      const dashboard = yield* SandboxDashboard
       const tokens = (n: number) => ({ input: 10 * n, cachedInput: 5 * n, output: n })
       const cost = (costMicroUsd: number): SandboxEvent => ({
         type: "usage.updated",
@@ -300,7 +300,7 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
       yield* record(yield* booted(yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/other") }] })), [cost(1)])
       yield* record(yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]), "clone_failed"), [cost(6)])
       const of = { repo: "acme/shop", model: "offline/demo" }
-      assert.deepStrictEqual(yield* board.past(grantId, at), [
+      assert.deepStrictEqual(yield* dashboard.past(grantId, at), [
         { ...of, day: "2026-11-21", status: "running", reason: null, count: 2, costMicroUsd: 7, tokens: tokens(7) },
         { ...of, day: "2026-11-21", status: "failed", reason: "clone_failed", count: 1, costMicroUsd: 6, tokens: tokens(6) },
         { ...of, day: "2026-11-22", status: "running", reason: null, count: 1, costMicroUsd: 5, tokens: tokens(5) },
@@ -320,7 +320,7 @@ const overview = (it: Writer<Board | Checkpoints | Stores>) => {
     }))
 }
 
-const saturation = (it: Writer<Board | Checkpoints | Stores>) => {
+const saturation = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("a sum of costs or tokens saturates", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
@@ -333,14 +333,14 @@ const saturation = (it: Writer<Board | Checkpoints | Stores>) => {
         }
       }
       for (const _ of [1, 2]) yield* record(yield* booted(yield* make({ grantId })), [all])
-      const [group] = yield* (yield* Board).past(grantId, at)
+      const [group] = yield* (yield* SandboxDashboard).past(grantId, at)
       assert.deepInclude(group, { count: 2, costMicroUsd: most, tokens: { input: most, cachedInput: most, output: most } })
     }))
 }
 
 /** For every store. */
-export const suite = (name: string, layer: Layer.Layer<Board | Checkpoints | Stores, unknown>) =>
-  define(`Board (${name})`, layer, (it) => {
+export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkpoints | Stores, unknown>) =>
+  define(`SandboxDashboard (${name})`, layer, (it) => {
     attention(it)
     searchAndPages(it)
     overview(it)

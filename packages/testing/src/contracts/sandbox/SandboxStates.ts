@@ -1,10 +1,10 @@
-/** What the suites of `SandboxStore`, `Leases` and `Upkeep` have in common: sandboxes in the states that the rules are about. */
+/** What the suites of `SandboxStore`, `Leases` and `Maintenance` have in common: sandboxes in the states that the rules are about. */
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Leases, type Leased } from "@slipway/domain/sandbox/ports/Leases"
-import type { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import type { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type Command, terminate } from "@slipway/domain/sandbox/rules/Command"
 import type { KeyedRequest } from "@slipway/domain/sandbox/rules/Idempotency"
@@ -31,13 +31,13 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
   /** Another process on the same storage, whose `Policy` has these limits. */
-  under<A, E, R>(limits: Limits, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, SandboxStore | Upkeep>>
+  under<A, E, R>(limits: Limits, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, SandboxStore | Maintenance>>
   /** Revokes a grant. Left out: it is not known here which grants are revoked. */
   readonly revoke?: (grantId: string) => Effect.Effect<void>
 }>()("@slipway/testing/StoreFixture") {}
 
 /** What one of these suites runs on: the three are over the same rows. */
-export type Stores = SandboxStore | Leases | Upkeep | AuditLog | Hints | Ids | StoreFixture
+export type Stores = SandboxStore | Leases | Maintenance | AuditLog | Hints | Ids | StoreFixture
 
 export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 /** Of a worker that takes whatever there is. */

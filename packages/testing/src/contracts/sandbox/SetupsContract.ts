@@ -1,10 +1,10 @@
 /**
- * What every `Setups` must do, beside the `SandboxStore`, `Leases` and `Upkeep` of the same rows. An adapter proves itself by running
+ * What every `Setups` must do, beside the `SandboxStore`, `Leases` and `Maintenance` of the same rows. An adapter proves itself by running
  * this suite against its layer; a rule that is not here is not part of the port.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { LEASE_SECONDS } from "@slipway/domain/sandbox/ports/Leases"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { MAX_SETUP_OUTPUT, type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { terminate } from "@slipway/domain/sandbox/rules/Command"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -71,7 +71,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Setups, unknown>
     it.effect("remembers every commit that a sandbox published until its pull request is merged, longer than the sandbox's events", () =>
       Effect.gen(function*() {
         const setups = yield* Setups
-        const upkeep = yield* Upkeep
+        const maintenance = yield* Maintenance
         const [one, other] = [yield* make(), yield* make()]
         const unique = (yield* Ids).uuid7
         const sha = Effect.map(unique, (id) => id.replaceAll("-", "").padEnd(40, "0"))
@@ -98,20 +98,20 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Setups, unknown>
         assert.isTrue(yield* isPushed(third))
         assert.isFalse(yield* isPushed(second))
         yield* command(keyOf(one), terminate(yield* Ids), at)
-        yield* upkeep.purgeEvents(at, 10_000)
+        yield* maintenance.purgeEvents(at, 10_000)
         assert.isTrue(yield* isPushed(third))
       }))
 
     it.effect("forgets the record with the events of its sandbox, and keeps those of others", () =>
       Effect.gen(function*() {
         const setups = yield* Setups
-        const upkeep = yield* Upkeep
+        const maintenance = yield* Maintenance
         const withSetup = Effect.tap(make(), ({ id }) => Effect.flatMap(leased(id), ({ lease }) => setups.save(lease, began)))
         const [over, live] = [yield* withSetup, yield* withSetup]
         yield* command(keyOf(over), terminate(yield* Ids), at)
-        yield* upkeep.purgeEvents(DateTime.subtract(at, { seconds: 1 }), 10_000)
+        yield* maintenance.purgeEvents(DateTime.subtract(at, { seconds: 1 }), 10_000)
         assert.deepStrictEqual(yield* setups.find(over.id), began)
-        yield* upkeep.purgeEvents(at, 10_000)
+        yield* maintenance.purgeEvents(at, 10_000)
         assert.isNull(yield* setups.find(over.id))
         assert.deepStrictEqual(yield* setups.find(live.id), began)
       }))

@@ -1,9 +1,9 @@
 /**
- * What every `Workers` must do, beside the `Board` that tells of the same workers. An adapter proves itself by running this suite
+ * The rules of `Workers`, and of the `SandboxDashboard` that shows the same workers. An adapter proves itself by running this suite
  * against its layer; a rule that is not here is not part of the port.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
-import { Board } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { FORGOTTEN_SECONDS, GONE_SECONDS, MAX_WORKERS, type WorkerReport, Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { terminate } from "@slipway/domain/sandbox/rules/Command"
 import * as Context from "effect/Context"
@@ -29,7 +29,7 @@ const report = (worker: string, more: Partial<WorkerReport> = {}): WorkerReport 
 })
 
 /** For every store: one without workers. */
-export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture | Board | Stores, unknown>) =>
+export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture | SandboxDashboard | Stores, unknown>) =>
   define(`Workers (${name})`, layer, (it) => {
     it.effect("tells of each what it said last, in the order of machines, and nothing of one that left", () =>
       Effect.gen(function*() {
@@ -94,10 +94,10 @@ export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture 
     it.effect("tells those who wait how many can be at work, and how many are: not those that wait for a person", () =>
       Effect.gen(function*() {
         const workers = yield* Workers
-        const board = yield* Board
+        const dashboard = yield* SandboxDashboard
         const { age } = yield* WorkersFixture
         const grantId = yield* (yield* StoreFixture).grant
-        const line = Effect.map(board.queue(grantId), ({ atWork, slots }) => ({ atWork, slots }))
+        const line = Effect.map(dashboard.queue(grantId), ({ atWork, slots }) => ({ atWork, slots }))
         assert.deepStrictEqual(yield* line, { atWork: 0, slots: 0 })
         yield* workers.report(report("gone", { slots: { all: 100, taken: 0 } }))
         yield* age(GONE_SECONDS + 1)

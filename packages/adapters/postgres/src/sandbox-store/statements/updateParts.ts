@@ -1,6 +1,6 @@
 /** Parts of the statement that writes a sandbox (`updateSandbox`). Each is empty when there is nothing to write. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { Recording } from "@slipway/domain/sandbox/rules/EventProjection"
+import type { EventProjection } from "@slipway/domain/sandbox/rules/EventProjection"
 import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { DateTime } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -29,7 +29,7 @@ export const keepCheckpoints = (
 }
 
 /** The state of each approval that the events are about. */
-export const recordApprovals = (sql: SqlClient.SqlClient, approvals: Recording["approvals"]) =>
+export const recordApprovals = (sql: SqlClient.SqlClient, approvals: EventProjection["approvals"]) =>
   approvals.length === 0 ? sql`` : sql`, stood AS (
           INSERT INTO approvals (sandbox_id, approval_id, outcome, resolved_by, reason)
           SELECT c.id, a."approvalId", a.outcome, a.by, a.reason
@@ -43,7 +43,7 @@ export const recordApprovals = (sql: SqlClient.SqlClient, approvals: Recording["
  * Prompts, and messages of the agent that became whole. The text of a message that none of the events has is the newest one in the
  * log, by the index over its parts. An agent's message that went on after it was listed replaces its text.
  */
-export const listMessages = (sql: SqlClient.SqlClient, messages: Recording["messages"], at: DateTime.Utc) =>
+export const listMessages = (sql: SqlClient.SqlClient, messages: EventProjection["messages"], at: DateTime.Utc) =>
   messages.length === 0 ? sql`` : sql`, said AS (
           -- One that is whole twice is listed where it said something first, with all of its text.
           SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,

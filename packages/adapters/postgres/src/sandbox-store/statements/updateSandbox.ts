@@ -1,5 +1,5 @@
 import { letGo } from "@slipway/domain/sandbox/ports/Checkpoints"
-import type { Recording } from "@slipway/domain/sandbox/rules/EventProjection"
+import type { EventProjection } from "@slipway/domain/sandbox/rules/EventProjection"
 import { isArrival, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -26,7 +26,7 @@ export const updateSandbox = (
   { limits, sql }: { readonly limits: Limits; readonly sql: SqlClient.SqlClient },
   row: CachedRow,
   events: ReadonlyArray<SandboxEvent>,
-  { approvals, at, entries, messages, sandbox }: Recording,
+  { approvals, at, entries, messages, sandbox }: EventProjection,
   fence: number | null
 ) => {
   const before = row.sandbox

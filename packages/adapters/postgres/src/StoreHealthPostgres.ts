@@ -1,5 +1,5 @@
-/** `StoreTrouble` on Postgres. */
-import { StoreTrouble } from "@slipway/domain/store/StoreHealth"
+/** `StoreHealth` on Postgres. */
+import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 
@@ -30,7 +30,7 @@ const codeOf = ({ reason: { cause } }: SqlError.SqlError): string =>
  * leaves nothing behind, neither rows nor write-ahead log (1.4 ms, measured 2026-11-22).
  */
 export const layer = Layer.effect(
-  StoreTrouble,
+  StoreHealth,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const probe = sql.withTransaction(Effect.gen(function*() {

@@ -1,8 +1,8 @@
 /**
- * `RestoredTrees` of the newest readable checkpoint, without a lease, an agent or records. Each has an id that no sandbox ever had,
+ * `CheckpointTrees` of the newest readable checkpoint, without a lease, an agent or records. Each has an id that no sandbox ever had,
  * so no session uses it as its own trees. The reaper removes trees that an ended process left.
  */
-import { AgentDisconnected, RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { AgentDisconnected, CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { OnBehalfOf, type TreeKey, type TreesUnavailable, UnknownCommit, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -211,15 +211,15 @@ const make = Effect.gen(function*() {
     Effect.forkScoped
   )
 
-  return RestoredTrees.of({
+  return CheckpointTrees.of({
     has: (id) => own.has(id),
-    learn: Effect.fn("RestoredTrees.learn")(function*(of, tree, commits) {
+    learn: Effect.fn("CheckpointTrees.learn")(function*(of, tree, commits) {
       const begun = yield* Effect.forEach(commits, (commit) => beginLearning(of, tree, commit))
       yield* Effect.forEach(begun, (done) => Deferred.await(done), { discard: true }).pipe(
         Effect.timeoutOrElse({ duration: WAIT, orElse: () => Effect.fail(new AgentDisconnected()) })
       )
     }),
-    find: Effect.fn("RestoredTrees.find")(function*(sandbox) {
+    find: Effect.fn("CheckpointTrees.find")(function*(sandbox) {
       const name = `${sandbox.id}/${sandbox.checkpoint}`
       const now = yield* Clock.currentTimeMillis
       // The id is made before the lookup, so that two readers at once find the same trees.
@@ -250,4 +250,4 @@ const make = Effect.gen(function*() {
   })
 })
 
-export const layer = Layer.effect(RestoredTrees, make)
+export const layer = Layer.effect(CheckpointTrees, make)

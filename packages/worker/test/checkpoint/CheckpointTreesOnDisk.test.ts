@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { RestoredTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { TreesUnavailable, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { CheckpointNotFound, Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -7,7 +7,7 @@ import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
-import * as CheckpointTrees from "@slipway/worker/checkpoint/CheckpointTrees"
+import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
@@ -75,7 +75,7 @@ const machine = () => {
         [1, 2].filter((n) => n > after).map((checkpoint) => ({ checkpoint, turnId: null, createdAt: at, bytes: 1, repos: [] }))
       )
   })
-  const layer = CheckpointTrees.layer.pipe(Layer.provide([
+  const layer = CheckpointTreesOnDisk.layer.pipe(Layer.provide([
     trees,
     checkpoints,
     IdsNode.layer,
@@ -86,7 +86,7 @@ const machine = () => {
 }
 
 const settle = Effect.forEach(Array.from({ length: 300 }), () => Effect.yieldNow, { discard: true })
-const look = (sandbox: Sandbox) => Effect.scoped(RestoredTrees.use((restored) => restored.find(sandbox)))
+const look = (sandbox: Sandbox) => Effect.scoped(CheckpointTrees.use((restored) => restored.find(sandbox)))
 const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(self), ({ _tag }) => _tag)
 
@@ -100,7 +100,7 @@ it.effect("restores once for all who ask, under an id that is no sandbox's and t
     assert.notStrictEqual(id, sandbox.id)
     assert.strictEqual(world.begun, 1)
     assert.strictEqual(world.there.get(id), `${sandbox.id} 1`)
-    const restored = yield* RestoredTrees
+    const restored = yield* CheckpointTrees
     assert.isTrue(restored.has(id))
     assert.isFalse(restored.has(sandbox.id))
     // What was saved since is another thing.
@@ -160,17 +160,17 @@ it.effect("keeps no more than there may be, and what is read as long as it is", 
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const reading = yield* Scope.make()
-    const held = yield* RestoredTrees.use((restored) => Scope.provide(restored.find(sandboxOf(0)), reading))
+    const held = yield* CheckpointTrees.use((restored) => Scope.provide(restored.find(sandboxOf(0)), reading))
     for (let n = 1; n < 20; n++) yield* look(sandboxOf(n))
     yield* settle
     assert.strictEqual(world.there.size, 16)
     assert.isTrue(world.there.has(held))
-    world.bytes = CheckpointTrees.KEPT_BYTES
+    world.bytes = CheckpointTreesOnDisk.KEPT_BYTES
     const large = yield* look(sandboxOf(30))
     yield* settle
     // The largest alone is too much with any other.
     assert.deepStrictEqual(Array.from(world.there.keys()), [held])
-    assert.isFalse((yield* RestoredTrees).has(large))
+    assert.isFalse((yield* CheckpointTrees).has(large))
     yield* TestClock.adjust("30 minutes")
     yield* settle
     assert.strictEqual(world.there.size, 1)

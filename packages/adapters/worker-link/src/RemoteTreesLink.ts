@@ -1,8 +1,8 @@
 /**
- * `ReachableTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. At rest, it
+ * `RemoteTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. At rest, it
  * goes to its machine; where that is gone, and for a sandbox that is over, to any worker, which reads its last checkpoint.
  */
-import { AgentDisconnected, ReachableTrees, type TreeReader, type TreesHere } from "@slipway/domain/files/ports/RemoteTrees"
+import { AgentDisconnected, RemoteTrees, type TreeReader, type LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Array as Arr, Clock, Effect, Layer, Option, Schema, Stream } from "effect"
@@ -14,7 +14,7 @@ import { type Endpoint, parse } from "./PrivateAddress.ts"
 
 export interface Options {
   /** The worker in this process, whose trees need no link. */
-  readonly own: { readonly worker: string; readonly here: TreesHere["Service"] } | null
+  readonly own: { readonly worker: string; readonly here: LocalTrees["Service"] } | null
   readonly limits?: Partial<TimeLimits>
 }
 
@@ -168,7 +168,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         (error) => error instanceof Cut ? Effect.logWarning("a worker cannot be reached", { worker, address }) : Effect.void
       )
     return {
-      list: Effect.fn("ReachableTrees.list")(
+      list: Effect.fn("RemoteTrees.list")(
         function*(tree: TreeKey, path: string) {
           const answer = yield* ask(endpoint, { operation: "list", worker, isOwner, ...tree, path, maximumBytes: 0 })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ListRefusal)
@@ -177,7 +177,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         Effect.scoped,
         disconnected
       ),
-      changes: Effect.fn("ReachableTrees.changes")(
+      changes: Effect.fn("RemoteTrees.changes")(
         function*(tree: TreeKey) {
           const answer = yield* ask(endpoint, { operation: "changes", worker, isOwner, ...tree, path: "", maximumBytes: 0 })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ChangesRefusal)
@@ -186,7 +186,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         Effect.scoped,
         disconnected
       ),
-      open: Effect.fn("ReachableTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
+      open: Effect.fn("RemoteTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
         const answer = yield* ask(endpoint, { operation: "open", worker, isOwner, ...tree, path, maximumBytes })
         const { isProven, response } = answer
         if (response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
@@ -200,7 +200,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
           }))
         return { size, bytes }
       }, disconnected),
-      compare: Effect.fn("ReachableTrees.compare")(
+      compare: Effect.fn("RemoteTrees.compare")(
         function*(tree: TreeKey, path: string, maximumBytes: number) {
           const answer = yield* ask(endpoint, { operation: "compare", worker, isOwner, ...tree, path, maximumBytes })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.ReadRefusal)
@@ -209,7 +209,7 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
         Effect.scoped,
         disconnected
       ),
-      diff: Effect.fn("ReachableTrees.diff")(
+      diff: Effect.fn("RemoteTrees.diff")(
         function*(tree: TreeKey, { from, isWhole = false, maximumBytes, path = "", to }: DiffQuery) {
           const answer = yield* ask(endpoint, { operation: "diff", worker, isOwner, ...tree, path, maximumBytes, from, to, isWhole })
           if (answer.response.statusCode !== 200) return yield* refusal(answer, Protocol.DiffRefusal)
@@ -249,8 +249,8 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
     }
   }
 
-  return ReachableTrees.of({
-    reach: Effect.fn("ReachableTrees.reach")(function*(sandbox) {
+  return RemoteTrees.of({
+    reach: Effect.fn("RemoteTrees.reach")(function*(sandbox) {
       const { id, status } = sandbox
       const isLive = status === "running"
       // Nobody but whoever works in them knows how they are.
@@ -272,4 +272,4 @@ const make = Effect.fnUntraced(function*({ own, ...options }: Options) {
   })
 })
 
-export const layer = (options: Options) => Layer.effect(ReachableTrees, make(options))
+export const layer = (options: Options) => Layer.effect(RemoteTrees, make(options))

@@ -1,6 +1,6 @@
-/** `Upkeep` on SQLite. The store's clock is that of its process. */
+/** `Maintenance` on SQLite. The store's clock is that of its process. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { DateTime, Effect, Layer, Result } from "effect"
@@ -12,7 +12,7 @@ const LIVE = "status IN ('queued', 'creating', 'running', 'terminating')"
 const idsOf = (rows: ReadonlyArray<Readonly<Record<string, unknown>>>) => rows.map(({ id }) => id as SandboxId)
 
 export const layer = Layer.effect(
-  Upkeep,
+  Maintenance,
   Effect.gen(function*() {
     const database = yield* Database
     const limits = yield* Policy
@@ -21,7 +21,7 @@ export const layer = Layer.effect(
       for (const { state } of sql.all(`SELECT state FROM sandboxes WHERE ${LIVE}`)) setDeadline(sql, decode(state), limits)
       return Result.succeed(undefined)
     })
-    return Upkeep.of({
+    return Maintenance.of({
       now: DateTime.now,
 
       due: (limit, after = null) =>

@@ -1,7 +1,7 @@
 /** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
 import { Unauthorized } from "@slipway/api/shared/Errors"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import { HostNews } from "@slipway/domain/source/ports/SourceHostEvents"
+import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { ByteSize, Effect, Option, Semaphore } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Routes } from "../server/Routes.ts"
@@ -21,7 +21,7 @@ const AT_ONCE = 8
  * seen the next time somebody asks for the pull request.
  */
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const configured = yield* Effect.serviceOption(HostNews)
+  const configured = yield* Effect.serviceOption(SourceHostEvents)
   if (Option.isNone(configured)) return
   const publishing = yield* Publishing
   const scope = yield* Effect.scope

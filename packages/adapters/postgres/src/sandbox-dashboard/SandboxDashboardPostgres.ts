@@ -1,10 +1,10 @@
-/** `Board` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at. */
+/** `SandboxDashboard` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { ToolApprovalMode } from "@slipway/domain/models/schema/ToolApprovalMode"
-import { Board, GROUPS, LOOKED_THROUGH, PLACES, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, GROUPS, LOOKED_THROUGH, PLACES, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
-import type { Standing } from "@slipway/domain/sandbox/rules/AttentionState"
+import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
 import { SandboxStatus, StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import type { PullState } from "@slipway/domain/source/schema/PullRequest"
@@ -46,8 +46,8 @@ const QueueRow = Schema.Struct({ id: Schema.NullOr(SandboxId), place: Int8, atWo
 
 const anyPublication = (test: string) => `jsonb_path_exists(s.publications, '$[*] ? (${test})')`
 
-/** As `standingOf` says: `BoardContract` holds the two together. */
-const STANDINGS: Readonly<Record<Standing, string>> = (() => {
+/** As `attentionStateOf` says: `SandboxDashboardContract` holds the two together. */
+const ATTENTION: Readonly<Record<AttentionState, string>> = (() => {
   const open = anyPublication(`@.state == "open"`)
   const closed = anyPublication(`@.state == "closed"`)
   const asks = "s.approvals <> '[]'"
@@ -67,7 +67,7 @@ const STANDINGS: Readonly<Record<Standing, string>> = (() => {
   }
 })()
 
-/** Of a publication `p`, as `pullStateOf` says: `BoardContract` holds the two together. */
+/** Of a publication `p`, as `pullStateOf` says: `SandboxDashboardContract` holds the two together. */
 const PULLS: Readonly<Record<PullState | "any", string>> = (() => {
   const known = "p ->> 'number' IS NOT NULL"
   const is = (name: string, value: string) => `coalesce(p ->> '${name}', '') = '${value}'`
@@ -82,10 +82,10 @@ const PULLS: Readonly<Record<PullState | "any", string>> = (() => {
 })()
 
 /** None of these has ended. */
-const LIVE: ReadonlyArray<Standing> = ["asking", "queued", "working", "resting"]
+const LIVE: ReadonlyArray<AttentionState> = ["asking", "queued", "working", "resting"]
 
 export const layer = Layer.effect(
-  Board,
+  SandboxDashboard,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
@@ -154,15 +154,15 @@ export const layer = Layer.effect(
         WHERE s.id = ANY(${textArray(ids)}::text[]) AND c.changes IS NOT NULL`
     })
 
-    return Board.of({
+    return SandboxDashboard.of({
       changes: (ids) =>
         ids.length === 0
           ? Effect.succeed(new Map())
           : guard(Effect.map(changesRows(ids), (rows) => new Map(rows.map(({ changes, id }) => [id, changes])))),
 
-      list: Effect.fn("Board.list")(function*(grantId, { after, limit, pull, repo, search, standing }) {
+      list: Effect.fn("SandboxDashboard.list")(function*(grantId, { after, limit, pull, repo, search, attention }) {
         const matches = [
-          standing === null ? sql`true` : sql.literal(STANDINGS[standing]),
+          attention === null ? sql`true` : sql.literal(ATTENTION[attention]),
           repo === null ? sql`true` : sql`${repo.toLowerCase()} = ANY(s.repo_names)`,
           pull === undefined ? sql`true` : sql`EXISTS (
             SELECT FROM jsonb_array_elements(s.publications) p WHERE ${sql.literal(PULLS[pull])}
@@ -173,7 +173,7 @@ export const layer = Layer.effect(
           ? sql``
           : sql`AND (l.created_at, l.id) < (${DateTime.formatIso(after.createdAt)}::timestamptz, ${after.id})`
         // By a partial index, however many of the grant are over: whoever watches asks for these again and again.
-        const live = standing !== null && LIVE.includes(standing)
+        const live = attention !== null && LIVE.includes(attention)
           ? sql`AND l.status IN ('queued', 'creating', 'running', 'terminating')`
           : sql``
         const rows = yield* sql`

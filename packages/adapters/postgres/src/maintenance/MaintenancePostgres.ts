@@ -1,6 +1,6 @@
-/** `Upkeep` on Postgres: over all rows of `sandboxes`, by their partial indexes. */
+/** `Maintenance` on Postgres: over all rows of `sandboxes`, by their partial indexes. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Upkeep } from "@slipway/domain/sandbox/ports/Maintenance"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { MAX_SETUP } from "@slipway/domain/sandbox/rules/TimeLimit"
@@ -26,7 +26,7 @@ const CensusRow = Schema.Struct({
 })
 
 export const layer = Layer.effect(
-  Upkeep,
+  Maintenance,
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
@@ -97,7 +97,7 @@ export const layer = Layer.effect(
         ) due ON true ORDER BY due.at, due.id`
     })
 
-    return Upkeep.of({
+    return Maintenance.of({
       now: guard(theTime(undefined)).pipe(Effect.map(({ now }) => now), Effect.catchTag("NoSuchElementError", Effect.die)),
 
       due: (limit, after = null) =>

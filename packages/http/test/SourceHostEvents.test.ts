@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
-import * as HostNewsGitHub from "@slipway/github/HostNewsGitHub"
+import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import { DateTime, Effect, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { ask, drive, layer as http, mintKey, openStream, refused, running, SANDBOXES } from "../testing/Harness.ts"
@@ -42,7 +42,7 @@ const deliver = (body: string, headers: Record<string, string> = { "x-hub-signat
 const about = (branch: string, repo = "acme/shop") =>
   JSON.stringify({ action: "closed", pull_request: { head: { ref: branch } }, repository: { full_name: repo } })
 
-layer(http({ host, news: HostNewsGitHub.layer({ secret: Redacted.make(SECRET) }) }), { excludeTestServices: true })(
+layer(http({ host, news: SourceHostEventsGitHub.layer({ secret: Redacted.make(SECRET) }) }), { excludeTestServices: true })(
   "news of the source host",
   (it) => {
     it.effect("become an event of the sandbox, once, by what the host says when it is asked", () =>

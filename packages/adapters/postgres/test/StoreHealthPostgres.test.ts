@@ -1,7 +1,7 @@
 /** On a real server with a small disk of its own. */
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { StoreTrouble } from "@slipway/domain/store/StoreHealth"
+import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
@@ -9,12 +9,12 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as Migrations from "../src/Migrations.ts"
-import * as StoreTroublePostgres from "../src/StoreTroublePostgres.ts"
+import * as StoreHealthPostgres from "../src/StoreHealthPostgres.ts"
 
 /** Asked after what was known has been forgotten. */
 const asked = Effect.gen(function*() {
   yield* TestClock.adjust("3 seconds")
-  return yield* yield* StoreTrouble
+  return yield* yield* StoreHealth
 })
 
 describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to mount)", () => {
@@ -31,7 +31,7 @@ describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to
         )
         yield* Effect.gen(function*() {
           const sql = yield* SqlClient.SqlClient
-          const told = yield* StoreTrouble
+          const told = yield* StoreHealth
           // Room in pages that are there: rows are updated whatever the disk is like.
           yield* sql`CREATE TABLE small AS SELECT 1 AS n`
           assert.isNull(yield* asked)
@@ -44,12 +44,12 @@ describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to
           disk.mend()
           assert.strictEqual(yield* told, sentence)
           assert.isNull(yield* asked)
-        }).pipe(Effect.provide(StoreTroublePostgres.layer.pipe(Layer.provideMerge(PgClient.layer(connection)))))
+        }).pipe(Effect.provide(StoreHealthPostgres.layer.pipe(Layer.provideMerge(PgClient.layer(connection)))))
       }).pipe(Effect.scoped))
   }
 })
 
-layer(StoreTroublePostgres.layer.pipe(Layer.provideMerge(TestPostgres.layer(Migrations.layer))))("a database", (it) => {
+layer(StoreHealthPostgres.layer.pipe(Layer.provideMerge(TestPostgres.layer(Migrations.layer))))("a database", (it) => {
   it.effect("that takes no writes is told", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -65,7 +65,7 @@ layer(StoreTroublePostgres.layer.pipe(Layer.provideMerge(TestPostgres.layer(Migr
   it.effect("that does not answer is not told: that shows by itself", () =>
     Effect.gen(function*() {
       const nobody = PgClient.layer({ host: "127.0.0.1", port: 1, connectTimeout: "1 second" })
-      const trouble = Layer.fresh(StoreTroublePostgres.layer).pipe(Layer.provide(nobody))
+      const trouble = Layer.fresh(StoreHealthPostgres.layer).pipe(Layer.provide(nobody))
       assert.isNull(yield* Effect.provide(asked, trouble))
     }))
 })

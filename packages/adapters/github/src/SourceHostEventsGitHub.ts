@@ -1,6 +1,6 @@
-/** `HostNews` from GitHub: webhooks of a GitHub App, signed with the secret that was given to it. */
+/** `SourceHostEvents` from GitHub: webhooks of a GitHub App, signed with the secret that was given to it. */
 import { verify } from "@octokit/webhooks-methods"
-import { HostNews, NotAuthentic } from "@slipway/domain/source/ports/SourceHostEvents"
+import { SourceHostEvents, NotAuthentic } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 
@@ -11,9 +11,9 @@ const PullRequestNews = Schema.fromJsonString(Schema.Struct({
 }))
 const decode = Schema.decodeUnknownOption(PullRequestNews)
 
-export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.Layer<HostNews> =>
-  Layer.succeed(HostNews, {
-    read: Effect.fn("HostNews.read")(function*({ body, headers }) {
+export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.Layer<SourceHostEvents> =>
+  Layer.succeed(SourceHostEvents, {
+    read: Effect.fn("SourceHostEvents.read")(function*({ body, headers }) {
       const signature = headers["x-hub-signature-256"] ?? ""
       // An empty one is an error to the library, not a wrong one.
       const authentic = signature !== "" && body !== "" &&

@@ -1,6 +1,6 @@
 /** Labels for what a sandbox wants of people, as the list and the overview show them. */
 import { pullsOf, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
-import { type Standing, standingOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { type AttentionState, attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { pullStateOf } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime } from "effect"
@@ -8,7 +8,7 @@ import { html, type Html } from "../html/Html.ts"
 import { linkTo } from "./PullLabels.ts"
 import { labels } from "./SandboxLabels.ts"
 
-export const standingLabels: Readonly<Record<Standing, string>> = {
+export const attentionLabels: Readonly<Record<AttentionState, string>> = {
   asking: "Needs you",
   failed: "Failed",
   ready: "Ready for review",
@@ -18,7 +18,7 @@ export const standingLabels: Readonly<Record<Standing, string>> = {
   over: "Over"
 }
 
-const tone: Readonly<Record<Standing, string>> = {
+const tone: Readonly<Record<AttentionState, string>> = {
   asking: "wait",
   failed: "bad",
   ready: "good",
@@ -28,7 +28,8 @@ const tone: Readonly<Record<Standing, string>> = {
   over: ""
 }
 
-export const standingBadge = (standing: Standing): Html => html`<span class="state ${tone[standing]}">${standingLabels[standing]}</span>`
+export const attentionBadge = (attention: AttentionState): Html =>
+  html`<span class="state ${tone[attention]}">${attentionLabels[attention]}</span>`
 
 /** 1st, 2nd, 3rd, 4th, 11th. */
 export const ordinal = (n: number): string => {
@@ -50,7 +51,7 @@ export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string 
 /** Why it stands as it does, in a few words; empty: there is nothing to add. */
 export const because = (sandbox: Sandbox, queue: Queue): string => {
   const { approvals, error, reason, status, turn } = sandbox
-  switch (standingOf(sandbox)) {
+  switch (attentionStateOf(sandbox)) {
     case "asking":
       return approvals.length === 1 ? `Wants to: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals`
     case "failed":

@@ -1,0 +1,27 @@
+/** Scripts of the agent in memory (docs/decisions/14): directives such as `[[write path=a.txt content=…]]` in a prompt. */
+
+export interface Step {
+  readonly name: string
+  readonly body: string
+}
+
+export const stepsOf = (text: string): Array<Step> =>
+  Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
+
+const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+
+/** A file that a step edits. `repo`: `null` means the first repository. */
+export interface EditedFile {
+  readonly path: string
+  readonly repo: string | null
+}
+
+/** `null`: the step names no path. */
+export const fileOf = (body: string): EditedFile | null => {
+  const options = body.replace(/(?:^|\s)content=[^]*$/u, "")
+  const path = /(?:^|\s)path=(\S+)/u.exec(options)?.[1]
+  return path === undefined ? null : { path, repo: /(?:^|\s)repo=(\S+)/u.exec(options)?.[1] ?? null }
+}
+
+/** What a step writes; `undefined`: the step has no content. */
+export const contentOf = (body: string): string | undefined => /(?:^|\s)content=([^]*)$/u.exec(body)?.[1]
