@@ -1,7 +1,7 @@
 /** What came of a run, for people and for programs. */
 import { areas, type Area } from "./rules/Rule.ts"
 
-/** What became of one rule. */
+/** The outcome of one rule. */
 export interface Verdict {
   readonly id: string
   readonly area: Area

@@ -4,7 +4,7 @@
  */
 import { Skip } from "./Expect.ts"
 
-/** What the contract leaves open, as the service under test spells it. */
+/** The service's own spelling of names and codes that the contract leaves open. */
 export interface Names {
   /** Of the list of events `after` and `limit`, of a listing `directory`, of a download `path`. */
   readonly parameters: Readonly<Record<string, string>>
