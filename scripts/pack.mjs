@@ -9,7 +9,7 @@
  */
 import { execFile } from "node:child_process"
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { availableParallelism, tmpdir } from "node:os"
 import path from "node:path"
 import { promisify } from "node:util"
 import { bundle } from "./bundle.mjs"
@@ -143,9 +143,13 @@ const staging = await mkdtemp(path.join(tmpdir(), "slipway-pack-"))
 try {
   await mkdir(destination, { recursive: true })
   for (const file of await readdir(destination)) if (file.endsWith(".tgz")) await rm(path.join(destination, file))
-  const names = packagesOf(root).map((folder) => folder.slice("packages/".length))
+  const names = packagesOf(root).map((folder) => folder.slice("packages/".length)).values()
   const besides = (name) => packages[name] ?? { manifest: { sideEffects: acting[name] ?? false } }
-  await Promise.all(names.map((name) => pack(name, besides(name), staging, destination)))
+  // Each takes a compiler's memory.
+  await Promise.all(Array.from({ length: availableParallelism() }, async () => {
+    for (const name of names) await pack(name, besides(name), staging, destination)
+  }))
 } finally {
-  await rm(staging, { recursive: true, force: true })
+  // What is left of others writes on after one has failed.
+  await rm(staging, { recursive: true, force: true, maxRetries: 5 })
 }
