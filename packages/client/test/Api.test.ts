@@ -128,7 +128,7 @@ describe("the names of operations", () => {
   })
 
   it("are the same in the Python client, as Python writes them", () => {
-    const folder = new URL("../../../clients/python/src/slipway_client", import.meta.url)
+    const folder = new URL("../../../clients/python/src/slipway_client/", import.meta.url)
     const defined = ["_operations.py", "_client.py"].flatMap((file) =>
       Array.from(readFileSync(new URL(file, folder), "utf8").matchAll(/^ {4}def ([a-z]\w*)\(/gmu), ([, name = ""]) => name)
     )
