@@ -1,8 +1,8 @@
 /**
- * Looks whether each link of our pages to another one, to a file or to a section leads somewhere (`npm run check` does), and whether
- * each section that is cited exists: `docs/decisions/2.1`, `docs/interface.md 4.2`. Addresses of others are left alone:
- * this asks no network. Each name of `docs/rules.md` has to be in the module it links to; `--write` follows a module that has moved. `--in`
- * names another repository.
+ * Checks the pages (`npm run check` does): each link to another page, a file or a section leads somewhere, each section that pages or code
+ * cite exists (`docs/decisions/2.1`, `docs/interface.md 4.2`), and so does each file of the checkout that a page names. Addresses of other
+ * hosts are left alone: this uses no network. Each name of `docs/rules.md` has to be in the module that it links to; `--write` follows a
+ * module that has moved. `--in` names another repository.
  */
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
@@ -80,9 +80,22 @@ const troubleOf = (page, link) => {
   return slugsOf(target).has(anchor) ? undefined : `${target} has no section #${anchor}`
 }
 
+/** A file or folder of the checkout that a page names as code. */
+const FILE = /(?<!`)`((?:packages|scripts|deploy|examples|clients)\/[\w./-]+)`(?!`)/gu
+/** Made by tests and builds. */
+const NOT_TRACKED = /\/(?:test-output|dist)(?:\/|$)/u
+/** Pages that say what was, of files that may have moved since. */
+const HISTORY = /CHANGELOG\.md$|^\.changeset\//u
+
 let count = 0
 for (const page of pages) {
-  const text = read(page).replaceAll(/(`+)[^\n]*?\1/gu, (code) => "`".repeat(code.length))
+  const written = read(page)
+  for (const { 1: file, index } of written.matchAll(FILE)) {
+    if (existsSync(path.join(root, file)) || NOT_TRACKED.test(file) || HISTORY.test(page)) continue
+    process.stderr.write(`${page}:${written.slice(0, index).split("\n").length}: there is no ${file}\n`)
+    process.exitCode = 1
+  }
+  const text = written.replaceAll(/(`+)[^\n]*?\1/gu, (code) => "`".repeat(code.length))
   for (const { 1: inline, 2: reference, index } of text.matchAll(LINK)) {
     count++
     const trouble = troubleOf(page, inline ?? reference)

@@ -105,3 +105,12 @@ it("follows a rule whose module has moved", () => {
     rmSync(root, { recursive: true, force: true })
   }
 })
+
+it("fails for a file that a page names and that does not exist", () => {
+  const { stderr } = check({
+    "README.md": "`packages/a.ts`, `packages/b.ts`, `packages/a/test-output/c`, `packages/<name>/d`\n",
+    "CHANGELOG.md": "`packages/b.ts`\n",
+    "packages/a.ts": ""
+  })
+  assert.strictEqual(stderr, "README.md:1: there is no packages/b.ts\n")
+})

@@ -1,4 +1,4 @@
-/** What came of a run, for people and for programs. */
+/** The result of a run, for people and for programs. */
 import { areas, type Area } from "./rules/Rule.ts"
 
 /** The outcome of one rule. */

@@ -1,4 +1,4 @@
-/** What a rule is. */
+/** The form of a rule, and the areas of rules. */
 import type { Need, World } from "../world/World.ts"
 
 /** In the order they are checked. Rates come last: by then every 429 was met. */
