@@ -4,7 +4,7 @@
  * installed from there. `npm run test:packages`; the registry of npm must be reachable.
  */
 import { spawn } from "node:child_process"
-import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { start } from "./registry.mjs"
@@ -13,6 +13,8 @@ import { write } from "./snippets.mjs"
 const root = path.resolve(import.meta.dirname, "..")
 /** Nothing here is tested with it but that it can. */
 const JEST = "jest@30.5.2"
+/** The stores, the domain, effect and its client of Postgres. */
+const MOST_FOR_POSTGRES = 4
 
 const run = (command, args, cwd, env = {}) =>
   new Promise((resolve, reject) => {
@@ -61,6 +63,20 @@ try {
     await run(process.execPath, [program], shown)
   }
 
+  await run(process.execPath, ["--input-type=module", "--eval", `await import("@slipway/adapters/postgres/Database")`], shown)
+
+  process.stdout.write("\n# the stores on Postgres alone\n")
+  const embedder = path.join(place, "embedder")
+  await mkdir(embedder)
+  await writeFile(path.join(embedder, "package.json"), JSON.stringify({ private: true, type: "module" }))
+  const stores = tarballs.filter((file) => /slipway-(?:domain|postgres)\.tgz$/u.test(file))
+  const { peerDependencies } = (await import("../packages/adapters/postgres/package.json", { with: { type: "json" } })).default
+  await install(embedder, [...stores, `effect@${peerDependencies.effect}`])
+  const { packages } = JSON.parse(await readFile(path.join(embedder, "package-lock.json"), "utf8"))
+  const installed = Object.entries(packages).filter(([name, { optional }]) => name !== "" && optional !== true).map(([name]) => name)
+  process.stdout.write(`${installed.join("\n")}\n`)
+  if (installed.length > MOST_FOR_POSTGRES) throw new Error(`${installed.length} packages are installed for the stores on Postgres`)
+
   process.stdout.write("\n# contract suites as tests of Jest\n")
   const jest = path.join(place, "jest")
   await mkdir(jest)
@@ -80,15 +96,15 @@ try {
       root,
       registry.env
     )
-    const installed = path.join(place, "installed")
+    const prefix = path.join(place, "installed")
     // Without install scripts, which npm does not run unless it is asked to.
     await run(
       "npm",
-      ["install", "--global", `--prefix=${installed}`, "--ignore-scripts", "--no-audit", "--no-fund", "slipway"],
+      ["install", "--global", `--prefix=${prefix}`, "--ignore-scripts", "--no-audit", "--no-fund", "slipway"],
       place,
       registry.env
     )
-    const slipway = path.join(installed, "bin/slipway")
+    const slipway = path.join(prefix, "bin/slipway")
     await run(slipway, ["--version"], place)
     // Told, not judged: it depends on the machine. 20 s is what people are promised on one that does nothing else.
     const began = performance.now()

@@ -6,7 +6,7 @@ import { existsSync, globSync, readFileSync, statSync } from "node:fs"
 import path from "node:path"
 
 const root = path.resolve(import.meta.dirname, "../../..")
-const pages = globSync(["*.md", "docs/**/*.md", "examples/*/README.md", "packages/*/README.md"], {
+const pages = globSync(["*.md", "docs/**/*.md", "examples/*/README.md", "packages/{*,adapters/*}/README.md"], {
   cwd: root,
   exclude: ["**/node_modules"]
 })
