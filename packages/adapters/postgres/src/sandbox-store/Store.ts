@@ -1,10 +1,10 @@
-/** What the functions of this store share. */
+/** Dependencies of the functions of this store. */
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import type { Ids } from "@slipway/domain/ids/Ids"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
 import type { Hints } from "@slipway/domain/store/Hints"
 import type { Effect } from "effect"
-import type { makeOpened } from "../partner-store/PartnerStorePostgres.ts"
+import type { makeOpened } from "../partner-store/tell.ts"
 import type { Clients } from "../sql/Clients.ts"
 import type { RowCache } from "./rows/RowCache.ts"
 

@@ -1,4 +1,4 @@
-/** What the limit on active sandboxes is decided on, within the transaction that creates them. */
+/** Counts that the limit on active sandboxes is decided on, within the transaction that creates them. */
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import type { SqlClient } from "effect/sql"
 import { textArray } from "../../sql/TextArray.ts"

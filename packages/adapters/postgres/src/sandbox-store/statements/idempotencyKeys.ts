@@ -24,7 +24,7 @@ export const bindKey = (sql: SqlClient.SqlClient, binding: {
         fingerprint = excluded.fingerprint, sandbox_id = excluded.sandbox_id, command_id = excluded.command_id, created_at = now()
       WHERE known.created_at < now() - make_interval(days => ${RETENTION_DAYS})`
 
-/** What a key is bound to, unless it expired. */
+/** The sandbox and the command that a key is bound to, unless it expired. */
 export const boundTo = (sql: SqlClient.SqlClient) =>
   SqlSchema.findOneOption({
     Request: Schema.Struct({ grantId: Schema.String, route: Schema.String, key: Schema.String }),

@@ -27,7 +27,7 @@ export const selectPage = (reads: SqlClient.SqlClient, grantId: string, query: L
           ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
 }
 
-/** What clients see in a list: prompts stay on the disk. */
+/** Summaries for clients: prompts stay on the disk. */
 export const selectSummaries = (reads: SqlClient.SqlClient, grantId: string, query: ListQuery) => {
   const bytes = reads`
           coalesce(octet_length(p.error), 0) + octet_length(p.metadata) + octet_length(p.repos) + octet_length(p.title)`

@@ -1,7 +1,7 @@
 /** What the function `take_rate_slots` of the database says, asked for the windows of credential, user and grant in this order. */
 import type { RateLimits, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Schema } from "effect"
-import { Int8 } from "../sql/Int8.ts"
+import { Int8 } from "../../sql/Int8.ts"
 
 export const RateSlotRow = Schema.Struct({ taken: Schema.Boolean, remaining: Schema.Int, resetMillis: Int8, tightest: Schema.Int })
 

@@ -1,0 +1,111 @@
+/** Small reads of a grant's sandboxes. Each has a bound on the rows it looks at. */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
+import { ToolApprovalMode } from "@slipway/domain/models/schema/ToolApprovalMode"
+import { GROUPS, LOOKED_THROUGH, PLACES, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
+import { SandboxStatus, StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { RepoRef } from "@slipway/domain/source/schema/RepoRef"
+import { Schema } from "effect"
+import { type SqlClient, SqlSchema } from "effect/sql"
+import { Instant } from "../../sql/Instant.ts"
+import { Int8 } from "../../sql/Int8.ts"
+import { textArray } from "../../sql/TextArray.ts"
+
+const AskedRow = Schema.Struct({
+  createdBy: Schema.String,
+  createdAt: Instant,
+  repos: Schema.Array(RepoRef),
+  model: Schema.String,
+  reasoningEffort: Schema.NullOr(ReasoningEffort),
+  toolApprovalMode: ToolApprovalMode,
+  started: Schema.Boolean
+})
+
+const PastRow = Schema.Struct({
+  day: Schema.String,
+  repo: Schema.String,
+  model: Schema.String,
+  status: SandboxStatus,
+  reason: Schema.NullOr(StatusReason),
+  count: Int8,
+  costMicroUsd: Int8,
+  input: Int8,
+  cachedInput: Int8,
+  output: Int8
+})
+
+const QueueRow = Schema.Struct({ id: Schema.NullOr(SandboxId), place: Int8, atWork: Int8, slots: Int8 })
+
+/** The newest sandboxes of a grant, by the index over grant, time and id. */
+export const recentRows = (reads: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.String,
+    Result: AskedRow,
+    execute: (grantId) =>
+      reads`
+        SELECT created_by AS "createdBy", created_at AS "createdAt", repos, model, reasoning_effort AS "reasoningEffort",
+          tool_approval_mode AS "toolApprovalMode", started_at IS NOT NULL AS started
+        FROM sandboxes WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${RECENT}`
+  })
+
+/** Places of the grant's sandboxes in the queue, and slots. At least one row, for the counts. Partial indexes over work and leases. */
+export const queueRows = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.String,
+    Result: QueueRow,
+    execute: (grantId) =>
+      sql`
+        WITH waiting AS (
+          SELECT id, grant_id, row_number() OVER (ORDER BY work_since, created_at, id) AS place
+          FROM sandboxes WHERE work = 'boot' AND (lease_until IS NULL OR lease_until <= now())
+          ORDER BY work_since, created_at, id LIMIT ${PLACES}
+        ), counts AS (
+          SELECT (
+              SELECT count(*) FROM sandboxes
+              WHERE work IN ('boot', 'turn') AND lease_until > now() AND turn ->> 'state' IS DISTINCT FROM 'awaiting_approval'
+            ) AS "atWork", (
+              SELECT coalesce(sum(slots), 0) FROM worker_rooms
+              WHERE NOT draining AND seen_at > now() - make_interval(secs => ${GONE_SECONDS})
+            ) AS slots
+        )
+        SELECT w.id, coalesce(w.place, 0) AS place, c."atWork", c.slots
+        FROM counts c LEFT JOIN waiting w ON w.grant_id = ${grantId}`
+  })
+
+/** The sum of a counter in a JSON column; saturates. */
+const sumOf = (sql: SqlClient.SqlClient) => (column: "tokens" | "usage", counter: string) =>
+  sql.literal(`least(sum((${column} ->> '${counter}')::bigint), ${Number.MAX_SAFE_INTEGER})::bigint`)
+
+/** Sums by day, repository, model and status, over the newest sandboxes of a grant. */
+export const pastRows = (sql: SqlClient.SqlClient) => {
+  const total = sumOf(sql)
+  return SqlSchema.findAll({
+    Request: Schema.Struct({ grantId: Schema.String, since: Schema.String }),
+    Result: PastRow,
+    execute: ({ grantId, since }) =>
+      sql`
+        SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, coalesce(repo_names[1], '') AS repo, model, status, reason,
+          count(*) AS count, ${total("usage", "costMicroUsd")} AS "costMicroUsd", ${total("tokens", "input")} AS input,
+          ${total("tokens", "cachedInput")} AS "cachedInput", ${total("tokens", "output")} AS output
+        FROM (
+          SELECT created_at, repo_names, model, status, reason, usage, tokens FROM sandboxes
+          WHERE grant_id = ${grantId} AND created_at >= ${since}::timestamptz ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+        ) newest
+        GROUP BY 1, 2, 3, 4, 5 ORDER BY 7 DESC LIMIT ${GROUPS}`
+  })
+}
+
+/** Counts of changes at the newest checkpoint of each sandbox. */
+export const changesRows = (reads: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Array(SandboxId),
+    Result: Schema.Struct({ id: SandboxId, changes: Schema.Array(ChangeCounts) }),
+    execute: (ids) =>
+      reads`
+        SELECT s.id, c.changes FROM sandboxes s
+        JOIN checkpoints k ON k.sandbox_id = s.id AND k.checkpoint = s.checkpoint
+        JOIN checkpoint_contents c ON c.id = k.content
+        WHERE s.id = ANY(${textArray(ids)}::text[]) AND c.changes IS NOT NULL`
+  })

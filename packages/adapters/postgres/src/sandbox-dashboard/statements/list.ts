@@ -1,0 +1,57 @@
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { LOOKED_THROUGH } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
+import type { PullState } from "@slipway/domain/source/schema/PullRequest"
+import { PAGE_BYTES } from "@slipway/domain/store/Page"
+import { DateTime } from "effect"
+import type { SqlClient } from "effect/sql"
+import { COLUMNS } from "../../sandbox-store/rows/SandboxRow.ts"
+import { LIVE, PULLS, ATTENTION } from "../rules/DashboardRules.ts"
+
+export interface DashboardQuery {
+  readonly after: { readonly createdAt: DateTime.Utc; readonly id: SandboxId } | null
+  readonly limit: number
+  readonly pull?: PullState | "any" | undefined
+  readonly repo: string | null
+  /** A part of the title, whatever the case; empty for all. */
+  readonly search: string
+  readonly attention: AttentionState | null
+}
+
+/**
+ * A page of a grant's sandboxes, newest first, up to `PAGE_BYTES`. It looks through the newest {@link LOOKED_THROUGH} after the place, by
+ * the index over grant, time and id. Live ones have a partial index, so that the many that are over cost nothing: watchers ask for these
+ * again and again.
+ */
+export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query: DashboardQuery) => {
+  const { after, limit, pull, repo, search, attention } = query
+  const columns = sql.literal(COLUMNS)
+  const matches = [
+    attention === null ? sql`true` : sql.literal(ATTENTION[attention]),
+    repo === null ? sql`true` : sql`${repo.toLowerCase()} = ANY(s.repo_names)`,
+    pull === undefined ? sql`true` : sql`EXISTS (
+    SELECT FROM jsonb_array_elements(s.publications) p WHERE ${sql.literal(PULLS[pull])}
+      AND (${repo}::text IS NULL OR lower(p ->> 'repo') = ${repo?.toLowerCase() ?? null}::text))`,
+    search === "" ? sql`true` : sql`strpos(lower(s.title), ${search.toLowerCase()}) > 0`
+  ]
+  const older = after === null
+    ? sql``
+    : sql`AND (l.created_at, l.id) < (${DateTime.formatIso(after.createdAt)}::timestamptz, ${after.id})`
+  const live = attention !== null && LIVE.includes(attention)
+    ? sql`AND l.status IN ('queued', 'creating', 'running', 'terminating')`
+    : sql``
+  return sql`
+          SELECT ${columns} FROM (
+            SELECT s.*, coalesce(sum(octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) +
+              octet_length(s.approvals::text) + octet_length(s.metadata::text) + octet_length(s.publications::text) +
+              octet_length(s.repos::text) + octet_length(s.title))
+              OVER (ORDER BY s.created_at DESC, s.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+            FROM (
+              SELECT * FROM sandboxes l WHERE l.grant_id = ${grantId}
+                ${older} ${live}
+              ORDER BY l.created_at DESC, l.id DESC LIMIT ${LOOKED_THROUGH}
+            ) s
+            WHERE ${sql.and(matches)}
+            ORDER BY s.created_at DESC, s.id DESC LIMIT ${limit}
+          ) s WHERE bytes_before < ${PAGE_BYTES} ORDER BY s.created_at DESC, s.id DESC`.values
+}
