@@ -13,7 +13,7 @@ it.live("docs/capacity.md says of every table when its rows go", () =>
       SELECT relname AS name FROM pg_class
       WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'effect_sql_migrations'`
     const page = readFileSync(new URL("../../../../docs/capacity.md", import.meta.url), "utf8")
-    const [, section = ""] = page.split("## What the database keeps")
+    const [, section = ""] = page.split("## Size of the database")
     const told = section.split("\n").flatMap((line) => {
       const [, tables = "", what = "", goes = ""] = line.split(" | ").length === 3 ? ["", ...line.replace(/^\| /u, "").split(" | ")] : []
       return what === "" || goes === "" ? [] : Array.from(tables.matchAll(/`(\w+)`/gu), ([, name = ""]) => name)
