@@ -1,6 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
-const isGone = "if (origin !== null && !isKept(origin)) return yield* new CheckpointNotFound()"
+const isGone = "if (origin !== null && !isKept(state, origin)) return yield* new CheckpointNotFound()"
 const isKept = "rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false"
 const bind = "keys.set(scopeOf(creation.grantId, keyed, forkOf), " +
   "{ fingerprint: keyed.fingerprint, id: origin.sandboxId, boundAt: yield* DateTime.now })"
@@ -15,7 +15,7 @@ export const plants: Plants = {
       ["forks what was never taken", isKept, "(rows.get(sandboxId)?.checkpoints.length ?? 0) > 0"],
       ["forks no sandbox that is over", isKept, `!isSettled(rows.get(sandboxId)?.sandbox.status) && ${isKept.replace(" ?? false", "")}`],
       ["binds the key of a fork that is refused", isGone,
-        `if (origin !== null && keyed !== null && !isKept(origin)) ${bind}\n        ${isGone}`],
+        `if (origin !== null && keyed !== null && !isKept(state, origin)) ${bind}\n        ${isGone}`],
       ["refuses a replay when what it started with is forgotten", "const known = keyed", `${isGone}\n        const known = keyed`],
       ["takes the key of a creation for that of a fork", "`${grantId} ${forkOf ?? \"\"} ${key}`", "`${grantId} ${key}`"],
       ["takes the key of another sandbox's fork for its own", "`${grantId} ${forkOf ?? \"\"} ${key}`",

@@ -1,7 +1,7 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
 const merge = "repository.merge(headRef, baseRef)"
-const close = "pullsOf(repository)[number - 1] = { ...pull, state: \"closed\" }"
+const close = "pullsOf(state, repository)[number - 1] = { ...pull, state: \"closed\" }"
 const isUnknown = (what: string, says: string) => `refusal(repo, number)("unknown ${what}", "There is no such ${says}.")`
 
 export const plants: Plants = {
@@ -22,7 +22,7 @@ export const plants: Plants = {
       "if (pull.merged) return { pullRequest: pull, changed: true }"],
     ["moves the base branch to the commit", merge, "repository.branches.set(baseRef, headSha)"],
     ["takes the branch away that it merged", merge, `${merge}\n        repository.branches.delete(headRef)`],
-    ["says that it merged and does not", merge, "pullsOf(repository)[number - 1] = { ...pull, state: \"closed\" }"],
+    ["says that it merged and does not", merge, "pullsOf(state, repository)[number - 1] = { ...pull, state: \"closed\" }"],
     ["closes what was merged", "if (pull.merged) return yield* refuse(\"merged\"", "if (false) return yield* refuse(\"merged\""],
     ["says that closing again did something", "if (pull.state === \"closed\") return { pullRequest: pull, changed: false }", ""],
     ["says that what it closed was merged", close, close.replace("\"closed\"", "\"closed\", merged: true")],

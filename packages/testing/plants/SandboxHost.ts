@@ -5,7 +5,7 @@ const ends = "yield* endAll(sandboxId)"
 const made = `provision: ({ sandboxId }) =>\n        Effect.gen(function*() {\n          ${ends}`
 const rest = "Effect.sync(() => void boxes.delete(sandboxId))"
 const isBelow = "path.startsWith(`${other}/`)"
-const replaced = "forget(sandboxId, (path) => isWithin(paths, path))"
+const replaced = "forget(files, sandboxId, (path) => isWithin(paths, path))"
 const visited = "boxOf(sandboxId, (command) => spawn(sandboxId, command))"
 
 export const plants: Plants = {
@@ -22,17 +22,17 @@ export const plants: Plants = {
     )],
     ["forgets the home when a newer lease makes the box again", made, made.replace("{ sandboxId }", "{ fence, sandboxId }").replace(
       ends,
-      `${ends}\n          if (fence > 1) forget(sandboxId, () => true)`
+      `${ends}\n          if (fence > 1) forget(files, sandboxId, () => true)`
     )],
     ["has one home for all", "`/memory/home/${sandboxId}`", "`/memory/home`"],
     ["finds the box of a stopped sandbox", "boxes.delete(sandboxId)\n            kills", "kills"],
     ["finds the box of a sandbox at rest", rest, "Effect.void"],
     ["starts processes in a sandbox at rest", "boxes.has(sandboxId) ? spawn(sandboxId, command) : Effect.fail(gone)",
       "spawn(sandboxId, command)"],
-    ["forgets the home of a sandbox at rest", rest, "Effect.sync(() => { boxes.delete(sandboxId); forget(sandboxId, () => true) })"],
+    ["forgets the home of a sandbox at rest", rest, "Effect.sync(() => { boxes.delete(sandboxId); forget(files, sandboxId, () => true) })"],
     ["lists no sandbox at rest", rest, "Effect.sync(() => { boxes.delete(sandboxId); left.delete(sandboxId) })"],
     ["lists what it stopped", "left.delete(sandboxId)", ""],
-    ["leaves the home of what it stopped", "forget(sandboxId, () => true)", ""],
+    ["leaves the home of what it stopped", "forget(files, sandboxId, () => true)", ""],
     ["gives visitors another home", visited, `({ ...${visited}, home: \`\${homeOf(sandboxId)}-visit\` })`],
     ["provisions what somebody visits", visited,
       `{ const box = ${visited}; boxes.set(sandboxId, box); return box }`.replace("{ const", "(() => { const").replace(
@@ -47,7 +47,7 @@ export const plants: Plants = {
     ["reads less than it may", "bytes.length > maximumBytes", "bytes.length >= maximumBytes"],
     ["writes what was changed", "given.sha256 === digestOf(paths, given.files) && ", ""],
     ["leaves what came later", replaced, ""],
-    ["makes the whole home anew", replaced, "forget(sandboxId, () => true)"],
+    ["makes the whole home anew", replaced, "forget(files, sandboxId, () => true)"],
     ["makes a box where it writes a home", replaced,
       `boxes.set(sandboxId, boxOf(sandboxId, (command) => spawn(sandboxId, command)))\n${replaced}`],
     ["does not list a home that it made", "left.add(sandboxId)\n        forget", "forget"]

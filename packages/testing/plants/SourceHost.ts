@@ -1,6 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
-const names = "pageOfNames(repositories.names(), query)"
+const names = "pageOfNames(state.repositories.names(), query)"
 const isFound = "pull.state === \"open\" && pull.headRef === headRef) ?? null"
 const again = "if (pulls.some((pull) => pull.state === \"open\" && pull.headRef === headRef)) {"
 const base = "repository.mergeBase(repository.branches.get(baseRef) ?? \"\", headSha)"
@@ -9,12 +9,12 @@ export const plants: Plants = {
   port: "SourceHost",
   subject: "packages/testing/test/source/SourceHost.suites.ts",
   plants: plantsIn("packages/domain/memory/source/SourceHostMemory.ts", [
-    ["refuses for the first repository alone", "repos.find((repo) => repositories.find(repo) === undefined)",
-      "repos.slice(0, 1).find((repo) => repositories.find(repo) === undefined)"],
+    ["refuses for the first repository alone", "repos.find((repo) => state.repositories.find(repo) === undefined)",
+      "repos.slice(0, 1).find((repo) => state.repositories.find(repo) === undefined)"],
     ["refuses without advice", ", advice: \"Add it to MemoryRepositories.\" }", " }"],
-    ["lists more than were asked for", names, "pageOfNames(repositories.names(), { ...query, limit: query.limit + 1 })"],
-    ["lists in the order in which they were made", names, "repositories.names().slice(0, query.limit)"],
-    ["looks for no part of the name", names, "pageOfNames(repositories.names(), { ...query, search: \"\" })"],
+    ["lists more than were asked for", names, "pageOfNames(state.repositories.names(), { ...query, limit: query.limit + 1 })"],
+    ["lists in the order in which they were made", names, "state.repositories.names().slice(0, query.limit)"],
+    ["looks for no part of the name", names, "pageOfNames(state.repositories.names(), { ...query, search: \"\" })"],
     ["lists names in lower case", names, `${names}.map((name) => name.toLowerCase())`],
     ["spells a repository as it was asked for", "({ defaultBranch, fullName }) => ({ fullName,",
       "({ defaultBranch }) => ({ fullName: repo,"],
@@ -22,7 +22,7 @@ export const plants: Plants = {
       "fullName }) => ({ fullName, defaultBranch: \"main\" })"],
     ["gives a remote with a secret in its URL", "`file:///memory/${fullName}`", "`https://x:secret@memory.invalid/${fullName}`"],
     ["gives a remote of what is not there",
-      "remote: (repo) => Effect.map(repositoryOf(repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`",
+      "remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`",
       "remote: (repo) => Effect.map(Effect.void, () => ({ url: `file:///memory/${repo}`"],
     ["finds a closed pull request", isFound, "pull.headRef === headRef) ?? null"],
     ["finds a pull request by the beginning of its branch", isFound,
@@ -35,7 +35,7 @@ export const plants: Plants = {
     ["opens one to a branch that is not there", "of [baseRef, headRef]", "of [headRef]"],
     ["says that a request which is wrong may be sent again", "detail, retryable: false }", "detail, retryable: true }"],
     ["gives a number again", "pulls.length + 1", "pulls.filter(({ state }) => state === \"open\").length + 1"],
-    ["counts ids by repository", "const id = ++ids", "const id = pulls.length + 1"],
+    ["counts ids by repository", "const id = ++state.ids", "const id = pulls.length + 1"],
     ["gives all of a repository one page", "/pull/${number}`", "/pulls`"],
     ["counts what came to the base", base, "repository.branches.get(baseRef)"],
     ["counts files that are gone as none",

@@ -40,7 +40,7 @@ export const plants: Plants = {
       ["tells of the same sandboxes on each page", "after === null || id > after", "true"],
       ["tells of a sandbox for each of its calls", "Array.from(new Set(open))", "open"],
       ["tells of sandboxes in the order of their calls", "Array.from(new Set(open)).sort()", "Array.from(new Set(open))"],
-      ["tells of more sandboxes than were asked for", ".slice(0, limit)", ""],
+      ["tells of more sandboxes than were asked for", "id > after).slice(0, limit)", "id > after)"],
       ["refuses new sandboxes although a budget is left", "isExhausted(accounts.grant, applied.grant)",
         "isExhausted(accounts.grant, applied.sandbox)"]
     ]),

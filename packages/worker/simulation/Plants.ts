@@ -188,8 +188,8 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "a creation's key is bound after it, in a step of its own that a crash leaves out",
     rule: "a key makes one sandbox",
     module: STORE,
-    from: "        const row = newRow(creation)\n",
-    to: "        const row = newRow(creation)\n        if (keyed !== null && creation.createdAt.epochMilliseconds % 5 === 0) keyed = null\n"
+    from: "    const row = newRow(creation)\n",
+    to: "    const row = newRow(creation)\n    if (keyed !== null && creation.createdAt.epochMilliseconds % 5 === 0) keyed = null\n"
   },
   // Rights that are taken back
   {

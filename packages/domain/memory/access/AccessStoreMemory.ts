@@ -28,27 +28,10 @@ export const layer = Layer.effect(
     const ofUsers = new Map<string, Array<number>>()
     const ofGrants = new Map<string, Array<number>>()
 
-    /** `null`: as unknown as a key that never was. */
-    const standing = Effect.fnUntraced(function*(key: StoredKey | undefined, now: DateTime.Utc) {
-      const grant = grants.get(key?.record.grantId ?? "")
-      if (key === undefined || grant === undefined || key.record.revokedAt !== null || grant.revokedAt !== null) return null
-      if (key.record.expiresAt !== null && DateTime.isLessThanOrEqualTo(key.record.expiresAt, now)) return null
-      const organization = (yield* members.organizations).find(({ id }) => id === grant.organizationId)
-      const member = (yield* members.members(grant.organizationId)).find(({ user }) => user.id === key.record.userId)
-      return {
-        key,
-        organizationId: grant.organizationId,
-        memberActive: member?.active === true,
-        organizationSuspended: organization === undefined || organization.suspendedAt !== null
-      }
-    })
-    const newestFirst = <A extends { readonly createdAt: DateTime.Utc; readonly id: string }>(items: Iterable<A>) =>
-      Array.from(items).sort((a, b) => b.createdAt.epochMilliseconds - a.createdAt.epochMilliseconds || (a.id < b.id ? 1 : -1))
-
     return AccessStore.of({
       admit: Effect.fnUntraced(function*(digest, limits) {
         const now = yield* DateTime.now
-        const found = yield* standing(Array.from(keys.values()).find((key) => key.digest === digest), now)
+        const found = yield* standingOf(members, grants, Array.from(keys.values()).find((key) => key.digest === digest), now)
         if (found === null) return null
         const { key, memberActive, organizationId, organizationSuspended } = found
         const { grantId, id, prefix, scopes, userId } = key.record
@@ -81,7 +64,11 @@ export const layer = Layer.effect(
         return new Set(
           yield* Effect.filter(
             keyIds,
-            (id) => Effect.map(standing(keys.get(id), now), (found) => found !== null && found.memberActive && !found.organizationSuspended)
+            (id) =>
+              Effect.map(
+                standingOf(members, grants, keys.get(id), now),
+                (found) => found !== null && found.memberActive && !found.organizationSuspended
+              )
           )
         )
       }),
@@ -137,6 +124,29 @@ interface StoredKey {
   /** When the last requests were accepted, in milliseconds; oldest first. */
   readonly acceptedAt: Array<number>
 }
+
+/** A key that may be used, and how its user and organization stand; `null`: the key is unknown, revoked or expired, or its grant is. */
+const standingOf = Effect.fnUntraced(function*(
+  members: MemberStore["Service"],
+  grants: ReadonlyMap<string, Grant>,
+  key: StoredKey | undefined,
+  now: DateTime.Utc
+) {
+  const grant = grants.get(key?.record.grantId ?? "")
+  if (key === undefined || grant === undefined || key.record.revokedAt !== null || grant.revokedAt !== null) return null
+  if (key.record.expiresAt !== null && DateTime.isLessThanOrEqualTo(key.record.expiresAt, now)) return null
+  const organization = (yield* members.organizations).find(({ id }) => id === grant.organizationId)
+  const member = (yield* members.members(grant.organizationId)).find(({ user }) => user.id === key.record.userId)
+  return {
+    key,
+    organizationId: grant.organizationId,
+    memberActive: member?.active === true,
+    organizationSuspended: organization === undefined || organization.suspendedAt !== null
+  }
+})
+
+const newestFirst = <A extends { readonly createdAt: DateTime.Utc; readonly id: string }>(items: Iterable<A>) =>
+  Array.from(items).sort((a, b) => b.createdAt.epochMilliseconds - a.createdAt.epochMilliseconds || (a.id < b.id ? 1 : -1))
 
 /** The window of the rate limit (docs/decisions/10). */
 const WINDOW_MILLIS = 60_000

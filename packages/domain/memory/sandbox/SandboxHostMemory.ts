@@ -41,6 +41,28 @@ const isWithin = (paths: ReadonlyArray<string>, path: string) => paths.some((oth
 
 const homeOf = (sandboxId: SandboxId) => `/memory/home/${sandboxId}`
 
+/** What is below the home, by path. */
+const filesOf = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, within: (path: string) => boolean) => {
+  const prefix = `${homeOf(sandboxId)}/`
+  return Array.from(files).flatMap(([path, content]) => {
+    const relative = path.slice(prefix.length)
+    return path.startsWith(prefix) && within(relative) ? [[relative, content] as const] : []
+  }).sort(([a], [b]) => a < b ? -1 : 1)
+}
+
+const forget = (files: Map<string, string>, sandboxId: SandboxId, within: (path: string) => boolean) => {
+  for (const [path] of filesOf(files, sandboxId, within)) files.delete(`${homeOf(sandboxId)}/${path}`)
+}
+
+const boxOf = (sandboxId: SandboxId, spawn: Box["spawn"]): Box => ({
+  sandboxId,
+  workspace: workspaceOf(sandboxId),
+  home: homeOf(sandboxId),
+  spawn
+})
+
+const gone = new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
+
 /**
  * Boxes without programs, for tests and for embedding: whatever is spawned gives back what is written to it, and ends
  * with code 0 when its input ends. Their homes are on `MemoryDisk`. Passes `lifecycle` of the contract suite; the rest needs
@@ -88,26 +110,6 @@ export const layer = Layer.effect(
     const endAll = (sandboxId: SandboxId) =>
       Effect.suspend(() => Effect.forEach(kills.get(sandboxId) ?? [], (kill) => kill, { discard: true }))
 
-    /** What is below the home, by path. */
-    const filesOf = (sandboxId: SandboxId, within: (path: string) => boolean) => {
-      const prefix = `${homeOf(sandboxId)}/`
-      return Array.from(files).flatMap(([path, content]) => {
-        const relative = path.slice(prefix.length)
-        return path.startsWith(prefix) && within(relative) ? [[relative, content] as const] : []
-      }).sort(([a], [b]) => a < b ? -1 : 1)
-    }
-    const forget = (sandboxId: SandboxId, within: (path: string) => boolean) => {
-      for (const [path] of filesOf(sandboxId, within)) files.delete(`${homeOf(sandboxId)}/${path}`)
-    }
-
-    const boxOf = (sandboxId: SandboxId, spawn: Box["spawn"]): Box => ({
-      sandboxId,
-      workspace: workspaceOf(sandboxId),
-      home: homeOf(sandboxId),
-      spawn
-    })
-    const gone = new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
-
     return SandboxHost.of({
       isolation: "none",
       programs: (image) => Effect.succeed({ id: "", image: null, isRefused: image !== null, path: [], env: {} }),
@@ -124,7 +126,7 @@ export const layer = Layer.effect(
       visit: ({ sandboxId }) => Effect.sync(() => boxOf(sandboxId, (command) => spawn(sandboxId, command))),
       readHome: (sandboxId, paths, { maximumBytes }) =>
         Stream.suspend(() => {
-          const found = filesOf(sandboxId, (path) => isWithin(paths, path))
+          const found = filesOf(files, sandboxId, (path) => isWithin(paths, path))
           const bytes = utf8.encode(encodeContent({ paths, files: found, sha256: digestOf(paths, found) }))
           return bytes.length > maximumBytes ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.make(bytes)
         }),
@@ -146,7 +148,7 @@ export const layer = Layer.effect(
           given.files.every(([path]) => isPath(path) && isWithin(paths, path))
         if (!isWhole) return yield* new HomeDamaged({ detail: "They are cut or changed." })
         left.add(sandboxId)
-        forget(sandboxId, (path) => isWithin(paths, path))
+        forget(files, sandboxId, (path) => isWithin(paths, path))
         for (const [path, content] of given.files) files.set(`${homeOf(sandboxId)}/${path}`, content)
       }),
       rest: (sandboxId) => Effect.andThen(endAll(sandboxId), Effect.sync(() => void boxes.delete(sandboxId))),
@@ -157,7 +159,7 @@ export const layer = Layer.effect(
             boxes.delete(sandboxId)
             kills.delete(sandboxId)
             left.delete(sandboxId)
-            forget(sandboxId, () => true)
+            forget(files, sandboxId, () => true)
           })
         ),
       list: Effect.sync(() => Array.from(left))

@@ -4,6 +4,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import type * as Result from "effect/Result"
 import * as Scheduler from "effect/Scheduler"
 import { AccessStore } from "../../src/access/ports/AccessStore.ts"
 import { AuditLog } from "../../src/access/ports/AuditLog.ts"
@@ -15,6 +16,7 @@ import { Maintenance } from "../../src/sandbox/ports/Maintenance.ts"
 import { SandboxDashboard } from "../../src/sandbox/ports/SandboxDashboard.ts"
 import {
   Appended,
+  type CreationRequest,
   SandboxIdTaken,
   bytesOf,
   CHECKPOINT_TYPES,
@@ -28,10 +30,12 @@ import {
 } from "../../src/sandbox/ports/SandboxStore.ts"
 import { Setups } from "../../src/sandbox/ports/Setups.ts"
 import { Workers } from "../../src/sandbox/ports/Workers.ts"
+import type { Command } from "../../src/sandbox/rules/Command.ts"
 import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.ts"
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
-import { created, isSettled, type Origin } from "../../src/sandbox/rules/Sandbox.ts"
+import { created, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
+import type { Pull } from "../../src/source/schema/PullRequest.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
@@ -46,6 +50,142 @@ import * as WorkersMemory from "./WorkersMemory.ts"
 
 type Kept = SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
 
+/** Parts of the layer that its writes use. `null`: not provided. */
+interface Dependencies {
+  readonly state: SandboxRows.SandboxRows
+  readonly hints: Hints["Service"]
+  readonly maxActive: number | null
+  readonly tasks: MemoryTasks["Service"] | null
+  readonly audit: AuditLog["Service"] | null
+}
+
+/** Nothing else runs between what is read and what is written, however busy this fiber was before. */
+const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
+
+const writable = ({ state }: Dependencies, id: SandboxId, by: Writer) =>
+  by === "policy" ? rowOf(state, id) : "grantId" in by ? rowOf(state, id, by.grantId) : leased(state, by)
+
+const scopeOf = (grantId: string, { key }: KeyedRequest, forkOf: SandboxId | null) => `${grantId} ${forkOf ?? ""} ${key}`
+
+const isKept = ({ rows }: SandboxRows.SandboxRows, { checkpoint, sandboxId }: Origin) =>
+  rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
+
+const write = Effect.fnUntraced(
+  function*({ hints }: Dependencies, row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
+    if (events.length === 0) return
+    const before = row.sandbox
+    const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+    yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
+  }
+)
+
+const replay = Effect.fn("SandboxStore.replay")(
+  function*({ state }: Dependencies, grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null) {
+    const bound = state.keys.get(scopeOf(grantId, keyed, forkOf))
+    if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
+    yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+    return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
+  }
+)
+
+const matching = ({ rows }: SandboxRows.SandboxRows, grantId: string, { after, repo, status }: ListQuery) =>
+  Effect.sync(() =>
+    Array.from(rows.values(), ({ sandbox }) => sandbox)
+      .filter((sandbox) =>
+        sandbox.grantId === grantId &&
+        (status === null || sandbox.status === status) &&
+        (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+        (after === null || newestFirst(after, sandbox) < 0)
+      )
+      .sort(newestFirst)
+  )
+
+const create = Effect.fn("SandboxStore.create")(
+  function*(deps: Dependencies, { creation, keyed, organizationId, trace = null }: CreationRequest) {
+    const { audit, maxActive, state, tasks } = deps
+    const { keys, rows } = state
+    const { origin } = creation
+    const forkOf = origin?.sandboxId ?? null
+    const known = keyed === null ? null : yield* replay(deps, creation.grantId, keyed, forkOf)
+    if (known !== null) return { sandbox: known, replayed: true }
+    if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+    if (origin !== null && !isKept(state, origin)) return yield* new CheckpointNotFound()
+    if (maxActive !== null) {
+      const active = Array.from(rows.values()).filter(({ sandbox }) => sandbox.grantId === creation.grantId && !isSettled(sandbox.status))
+      if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
+    }
+    const row = newRow(creation)
+    if (trace !== null) row.traces.set("", trace)
+    rows.set(creation.id, row)
+    if (keyed !== null) {
+      keys.set(scopeOf(creation.grantId, keyed, forkOf), {
+        fingerprint: keyed.fingerprint,
+        id: creation.id,
+        boundAt: yield* DateTime.now
+      })
+    }
+    const events = created(creation)
+    yield* write(deps, row, events, creation.createdAt)
+    if (audit !== null) yield* audit.append(securityEvents(creation.id, events, creation.createdAt))
+    if (tasks !== null && organizationId !== null) yield* tasks.started(row.sandbox, organizationId)
+    return { sandbox: row.sandbox, replayed: false }
+  },
+  asTransaction
+)
+
+const command = Effect.fn("SandboxStore.command")(function*<E>(
+  deps: Dependencies,
+  { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0],
+  command: Command<E>,
+  now: DateTime.Utc,
+  keyed?: KeyedRequest,
+  trace: string | null = null
+) {
+  const { audit, state } = deps
+  const time = yield* DateTime.now
+  const row = yield* rowOf(state, id, grantId)
+  const before = row.sandbox
+  const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
+  if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
+    yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+    const result = { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" as const }
+    return { result, turnId: bound.turnId, before, events: [], sandbox: before }
+  }
+  const commandId = command.identity(row.sandbox)
+  const receipt = row.receipts.get(commandId) ?? null
+  const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
+  const isMessage = command.messageId !== undefined &&
+    Array.from(row.receipts.values()).some(({ turnId }) => turnId === command.messageId)
+  const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, isMessage }))
+  const events = verdict.outcome === "applied" ? verdict.events : []
+  yield* write(deps, row, events, now)
+  if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))
+  const { keep, result, turnId } = conclude(row.sandbox.revision, commandId, receipt, verdict)
+  if (keep !== null) row.receipts.set(commandId, keep)
+  if (trace !== null && keep?.turnId != null) row.traces.set(keep.turnId, trace)
+  if (keyed !== undefined && keep?.outcome === "applied") {
+    row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
+  }
+  return { result, turnId, before, events, sandbox: row.sandbox }
+}, asTransaction)
+
+const change = Effect.fn("SandboxStore.change")(function*<E>(
+  deps: Dependencies,
+  id: SandboxId,
+  by: Writer,
+  decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
+  now: DateTime.Utc,
+  opened?: Pull
+) {
+  const { tasks } = deps
+  const row = yield* writable(deps, id, by)
+  const before = row.sandbox
+  const events = yield* Effect.fromResult(decide(before))
+  yield* write(deps, row, events, now, by !== "policy" && "fence" in by ? by.fence : null)
+  if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
+  return { before, events, sandbox: row.sandbox }
+}, asTransaction)
+
 /** Process-local. State dies with the layer. */
 export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
 
@@ -58,81 +198,19 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
     const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
     const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
-    const { keys, rows } = state
+    const { rows } = state
 
-    const writable = (id: SandboxId, by: Writer) =>
-      by === "policy" ? rowOf(state, id) : "grantId" in by ? rowOf(state, id, by.grantId) : leased(state, by)
-
-    const scopeOf = (grantId: string, { key }: KeyedRequest, forkOf: SandboxId | null) => `${grantId} ${forkOf ?? ""} ${key}`
-
-    const isKept = ({ checkpoint, sandboxId }: Origin) =>
-      rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
-
-    const write = Effect.fnUntraced(
-      function*(row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
-        if (events.length === 0) return
-        const before = row.sandbox
-        const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
-        yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
-      }
-    )
-
-    const replay = Effect.fn("SandboxStore.replay")(function*(grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null) {
-      const bound = keys.get(scopeOf(grantId, keyed, forkOf))
-      if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
-      yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
-      return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
-    })
-
-    const matching = (grantId: string, { after, repo, status }: ListQuery) =>
-      Effect.sync(() =>
-        Array.from(rows.values(), ({ sandbox }) => sandbox)
-          .filter((sandbox) =>
-            sandbox.grantId === grantId &&
-            (status === null || sandbox.status === status) &&
-            (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
-            (after === null || newestFirst(after, sandbox) < 0)
-          )
-          .sort(newestFirst)
-      )
+    const deps: Dependencies = { state, hints, maxActive, tasks, audit }
 
     const store = SandboxStore.of({
-      create: Effect.fn("SandboxStore.create")(function*({ creation, keyed, organizationId, trace = null }) {
-        const { origin } = creation
-        const forkOf = origin?.sandboxId ?? null
-        const known = keyed === null ? null : yield* replay(creation.grantId, keyed, forkOf)
-        if (known !== null) return { sandbox: known, replayed: true }
-        if (rows.has(creation.id)) return yield* new SandboxIdTaken()
-        if (origin !== null && !isKept(origin)) return yield* new CheckpointNotFound()
-        if (maxActive !== null) {
-          const active = Array.from(rows.values()).filter(({ sandbox }) =>
-            sandbox.grantId === creation.grantId && !isSettled(sandbox.status)
-          )
-          if (active.length >= maxActive) return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
-        }
-        const row = newRow(creation)
-        if (trace !== null) row.traces.set("", trace)
-        rows.set(creation.id, row)
-        if (keyed !== null) {
-          keys.set(scopeOf(creation.grantId, keyed, forkOf), {
-            fingerprint: keyed.fingerprint,
-            id: creation.id,
-            boundAt: yield* DateTime.now
-          })
-        }
-        const events = created(creation)
-        yield* write(row, events, creation.createdAt)
-        if (audit !== null) yield* audit.append(securityEvents(creation.id, events, creation.createdAt))
-        if (tasks !== null && organizationId !== null) yield* tasks.started(row.sandbox, organizationId)
-        return { sandbox: row.sandbox, replayed: false }
-      }, asTransaction),
+      create: (request) => create(deps, request),
 
-      replay,
+      replay: (grantId, keyed, forkOf) => replay(deps, grantId, keyed, forkOf),
 
       find: ({ grantId, id }) => Effect.map(rowOf(state, id, grantId), (row) => row.sandbox),
 
       list: (grantId, query) =>
-        Effect.map(matching(grantId, query), (found) =>
+        Effect.map(matching(state, grantId, query), (found) =>
           pageOf(
             found.map((sandbox) => sandbox.waitingTexts.length === 0 ? sandbox : { ...sandbox, waitingTexts: [] }),
             query.limit,
@@ -140,7 +218,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
           )),
 
       summaries: (grantId, query) =>
-        Effect.map(matching(grantId, query), (found) => pageOf(found.map(summaryOf), query.limit, bytesOf.summary)),
+        Effect.map(matching(state, grantId, query), (found) => pageOf(found.map(summaryOf), query.limit, bytesOf.summary)),
 
       log: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.log ?? []).filter(({ seq }) => seq > after), limit, bytesOf.entry)),
@@ -154,42 +232,9 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       messages: (id, after, limit) =>
         Effect.sync(() => pageOf((rows.get(id)?.messages ?? []).filter(({ seq }) => seq > after), limit, bytesOf.message)),
 
-      command: Effect.fn("SandboxStore.command")(function*({ grantId, id }, command, now, keyed, trace = null) {
-        const time = yield* DateTime.now
-        const row = yield* rowOf(state, id, grantId)
-        const before = row.sandbox
-        const bound = keyed === undefined ? undefined : row.keys.get(keyed.key)
-        if (keyed !== undefined && bound !== undefined && !isExpired(bound, time)) {
-          yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
-          const result = { commandId: bound.commandId, revision: bound.revision, outcome: "duplicate" as const }
-          return { result, turnId: bound.turnId, before, events: [], sandbox: before }
-        }
-        const commandId = command.identity(row.sandbox)
-        const receipt = row.receipts.get(commandId) ?? null
-        const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
-        const isMessage = command.messageId !== undefined &&
-          Array.from(row.receipts.values()).some(({ turnId }) => turnId === command.messageId)
-        const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, isMessage }))
-        const events = verdict.outcome === "applied" ? verdict.events : []
-        yield* write(row, events, now)
-        if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))
-        const { keep, result, turnId } = conclude(row.sandbox.revision, commandId, receipt, verdict)
-        if (keep !== null) row.receipts.set(commandId, keep)
-        if (trace !== null && keep?.turnId != null) row.traces.set(keep.turnId, trace)
-        if (keyed !== undefined && keep?.outcome === "applied") {
-          row.keys.set(keyed.key, { ...keep, fingerprint: keyed.fingerprint, boundAt: time })
-        }
-        return { result, turnId, before, events, sandbox: row.sandbox }
-      }, asTransaction),
+      command: (key, asked, now, keyed, trace) => command(deps, key, asked, now, keyed, trace),
 
-      change: Effect.fn("SandboxStore.change")(function*(id, by, decide, now, opened) {
-        const row = yield* writable(id, by)
-        const before = row.sandbox
-        const events = yield* Effect.fromResult(decide(before))
-        yield* write(row, events, now, by !== "policy" && "fence" in by ? by.fence : null)
-        if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
-        return { before, events, sandbox: row.sandbox }
-      }, asTransaction),
+      change: (id, by, decide, now, opened) => change(deps, id, by, decide, now, opened),
 
       traces: (id, turnId) =>
         Effect.sync(() => {
@@ -211,6 +256,3 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       Context.add(Workers, WorkersMemory.make(state))
     )
   }))
-
-/** Nothing else runs between what is read and what is written, however busy this fiber was before. */
-const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)

@@ -10,191 +10,201 @@ import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"
 import { changedLines, MemoryRepositories, type MemoryRepository } from "../files/MemoryRepositories.ts"
 
+/** The state of the layer: pull requests of each repository, in the order of their numbers. */
+interface Pulls {
+  readonly repositories: MemoryRepositories["Service"]
+  readonly kept: Map<MemoryRepository, Array<PullRequest>>
+  /** The newest id. */
+  ids: number
+}
+
+const pullsOf = ({ kept }: Pulls, repository: MemoryRepository): Array<PullRequest> => {
+  const pulls = kept.get(repository) ?? []
+  kept.set(repository, pulls)
+  return pulls
+}
+
+const repositoryOf = ({ repositories }: Pulls, repo: RepoName) => {
+  const repository = repositories.find(repo)
+  return repository === undefined ? Effect.fail(new RepoNotAccessible({ repo })) : Effect.succeed(repository)
+}
+
+const refused = (operation: string, detail: string) => new SourceHostError({ operation, detail, retryable: false })
+
+/** The changes of the branch since it left its base. */
+const counted = (repository: MemoryRepository, baseRef: string, headSha: string) => {
+  const base = repository.mergeBase(repository.branches.get(baseRef) ?? "", headSha)
+  const [before, after] = [repository.filesOf(base), repository.filesOf(headSha)]
+  const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((path) => before[path] !== after[path])
+  const lines = changed.map((path) => changedLines(before[path] ?? "", after[path] ?? ""))
+  return {
+    additions: lines.reduce((sum, { additions }) => sum + additions, 0),
+    deletions: lines.reduce((sum, { deletions }) => sum + deletions, 0),
+    changedFiles: changed.length
+  }
+}
+
+/** Closes pull requests that were merged, or lost their branch, since the last look. */
+const look = (state: Pulls, repository: MemoryRepository) => {
+  const pulls = pullsOf(state, repository)
+  for (const [i, pull] of pulls.entries()) {
+    if (pull.state === "closed") continue
+    const merged = repository.history(repository.branches.get(pull.baseRef) ?? "").includes(pull.headSha)
+    if (merged || !repository.branches.has(pull.headRef)) {
+      pulls[i] = { ...pull, state: "closed", merged, draft: pull.draft && !merged }
+    }
+  }
+  return pulls
+}
+
+const numbered = (state: Pulls, repository: MemoryRepository, number: number) => {
+  const pull = look(state, repository).find((pull) => pull.number === number)
+  return pull === undefined ? Effect.fail(refused("find the pull request", "there is no such pull request")) : Effect.succeed(pull)
+}
+
+const refusal = (repo: RepoName, number: number) => (reason: PullRequestRefused["reason"], detail: string) =>
+  new PullRequestRefused({ repo, number, reason, detail })
+
+const found = Effect.fnUntraced(
+  function*(state: Pulls, repo: RepoName, number: number) {
+    const repository = yield* repositoryOf(state, repo)
+    return { repository, pull: yield* numbered(state, repository, number), refuse: refusal(repository.fullName, number) }
+  },
+  (self, _, repo, number) =>
+    self.pipe(
+      Effect.catchTag("RepoNotAccessible", () => refusal(repo, number)("unknown repository", "There is no such repository.")),
+      Effect.catchTag("SourceHostError", () => refusal(repo, number)("unknown number", "There is no such pull request."))
+    )
+)
+
+const contentOf = (repository: MemoryRepository, sha: string | undefined) => ({
+  files: new Map(Object.entries(repository.filesOf(sha))),
+  executables: repository.executablesOf(sha)
+})
+
+/** Files that both changed since they parted, each in another way. */
+const conflicts = (repository: MemoryRepository, one: string, other: string) => {
+  const before = repository.filesOf(repository.mergeBase(one, other))
+  const [ours, theirs] = [repository.filesOf(one), repository.filesOf(other)]
+  return [...new Set([...Object.keys(before), ...Object.keys(ours), ...Object.keys(theirs)])].filter((path) =>
+    ours[path] !== before[path] && theirs[path] !== before[path] && ours[path] !== theirs[path]
+  )
+}
+
+const ended = Effect.fnUntraced(function*(state: Pulls, repository: MemoryRepository, number: number) {
+  const updatedAt = yield* DateTime.now
+  const pull = look(state, repository)[number - 1]
+  if (pull === undefined) return yield* refusal(repository.fullName, number)("unknown number", "There is no such pull request.")
+  const pullRequest = { ...pull, updatedAt }
+  pullsOf(state, repository)[number - 1] = pullRequest
+  const done: Ended = { pullRequest, changed: true }
+  return done
+})
+
+const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> => ({
+  diff: Effect.fn("PullRequests.diff")(function*(repo, number) {
+    const { pull: { baseRef, headSha, merged }, refuse, repository } = yield* found(state, repo, number)
+    const base = repository.branches.get(baseRef)
+    if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef}.`)
+    const before = merged
+      ? repository.history(base).flatMap((sha) => {
+        const parents = repository.commits.get(sha)?.parents ?? []
+        return parents.includes(headSha) && parents.length > 1 ? parents.slice(0, 1) : []
+      }).at(0)
+      : base
+    if (before === undefined) return yield* refuse("merged without a merge commit", `${baseRef} was moved on to it.`)
+    const from = repository.mergeBase(before, headSha)
+    if (from === undefined) return yield* refuse("nothing in common", "The branches have no commit in common.")
+    return new TextEncoder().encode(patch(contentOf(repository, from), contentOf(repository, headSha)))
+  }),
+  merge: Effect.fn("PullRequests.merge")(function*(repo, number, { headSha }) {
+    const { pull, refuse, repository } = yield* found(state, repo, number)
+    const { baseRef, headRef } = pull
+    if (pull.merged) return { pullRequest: pull, changed: false }
+    if (pull.state === "closed") return yield* refuse("closed", "It was closed without being merged.")
+    if (pull.headSha !== headSha) return yield* refuse("outdated", `${headRef} was pushed to since it was looked at.`)
+    const base = repository.branches.get(baseRef)
+    if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef} to merge into.`)
+    if (repository.mergeBase(base, headSha) === undefined) {
+      return yield* refuse("nothing in common", "The branches have no commit in common.")
+    }
+    if (conflicts(repository, base, headSha).length > 0) return yield* refuse("conflict", `It conflicts with ${baseRef}.`)
+    repository.merge(headRef, baseRef)
+    return yield* ended(state, repository, number)
+  }),
+  close: Effect.fn("PullRequests.close")(function*(repo, number) {
+    const { pull, refuse, repository } = yield* found(state, repo, number)
+    if (pull.merged) return yield* refuse("merged", "It was merged, which cannot be taken back by closing it.")
+    if (pull.state === "closed") return { pullRequest: pull, changed: false }
+    pullsOf(state, repository)[number - 1] = { ...pull, state: "closed" }
+    return yield* ended(state, repository, number)
+  })
+})
+
+const sourceHost = (state: Pulls): SourceHost["Service"] => ({
+  name: "memory",
+  refusal: (repos) =>
+    Effect.sync(() => {
+      const repo = repos.find((repo) => state.repositories.find(repo) === undefined)
+      return repo === undefined ? null : new RepoNotAccessible({ repo, advice: "Add it to MemoryRepositories." })
+    }),
+  repositories: (query) => Effect.sync(() => pageOfNames(state.repositories.names(), query)),
+  repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
+  remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
+  findOpenPullRequest: (repo, headRef) =>
+    Effect.map(
+      repositoryOf(state, repo),
+      (repository) => look(state, repository).find((pull) => pull.state === "open" && pull.headRef === headRef) ?? null
+    ),
+  openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")(function*(repo, { at, baseRef, headRef, headSha, title }) {
+    const repository = yield* repositoryOf(state, repo)
+    const operation = "open the pull request"
+    for (const ref of [baseRef, headRef]) {
+      if (!repository.branches.has(ref)) return yield* refused(operation, `there is no branch ${ref}`)
+    }
+    const pulls = look(state, repository)
+    if (pulls.some((pull) => pull.state === "open" && pull.headRef === headRef)) {
+      return yield* refused(operation, `${headRef} has an open pull request`)
+    }
+    const number = pulls.length + 1
+    const id = ++state.ids
+    const pull: PullRequest = {
+      id,
+      nodeId: `PR_${id}`,
+      number,
+      url: `https://memory.invalid/${repository.fullName}/pull/${number}`,
+      title,
+      state: "open",
+      draft: true,
+      merged: false,
+      baseRef,
+      headRef,
+      headSha,
+      createdAt: at,
+      updatedAt: at,
+      ...counted(repository, baseRef, headSha)
+    }
+    pulls.push(pull)
+    return pull
+  }),
+  pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")(function*(repo, number, { at, headSha }) {
+    const repository = yield* repositoryOf(state, repo)
+    const pull = yield* numbered(state, repository, number)
+    if (pull.state === "closed") return pull
+    const pushed = { ...pull, headSha, updatedAt: at, ...counted(repository, pull.baseRef, headSha) }
+    pullsOf(state, repository)[number - 1] = pushed
+    return pushed
+  }),
+  pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")(function*(repo, number) {
+    const pullRequest = yield* numbered(state, yield* repositoryOf(state, repo), number)
+    return { pullRequest, checks: noChecks, comments: [], pending: false }
+  })
+})
+
 /** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. Nobody comments, nothing is checked. */
 export const layer = Layer.effectContext(
   Effect.map(MemoryRepositories, (repositories) => {
-    const kept = new Map<MemoryRepository, Array<PullRequest>>()
-    let ids = 0
-
-    const pullsOf = (repository: MemoryRepository) => {
-      const pulls = kept.get(repository) ?? []
-      kept.set(repository, pulls)
-      return pulls
-    }
-    const repositoryOf = (repo: RepoName) => {
-      const repository = repositories.find(repo)
-      return repository === undefined ? Effect.fail(new RepoNotAccessible({ repo })) : Effect.succeed(repository)
-    }
-    const refused = (operation: string, detail: string) => new SourceHostError({ operation, detail, retryable: false })
-
-    /** What the branch changed since it left its base. */
-    const counted = (repository: MemoryRepository, baseRef: string, headSha: string) => {
-      const base = repository.mergeBase(repository.branches.get(baseRef) ?? "", headSha)
-      const [before, after] = [repository.filesOf(base), repository.filesOf(headSha)]
-      const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((path) => before[path] !== after[path])
-      const lines = changed.map((path) => changedLines(before[path] ?? "", after[path] ?? ""))
-      return {
-        additions: lines.reduce((sum, { additions }) => sum + additions, 0),
-        deletions: lines.reduce((sum, { deletions }) => sum + deletions, 0),
-        changedFiles: changed.length
-      }
-    }
-
-    /** Closes what was merged, or lost its branch, since somebody last looked. */
-    const look = (repository: MemoryRepository) => {
-      const pulls = pullsOf(repository)
-      for (const [i, pull] of pulls.entries()) {
-        if (pull.state === "closed") continue
-        const merged = repository.history(repository.branches.get(pull.baseRef) ?? "").includes(pull.headSha)
-        if (merged || !repository.branches.has(pull.headRef)) {
-          pulls[i] = { ...pull, state: "closed", merged, draft: pull.draft && !merged }
-        }
-      }
-      return pulls
-    }
-    const numbered = (repository: MemoryRepository, number: number) => {
-      const pull = look(repository).find((pull) => pull.number === number)
-      return pull === undefined ? Effect.fail(refused("find the pull request", "there is no such pull request")) : Effect.succeed(pull)
-    }
-
-    const refusal = (repo: RepoName, number: number) => (reason: PullRequestRefused["reason"], detail: string) =>
-      new PullRequestRefused({ repo, number, reason, detail })
-
-    const found = Effect.fnUntraced(
-      function*(repo: RepoName, number: number) {
-        const repository = yield* repositoryOf(repo)
-        return { repository, pull: yield* numbered(repository, number), refuse: refusal(repository.fullName, number) }
-      },
-      (self, repo, number) =>
-        self.pipe(
-          Effect.catchTag("RepoNotAccessible", () => refusal(repo, number)("unknown repository", "There is no such repository.")),
-          Effect.catchTag("SourceHostError", () => refusal(repo, number)("unknown number", "There is no such pull request."))
-        )
-    )
-
-    const contentOf = (repository: MemoryRepository, sha: string | undefined) => ({
-      files: new Map(Object.entries(repository.filesOf(sha))),
-      executables: repository.executablesOf(sha)
-    })
-
-    /** Files that both changed since they parted, each in another way. */
-    const conflicts = (repository: MemoryRepository, one: string, other: string) => {
-      const before = repository.filesOf(repository.mergeBase(one, other))
-      const [ours, theirs] = [repository.filesOf(one), repository.filesOf(other)]
-      return [...new Set([...Object.keys(before), ...Object.keys(ours), ...Object.keys(theirs)])].filter((path) =>
-        ours[path] !== before[path] && theirs[path] !== before[path] && ours[path] !== theirs[path]
-      )
-    }
-
-    const pulls: NonNullable<typeof PullRequests.Service> = {
-      diff: Effect.fn("PullRequests.diff")(function*(repo, number) {
-        const { pull: { baseRef, headSha, merged }, refuse, repository } = yield* found(repo, number)
-        const base = repository.branches.get(baseRef)
-        if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef}.`)
-        const before = merged
-          ? repository.history(base).flatMap((sha) => {
-            const parents = repository.commits.get(sha)?.parents ?? []
-            return parents.includes(headSha) && parents.length > 1 ? parents.slice(0, 1) : []
-          }).at(0)
-          : base
-        if (before === undefined) return yield* refuse("merged without a merge commit", `${baseRef} was moved on to it.`)
-        const from = repository.mergeBase(before, headSha)
-        if (from === undefined) return yield* refuse("nothing in common", "The branches have no commit in common.")
-        return new TextEncoder().encode(patch(contentOf(repository, from), contentOf(repository, headSha)))
-      }),
-      merge: Effect.fn("PullRequests.merge")(function*(repo, number, { headSha }) {
-        const { pull, refuse, repository } = yield* found(repo, number)
-        const { baseRef, headRef } = pull
-        if (pull.merged) return { pullRequest: pull, changed: false }
-        if (pull.state === "closed") return yield* refuse("closed", "It was closed without being merged.")
-        if (pull.headSha !== headSha) return yield* refuse("outdated", `${headRef} was pushed to since it was looked at.`)
-        const base = repository.branches.get(baseRef)
-        if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef} to merge into.`)
-        if (repository.mergeBase(base, headSha) === undefined) {
-          return yield* refuse("nothing in common", "The branches have no commit in common.")
-        }
-        if (conflicts(repository, base, headSha).length > 0) return yield* refuse("conflict", `It conflicts with ${baseRef}.`)
-        repository.merge(headRef, baseRef)
-        return yield* ended(repository, number)
-      }),
-      close: Effect.fn("PullRequests.close")(function*(repo, number) {
-        const { pull, refuse, repository } = yield* found(repo, number)
-        if (pull.merged) return yield* refuse("merged", "It was merged, which cannot be taken back by closing it.")
-        if (pull.state === "closed") return { pullRequest: pull, changed: false }
-        pullsOf(repository)[number - 1] = { ...pull, state: "closed" }
-        return yield* ended(repository, number)
-      })
-    }
-
-    const ended = Effect.fnUntraced(function*(repository: MemoryRepository, number: number) {
-      const updatedAt = yield* DateTime.now
-      const pull = look(repository)[number - 1]
-      if (pull === undefined) return yield* refusal(repository.fullName, number)("unknown number", "There is no such pull request.")
-      const pullRequest = { ...pull, updatedAt }
-      pullsOf(repository)[number - 1] = pullRequest
-      const done: Ended = { pullRequest, changed: true }
-      return done
-    })
-
-    const host = SourceHost.of({
-      name: "memory",
-      refusal: (repos) =>
-        Effect.sync(() => {
-          const repo = repos.find((repo) => repositories.find(repo) === undefined)
-          return repo === undefined ? null : new RepoNotAccessible({ repo, advice: "Add it to MemoryRepositories." })
-        }),
-      repositories: (query) => Effect.sync(() => pageOfNames(repositories.names(), query)),
-      repository: (repo) => Effect.map(repositoryOf(repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
-      remote: (repo) => Effect.map(repositoryOf(repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
-      findOpenPullRequest: (repo, headRef) =>
-        Effect.map(
-          repositoryOf(repo),
-          (repository) => look(repository).find((pull) => pull.state === "open" && pull.headRef === headRef) ?? null
-        ),
-      openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")(function*(repo, { at, baseRef, headRef, headSha, title }) {
-        const repository = yield* repositoryOf(repo)
-        const operation = "open the pull request"
-        for (const ref of [baseRef, headRef]) {
-          if (!repository.branches.has(ref)) return yield* refused(operation, `there is no branch ${ref}`)
-        }
-        const pulls = look(repository)
-        if (pulls.some((pull) => pull.state === "open" && pull.headRef === headRef)) {
-          return yield* refused(operation, `${headRef} has an open pull request`)
-        }
-        const number = pulls.length + 1
-        const id = ++ids
-        const pull: PullRequest = {
-          id,
-          nodeId: `PR_${id}`,
-          number,
-          url: `https://memory.invalid/${repository.fullName}/pull/${number}`,
-          title,
-          state: "open",
-          draft: true,
-          merged: false,
-          baseRef,
-          headRef,
-          headSha,
-          createdAt: at,
-          updatedAt: at,
-          ...counted(repository, baseRef, headSha)
-        }
-        pulls.push(pull)
-        return pull
-      }),
-      pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")(function*(repo, number, { at, headSha }) {
-        const repository = yield* repositoryOf(repo)
-        const pull = yield* numbered(repository, number)
-        if (pull.state === "closed") return pull
-        const pushed = { ...pull, headSha, updatedAt: at, ...counted(repository, pull.baseRef, headSha) }
-        pullsOf(repository)[number - 1] = pushed
-        return pushed
-      }),
-      pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")(function*(repo, number) {
-        const pullRequest = yield* numbered(yield* repositoryOf(repo), number)
-        return { pullRequest, checks: noChecks, comments: [], pending: false }
-      })
-    })
-    return Context.make(SourceHost, host).pipe(Context.add(PullRequests, pulls))
+    const state: Pulls = { repositories, kept: new Map(), ids: 0 }
+    return Context.make(SourceHost, sourceHost(state)).pipe(Context.add(PullRequests, pullRequests(state)))
   })
 )
