@@ -48,7 +48,7 @@ if (pages.includes(RULES)) {
   if (next !== text) writeFileSync(path.join(root, RULES), next)
 }
 
-/** What is written as code is no link and no heading; each line stays a line. */
+/** Without code blocks, which have neither links nor headings. Line numbers stay. */
 const withoutBlocks = (text) => text.replaceAll(/^ *(```|~~~)[\s\S]*?^ *\1$/gmu, (block) => block.replaceAll(/[^\n]/gu, ""))
 
 const read = (file) => withoutBlocks(readFileSync(path.join(root, file), "utf8"))
@@ -69,7 +69,7 @@ const slugsOf = (page) => {
 
 const LINK = /\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|^ *\[[^\]]+\]: +(\S+)/gmu
 
-/** What is wrong with a link of a page; `undefined`: nothing. */
+/** The error of a link of a page; `undefined`: none. */
 const troubleOf = (page, link) => {
   if (/^[a-z][a-z0-9+.-]*:/u.test(link)) return undefined
   const [to = "", anchor] = decodeURI(link).split("#")

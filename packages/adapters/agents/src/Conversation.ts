@@ -110,7 +110,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
 
   const folders = options.repositories.map(({ folder }) => folder)
 
-  /** Held by whoever reads from the agent. */
+  /** Held by the reader of the agent. */
   const reading = Semaphore.makeUnsafe(1)
   let turn: Turn<Approval> | null = null
   let protocol: Protocol<Approval> | null = null

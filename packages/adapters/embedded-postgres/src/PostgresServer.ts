@@ -429,7 +429,7 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   return yield* Deferred.await(up)
 })
 
-/** Held shared by whoever joined a server, exclusively by a command that is about to stop its own. Any number will do. */
+/** Held shared by every process that joined a server, exclusively by a command that is about to stop its own. Any number will do. */
 const IN_USE = 7_547_529
 
 /**
