@@ -11,6 +11,7 @@ import { PullRequestsApi } from "./groups/PullRequestsApi.ts"
 import { SandboxesApi } from "./groups/SandboxesApi.ts"
 import { tidy } from "./openapi/OpenApiDocument.ts"
 
+/** The endpoints that keys with the scope `sandboxes` use, and those for machines: health, metrics and the partner feed. */
 export class Api extends HttpApi.make("slipway")
   .add(SandboxesApi)
   .add(MessagesApi)

@@ -1,6 +1,6 @@
 /**
- * What the operator's own systems tell of (docs/decisions/11.1), and the webhooks of a grant. Not part of the public
- * interface and its document: facts need the scope `partner:ingest`, whatever the grant.
+ * Facts from the operator's own systems (docs/decisions/11.1), and the webhooks and trusted refs of a grant. Not part of the public
+ * interface and its document. Facts need the scope `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
@@ -13,7 +13,7 @@ import { ClaimNotFound, FactConflict, GrantNotFound } from "./shared/Errors.ts"
 import { Authenticated, JsonBody } from "./shared/Middleware.ts"
 import { Area, NeededScope } from "./shared/Routing.ts"
 
-/** An offer and what became of it. What is `null` is not known before it is claimed. */
+/** An offer of credits, and its claim. Fields are `null` until it is claimed. */
 export const ClaimResource = Schema.Struct({
   ...ClaimTerms.fields,
   status: Schema.Literals(["pending", "claimed"]),
@@ -22,12 +22,13 @@ export const ClaimResource = Schema.Struct({
   recipientId: Schema.NullOr(Claimant.fields.recipientId),
   organizationId: Schema.NullOr(Claimant.fields.organizationId)
 }).annotate({ identifier: "Claim" })
+/** The decoded claim. */
 export type ClaimResource = typeof ClaimResource.Type
 
 const ProjectResource = Schema.Struct(Project.fields).annotate({ identifier: "Project" })
 const InvoiceResource = Schema.Struct(Invoice.fields).annotate({ identifier: "Invoice" })
 
-/** 201 for what was told first, 200 for what was known. */
+/** 201 for a new fact, 200 for a known one. */
 const told = <S extends Schema.Top>(resource: S) => [resource.pipe(HttpApiSchema.status(201)), resource] as const
 
 class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
@@ -95,6 +96,7 @@ const ids: Record<string, string> = {
   ref: "A listed ref, as it was listed."
 }
 
+/** The endpoints below `/api/internal/v1`, with a document of their own. */
 export class InternalApi extends HttpApi.make("slipway-internal")
   .add(FactsApi)
   .add(WebhooksApi)

@@ -28,10 +28,10 @@ export interface Embedded {
    * hold for all clients together (keys that are not valid, attempts to sign in), or not at all (requests under way).
    */
   fetch(request: Request, from?: { readonly address?: string | undefined }): Promise<Response>
-  /** Answers a request of `node:http` whose body nobody read. */
+  /** Answers a request of `node:http` whose body is still unread. */
   node(request: IncomingMessage, response: ServerResponse): void
   /**
-   * Ends every event stream, waits up to 8 s for other requests, then releases the services. Whoever comes later gets a 503.
+   * Ends every event stream, waits up to 8 s for other requests, then releases the services. Later requests get a 503.
    * Safe to call twice.
    */
   close(): Promise<void>
@@ -114,7 +114,7 @@ export const make = async <E, R = never>(
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
   const handlers = await Effect.runPromise(
-    // What the pages need is part of `services`.
+    // `services` has everything that the pages need.
     Effect.flatMap(Layer.buildWithScope(own, scope), (context) => Effect.provide(serve(pages as Server.Pages | undefined), context)).pipe(
       Effect.provideService(Scope.Scope, scope),
       Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),

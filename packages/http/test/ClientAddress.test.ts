@@ -1,7 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { networkOf } from "@slipway/domain/access/rules/Network"
-import { clientOf, nobody, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
+import { clientOf, trustNone, normalized, parse, type Trust } from "@slipway/http/server/ClientAddress"
 import { Effect } from "effect"
 import { ask, layer as http, mintKey, refused, SANDBOXES } from "../testing/Harness.ts"
 
@@ -35,7 +35,7 @@ describe("the client's address", () => {
 
   it("is the other end of the connection, whatever it says, unless that is a trusted proxy", () => {
     assert.strictEqual(clientOf("203.0.113.9", "198.51.100.1", trust), "203.0.113.9")
-    assert.strictEqual(clientOf("127.0.0.1", "198.51.100.1", nobody), "127.0.0.1")
+    assert.strictEqual(clientOf("127.0.0.1", "198.51.100.1", trustNone), "127.0.0.1")
     assert.strictEqual(clientOf("::ffff:203.0.113.9", undefined, trust), "203.0.113.9")
     assert.strictEqual(clientOf(undefined, "198.51.100.1", trust), "")
   })

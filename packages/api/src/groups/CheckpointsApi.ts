@@ -9,6 +9,7 @@ import { Authenticated } from "../shared/Middleware.ts"
 import { Cursor, inSandbox, Limit } from "../shared/Parameters.ts"
 import { Area, NeededScope } from "../shared/Routing.ts"
 
+/** A checkpoint that is kept. */
 export const CheckpointResource = Schema.Struct({
   checkpoint: Counter.annotateKey({ description: "Its number: counts from 1 within the sandbox." }),
   turnId: Schema.NullOr(Schema.String).annotateKey({ description: "The newest turn that had ended; `null`: there was none." }),
@@ -17,11 +18,13 @@ export const CheckpointResource = Schema.Struct({
   repos: Schema.Array(CheckpointRepo).annotateKey({ description: "The tree of each repository." })
 }).annotate({ identifier: "Checkpoint" })
 
+/** A page of a sandbox's checkpoints. */
 export const CheckpointPage = Schema.Struct({
   data: Schema.Array(CheckpointResource).annotateKey({ description: "Oldest first." }),
   nextCursor: Schema.NullOr(Schema.String).annotateKey({ description: "The `after` of the next page; `null` on the last page." })
 }).annotate({ identifier: "CheckpointPage" })
 
+/** Lists checkpoints. Restores and forks are commands of {@link SandboxesApi}. */
 export class CheckpointsApi extends HttpApiGroup.make("checkpoints", { topLevel: true })
   .add(
     HttpApiEndpoint.get("listCheckpoints", "/", {

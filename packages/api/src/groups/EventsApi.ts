@@ -23,13 +23,16 @@ export const EventEnvelope = Schema.Struct({
   turn_id: Schema.optionalKey(Schema.String),
   data: Schema.Record(Schema.String, Schema.Json)
 }).annotate({ identifier: "SandboxEventEnvelope" })
+/** The event as it is on the wire: nothing is decoded. */
 export type EventEnvelope = typeof EventEnvelope.Type
 
+/** A page of durable events. */
 export const EventPage = Schema.Struct({
   data: Schema.Array(EventEnvelope).annotateKey({ description: "In the order they happened." }),
   nextCursor: Schema.String.annotateKey({ description: "The id of the last event, or `after` when there was none." })
 }).annotate({ identifier: "SandboxEventPage" })
 
+/** The event log, by page and as a stream. */
 export class EventsApi extends HttpApiGroup.make("events", { topLevel: true })
   .add(
     HttpApiEndpoint.get("listEvents", "/", {

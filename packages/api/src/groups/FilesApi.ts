@@ -33,6 +33,7 @@ export const FileVersion = Schema.Struct({
 }).annotate({ identifier: "FileVersion" })
 const version = (description: string) => Schema.NullOr(FileVersion).annotateKey({ description })
 
+/** One file as text, in its three versions. */
 export const FileContent = Schema.Struct({
   path: Schema.String.annotateKey({ description: "Relative to the repository, normalised." }),
   repo: RepoName.annotateKey({ description: "`owner/name`, as the sandbox spells it." }),
@@ -64,6 +65,7 @@ const unreachable = [
 ] as const
 const refusals = [...unreachable, ProtectedFile] as const
 
+/** Reads files, directories and patches; nothing can be written. */
 export class FilesApi extends HttpApiGroup.make("files", { topLevel: true })
   .add(
     HttpApiEndpoint.get("listFiles", "/tree", {

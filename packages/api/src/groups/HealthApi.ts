@@ -15,6 +15,7 @@ const Readiness = Schema.Struct({
   })
 }).annotate({ identifier: "Readiness" })
 
+/** `/healthz` and `/readyz`. No key is needed. */
 export class HealthApi extends HttpApiGroup.make("health", { topLevel: true })
   .add(
     HttpApiEndpoint.get("getHealth", "/healthz", { success: Health, error: MethodNotAllowed.schema })

@@ -24,6 +24,7 @@ import { Cursor, inSandbox, Limit } from "../shared/Parameters.ts"
 import { Area, NeededScope } from "../shared/Routing.ts"
 import { idempotencyHeader } from "./SandboxesApi.ts"
 
+/** The body of a message to the agent. */
 export const SendMessage = Schema.Struct({
   prompt: Prompt.annotateKey({ description: "What the agent is to do next." }),
   whenBusy: Schema.optionalKey(WhenBusy).annotateKey({
@@ -33,6 +34,7 @@ export const SendMessage = Schema.Struct({
   })
 }).annotate({ identifier: "SendMessage" })
 
+/** The answer to a message, and to taking one back. */
 export const MessageResult = Schema.Struct({
   ...CommandResult.fields,
   turnId: Schema.String.check(Schema.isUUID()).annotateKey({
@@ -40,9 +42,9 @@ export const MessageResult = Schema.Struct({
   })
 }).annotate({ identifier: "MessageResult" })
 
-/** What a message did. */
+/** The result of a new message. */
 export class Sent extends Schema.Class<Sent>("MessageSent")({ result: MessageResult }) {}
-/** What an equal message did before. */
+/** The result of an equal message that was sent before. */
 export class SentBefore extends Schema.Class<SentBefore>("MessageSentBefore")({ result: MessageResult }) {}
 
 const sent = Sent.pipe(HttpApiSchema.encodeToWithHeaders({
@@ -61,6 +63,7 @@ const sentBefore = SentBefore.pipe(HttpApiSchema.encodeToWithHeaders({
   encode: ({ result }) => ({ body: result, headers: { "idempotent-replayed": "true" as const } })
 }))
 
+/** A message of the conversation, from a person or the agent. */
 export const MessageResource = Schema.Struct({
   id: Schema.String.annotateKey({
     description: "Of a prompt its `prompt_id`; of an answer, and of a message that an agent took into the active turn, its `message_id`."
@@ -71,11 +74,13 @@ export const MessageResource = Schema.Struct({
   createdAt: timestamp("When it was whole.")
 }).annotate({ identifier: "Message" })
 
+/** A page of the conversation, oldest message first. */
 export const MessagePage = Schema.Struct({
   data: Schema.Array(MessageResource).annotateKey({ description: "Oldest first." }),
   nextCursor: Schema.NullOr(Schema.String).annotateKey({ description: "The `after` of the next page; `null` on the last page." })
 }).annotate({ identifier: "MessagePage" })
 
+/** Sends, lists and takes back messages. */
 export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true })
   .add(
     HttpApiEndpoint.post("sendMessage", "/", {

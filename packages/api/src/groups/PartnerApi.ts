@@ -8,11 +8,13 @@ import { Authenticated } from "../shared/Middleware.ts"
 import { Cursor, Limit } from "../shared/Parameters.ts"
 import { Area, NeededScope } from "../shared/Routing.ts"
 
+/** A page of the partner feed, oldest event first. */
 export const PartnerPage = Schema.Struct({
   data: Schema.Array(PartnerEvent).annotateKey({ description: "In ascending `sequence`." }),
   nextCursor: Counter.annotateKey({ description: "The `sequence` of the last event, or `after` when there was none." })
 }).annotate({ identifier: "PartnerEventPage" })
 
+/** The partner feed of the grant. */
 export class PartnerApi extends HttpApiGroup.make("partner", { topLevel: true })
   .add(
     HttpApiEndpoint.get("listPartnerEvents", "/", {

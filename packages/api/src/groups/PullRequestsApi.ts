@@ -17,10 +17,12 @@ import { Authenticated, JsonBody } from "../shared/Middleware.ts"
 import { inSandbox, repoQuery } from "../shared/Parameters.ts"
 import { Area, NeededScope } from "../shared/Routing.ts"
 
+/** The body of a publication; it may be left out where the sandbox has one repository. */
 export const Publish = Schema.Struct({
   repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." })
 }).annotate({ identifier: "PublishPullRequest" })
 
+/** Publishes changes as a draft pull request, and shows it. */
 export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLevel: true })
   .add(
     HttpApiEndpoint.post("publishPullRequest", "/", {

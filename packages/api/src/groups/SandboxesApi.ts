@@ -33,6 +33,7 @@ import { Authenticated, JsonBody } from "../shared/Middleware.ts"
 import { inSandbox, Limit } from "../shared/Parameters.ts"
 import { Area, NeededScope } from "../shared/Routing.ts"
 
+/** A page of a grant's sandboxes, newest first. */
 export const SandboxPage = Schema.Struct({
   data: Schema.Array(SandboxResource).annotateKey({ description: "Newest first." }),
   nextCursor: Schema.NullOr(Schema.String).annotateKey({ description: "The `after` of the next page; `null` on the last page." })
@@ -62,8 +63,10 @@ const replayed = Replayed.pipe(HttpApiSchema.encodeToWithHeaders({
 /** Chosen by the caller; makes a retry safe. */
 export const idempotencyHeader = { "idempotency-key": Schema.optionalKey(IdempotencyKey) }
 
+/** The body of a decision on an approval. */
 export const ApprovalDecision = Decision.annotate({ identifier: "ApprovalDecision" })
 
+/** The body of a restore. */
 export const RestoreCheckpoint = Schema.Struct({
   checkpoint: Counter.annotateKey({ description: "Number of a checkpoint of the sandbox that is kept." })
 }).annotate({ identifier: "RestoreCheckpoint" })
@@ -81,6 +84,7 @@ const refusedCreation = [
   ConcurrencyLimitExceeded
 ] as const
 
+/** Sandboxes, and the commands on one of them. */
 export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: true })
   .add(
     HttpApiEndpoint.post("createSandbox", "/", {

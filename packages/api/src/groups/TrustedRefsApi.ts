@@ -12,6 +12,7 @@ const Listed = { repo: RepoName, ref: TrustedRef }
 
 const TrustedRefResource = Schema.Struct({ ...Listed, listedAt: Timestamp }).annotate({ identifier: "TrustedRef" })
 
+/** Lists, adds and removes refs. Needs the scope `secrets`. */
 export class TrustedRefsApi extends HttpApiGroup.make("trustedRefs", { topLevel: true })
   .add(
     HttpApiEndpoint.get("listTrustedRefs", "/", {

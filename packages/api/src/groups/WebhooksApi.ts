@@ -27,12 +27,15 @@ const endpoint = {
   nextAttemptAt: Schema.NullOr(Timestamp)
 }
 
+/** A webhook endpoint without its secret. */
 export const EndpointResource = Schema.Struct(endpoint).annotate({ identifier: "WebhookEndpoint" })
+/** The decoded endpoint. */
 export type EndpointResource = typeof EndpointResource.Type
 
 /** The only reply that holds the secret. */
 const EndpointWithSecret = Schema.Struct({ ...endpoint, secret: Schema.String }).annotate({ identifier: "WebhookEndpointWithSecret" })
 
+/** One attempt to deliver an event. Attempts are kept for 30 days. */
 export const DeliveryResource = Schema.Struct({
   eventId: Schema.String,
   sequence: Counter,
@@ -41,16 +44,18 @@ export const DeliveryResource = Schema.Struct({
   at: Timestamp,
   durationMs: Counter,
   delivered: Schema.Boolean,
-  /** Of the answer; `null`: there was none, and `error` says why. */
+  /** Status of the answer; `null`: there was no answer, and `error` says why. */
   status: Schema.NullOr(Schema.Int),
   error: Schema.NullOr(Trouble),
   /** The beginning of the answer's body. */
   response: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "WebhookDelivery" })
+/** The decoded attempt. */
 export type DeliveryResource = typeof DeliveryResource.Type
 
 const ofEndpoint = { endpointId: AnyUuid }
 
+/** Endpoints, their secrets and attempts. Needs the scope `webhooks`. */
 export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true })
   .add(
     HttpApiEndpoint.post("registerWebhook", "/", {

@@ -230,6 +230,7 @@ const facts = {
   ConversionPaidEvent: fact(6, "conversion.paid", { ...attributed, conversionId: derived })
 }
 
+/** Example values by the name of their schema in the document. */
 export const examples: Readonly<Record<string, unknown>> = {
   ...events,
   ...facts,

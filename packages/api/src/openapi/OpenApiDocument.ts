@@ -1,5 +1,5 @@
 /**
- * What the schemas cannot say of themselves in the OpenAPI document: one error body instead of one per code, headers that
+ * Adds to the OpenAPI document what schemas cannot express: one error body instead of one per code, headers that
  * every reply has, numbers that travel as digits, descriptions of parameters, and examples.
  */
 import type { OpenApi } from "effect/http-api"
@@ -175,8 +175,7 @@ const timestamp = { type: "string", format: "date-time", description: "UTC, with
 const nameOf = (type: string) => `${type.split(/[._]/u).map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Event`
 
 /**
- * A schema for each type of event, and one that tells them by `type`. Readers must ignore fields and types they do not know,
- * so nothing is closed.
+ * A schema for each type of event, and their union by `type`. Readers must ignore unknown fields and types, so no schema is closed.
  */
 const byType = (name: string, description: string, members: ReadonlyArray<object>): ReadonlyArray<readonly [string, object]> => {
   const named = members.map((member) => {
@@ -195,7 +194,7 @@ const byType = (name: string, description: string, members: ReadonlyArray<object
 const open = (schema: object): object =>
   JSON.parse(JSON.stringify(schema, (key, value) => key === "additionalProperties" && value === false ? undefined : value))
 
-/** What is said of a property stands beside its schema, where every tool looks for it, and not in an `allOf`. */
+/** Moves the description of a property out of its `allOf`, to where every tool looks for it. */
 const flat = (_key: string, value: unknown): unknown => {
   if (typeof value !== "object" || value === null || !("allOf" in value) || !Array.isArray(value.allOf)) return value
   const { allOf, ...rest } = value
@@ -204,6 +203,7 @@ const flat = (_key: string, value: unknown): unknown => {
   return new Set(keys).size === keys.length ? Object.assign({}, ...allOf, rest) : value
 }
 
+/** Completes the generated document with everything that the schemas cannot express. */
 export const tidy = (spec: Spec): Spec => {
   const { schemas } = spec.components
   const paths = Object.fromEntries(

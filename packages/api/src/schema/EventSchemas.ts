@@ -1,6 +1,6 @@
 /**
- * The events of a sandbox on the wire, one schema for each type: for the OpenAPI document alone. Nobody encodes by them,
- * since the log keeps events as they go out, and clients decode by the open `EventEnvelope`.
+ * The events of a sandbox on the wire, one schema for each type, for the OpenAPI document alone. They encode and decode nothing: the
+ * log keeps events as they are sent, and clients decode them with the open `EventEnvelope`.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { TokenCounts } from "@slipway/domain/models/schema/Usage"
@@ -76,7 +76,7 @@ const Api = HttpApi.make("events").add(
   )
 )
 
-/** JSON Schema of every event, in the order of the domain. What they refer to is in the document already. */
+/** JSON Schema of every event, in the order of the domain. The document already has the schemas that they refer to. */
 export const eventSchemas = (): ReadonlyArray<object> => {
   const { Event } = OpenApi.fromApi(Api).components.schemas
   return (Event as { readonly anyOf?: ReadonlyArray<object> } | undefined)?.anyOf ?? []

@@ -36,12 +36,13 @@ export const SandboxResource = Schema.Struct({
     messages: link("Its conversation.")
   }).annotateKey({ description: "Absolute, from the configured public address." })
 }).annotate({ identifier: "Sandbox" })
+/** The decoded sandbox: times are instants. */
 export type SandboxResource = typeof SandboxResource.Type
 
 /** Address of a sandbox. `publicUrl` has no slash at its end and never comes from a request. */
 const selfLink = (publicUrl: string, id: SandboxId): string => `${publicUrl}/api/public/v1/sandboxes/${id}`
 
-/** `publicUrl` has no slash at its end and never comes from a request. */
+/** The resource of a sandbox. `publicUrl` has no slash at its end and never comes from a request. */
 export const toResource = (sandbox: SandboxSummary, publicUrl: string): SandboxResource => {
   const self = selfLink(publicUrl, sandbox.id)
   return {
@@ -65,8 +66,7 @@ export const toResource = (sandbox: SandboxSummary, publicUrl: string): SandboxR
 }
 
 /**
- * As its schema encodes it, without asking it: only instants are written otherwise than they are kept. The tests hold the two
- * together.
+ * Encodes a resource as its schema does, but faster: only instants differ between the two forms. Tests compare it with the schema.
  */
 export const encoded = (resource: SandboxResource): typeof SandboxResource.Encoded => ({
   ...resource,

@@ -62,7 +62,7 @@ import { HttpApiSchema } from "effect/http-api"
 const envelope = <const C extends string>(code: C) =>
   Schema.Struct({ error: Schema.Struct({ code: Schema.Literal(code), message: Schema.String }) })
 
-/** What a program is refused: the one error of clients, told apart by `code`. `headers`: those that belong to it, in lower case. */
+/** The only error that clients get. Its `code` says which one it is; `headers` are the reply's own, with names in lower case. */
 export class Refusal extends Schema.TaggedError<Refusal>()("Refusal", {
   status: Schema.Int,
   code: Schema.String,
@@ -94,7 +94,7 @@ const onWire = <const C extends string, E extends Error>(status: number, code: C
   encoded(status, code, Schema.instanceOf(error))
 
 // ---------------------------------------------------------------------------------------------------------------
-// What HTTP itself refuses, before or around a use case
+// Refused by the server itself, before or around a use case
 
 const refusal = <const C extends string, const H extends string = never>(status: number, code: C, _headers: ReadonlyArray<H> = []) => ({
   make: (reason: string, ...[headers]: [H] extends [never] ? [] : [headers: Readonly<Record<H, string>>]) =>
@@ -102,81 +102,133 @@ const refusal = <const C extends string, const H extends string = never>(status:
   schema: encoded(status, code, ofKind(status, code))
 })
 
+/** The request cannot be read: syntax, a header, a value of the wrong shape. A retry needs another request. */
 export const InvalidRequest = refusal(400, "invalid_request")
+/** The `Idempotency-Key` is not 1 to 255 printable ASCII characters. */
 export const InvalidIdempotencyKey = refusal(400, "invalid_idempotency_key")
+/** The cursor of a list or a log was not issued by this service for it. */
 export const InvalidCursor = refusal(400, "invalid_cursor")
-/** No credential, or one that is not valid. */
+/** The credential is missing or invalid. */
 export const Unauthorized = refusal(401, "unauthorized", ["www-authenticate"])
+/** The key is good and lacks the scope that `www-authenticate` names. */
 export const InsufficientScope = refusal(403, "insufficient_scope", ["www-authenticate"])
 /** The key's user is no longer an active member, or the organization is suspended. */
 export const Forbidden = refusal(403, "forbidden")
+/** No endpoint has this address. */
 export const NotFound = refusal(404, "not_found")
+/** The address exists; the header `allow` lists the methods that it answers to. */
 export const MethodNotAllowed = refusal(405, "method_not_allowed", ["allow"])
+/** The headers or the body of the request did not arrive in time. The server closes the connection. */
 export const RequestTimeout = refusal(408, "request_timeout")
+/** The body has more than 1 MiB. */
 export const PayloadTooLarge = refusal(413, "payload_too_large")
+/** The body is not declared as JSON in UTF-8. */
 export const UnsupportedMediaType = refusal(415, "unsupported_media_type")
+/** Too many requests, streams or downloads; a retry may succeed after `retry-after` seconds. */
 export const RateLimited = refusal(429, "rate_limited", ["retry-after"])
+/** The headers have more than 16 KiB. */
 export const HeadersTooLarge = refusal(431, "headers_too_large")
+/** An unexpected failure. The log of the service has it under the `x-request-id` of the reply. */
 export const InternalError = refusal(500, "internal_error")
+/** The service is shutting down, or a part that it needs does not answer; a retry after `retry-after` seconds helps. */
 export const Unavailable = refusal(503, "unavailable", ["retry-after"])
 
 // ---------------------------------------------------------------------------------------------------------------
 // Domain errors
 
-/** What HTTP lets through and the domain does not: their schemas are the same, so nothing known. */
+/** Input that the endpoint accepts and the domain refuses. None is known: both use the same schemas. */
 export const Misfitting = onWire(400, "invalid_request", Misfit)
+/** The database cannot be reached or takes no writes. A retry helps once it does. */
 export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
+/** The grant has no such sandbox. */
 export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
+/** The sandbox never asked for this approval. */
 export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)
+/** The sandbox has no such checkpoint, or it is no longer kept. */
 export const CheckpointNotFound = onWire(404, "not_found", NoSuchCheckpoint)
 /** The sandbox has none yet. */
 export const NoCheckpoint = onWire(409, "conflict", NothingToForkFrom)
+/** The sandbox is not running, so it cannot take a message, show files or publish. */
 export const SandboxNotRunning = onWire(409, "sandbox_not_running", NotRunning)
+/** A turn is active. The message may be queued, or sent again after the turn. */
 export const TurnActive = onWire(409, "turn_active", ActiveTurn)
+/** Calls like this one cannot be approved for the rest of the turn: approve it alone. */
 export const ScopeUnsupported = onWire(409, "scope_unsupported", NoScope)
+/** Ten messages wait already. A retry helps once one of them has begun. */
 export const QueueFull = onWire(409, "queue_full", TooManyWait)
+/** The runtime of the agent cannot take messages within a turn. */
 export const SteeringUnsupported = onWire(409, "steering_unsupported", NoSteering)
+/** The sandbox has no such message. */
 export const MessageNotFound = onWire(404, "not_found", NoSuchMessage)
+/** The message cannot be taken back any more: its turn began, or the agent has it, or it was cancelled. */
 export const MessageNotWaiting = onWire(409, "message_not_waiting", NoLongerWaiting)
 
+/** The grant has as many active sandboxes as it may have. A retry helps once one of them has ended. */
 export const ConcurrencyLimitExceeded = onWire(409, "concurrency_limit_exceeded", TooManyActive)
+/** The `Idempotency-Key` was used for another request. */
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
 /** Credits are enforced and used up. */
 export const NoCredits = onWire(402, "no_credits", CreditsUsedUp)
 /** A spending budget of the grant, or of the sandbox, is used up. */
 export const BudgetExceeded = onWire(402, "budget_exceeded", BudgetUsedUp)
+/** The key may use no such model, or the request names none and there is no default. */
 export const InvalidModel = onWire(400, "invalid_model", ModelRefused)
+/** The model does not take this reasoning effort. */
 export const InvalidReasoningEffort = onWire(400, "invalid_reasoning_effort", EffortRefused)
+/** The runtime of the model cannot wait for approvals. */
 export const ApprovalsUnsupported = onWire(400, "approvals_unsupported", NoApprovals)
 
+/** The cursor is beyond the last event of the log. */
 export const CursorAhead = onWire(400, "invalid_cursor", CursorBeyondHead)
+/** The events after the cursor are no longer kept: read the sandbox, and go on from its present state. */
 export const CursorExpired = onWire(410, "cursor_expired", CursorTooOld)
 
+/** The path leaves the repository, is absolute, or cannot be a path. */
 export const InvalidPath = onWire(400, "invalid_path", PathInvalid)
+/** A file is needed, and the path is a directory. */
 export const IsDirectory = onWire(400, "is_directory", PathIsDirectory)
+/** A directory is needed, and the path is a file. */
 export const NotADirectory = onWire(400, "not_a_directory", PathIsNoDirectory)
+/** The name of the file is protected, or it is no plain file. Its content is never shown. */
 export const ProtectedFile = onWire(403, "file_protected", FileProtected)
+/** The repository has no such file or directory. */
 export const FileNotFound = onWire(404, "file_not_found", NoSuchFile)
+/** The file, or the patch, is above the limit of the endpoint. */
 export const FileTooLarge = onWire(413, "file_too_large", FileAboveLimit)
+/** The worker with the trees did not answer. A retry may succeed after `retry-after` seconds. */
 export const AgentDisconnected = onWire(409, "agent_disconnected", WorkerDisconnected)
 
+/** The sandbox has several repositories, and the request names none. */
 export const RepoRequired = onWire(400, "repo_required", RepoMissing)
+/** The sandbox has no such repository. */
 export const RepoNotFound = onWire(404, "repo_not_found", NoSuchRepo)
+/** The source host does not show the repository to this service, or does not let it push. */
 export const RepoNotAccessible = onWire(403, "repo_not_accessible", RepoRefused)
+/** The working tree has no changes to publish. */
 export const NothingToPublish = onWire(409, "invalid_request", NothingNew)
 /** The branch of the publication is not where Slipway left it. */
 export const BranchMoved = onWire(409, "branch_moved", MovedBranch)
 /** The changes conflict with the base branch. */
 export const MergeConflict = onWire(409, "merge_conflict", Conflict)
+/** The source host failed or refused. A retry may help. */
 export const SourceHostError = onWire(502, "source_host_error", HostFailed)
 
+/** Another fact was told under this id before. */
 export const FactConflict = onWire(409, "conflict", Contradiction)
+/** No such claim was created. */
 export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
+/** No such grant exists. */
 export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
 
+/** The address of the endpoint is invalid or not allowed, such as a private one. */
 export const TargetRefused = onWire(400, "invalid_request", AddressRefused)
+/** The grant has as many webhook endpoints as it may have. */
 export const TooManyEndpoints = onWire(409, "conflict", EndpointLimit)
+/** The grant has no such webhook endpoint. */
 export const EndpointNotFound = onWire(404, "not_found", NoSuchEndpoint)
+/** The grant has as many trusted refs as it may have. */
 export const TooManyTrustedRefs = onWire(409, "conflict", TrustedRefLimit)
+/** The ref is not listed. */
 export const TrustedRefNotFound = onWire(404, "not_found", NoSuchTrustedRef)
+/** The feed of the grant has no such event. */
 export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)

@@ -1,4 +1,4 @@
-/** What every endpoint has in common: who calls, and what may be refused before its use case is asked. */
+/** Common to all endpoints: the caller, and the errors that come before the use case. */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
@@ -17,10 +17,10 @@ import {
   UnsupportedMediaType
 } from "./Errors.ts"
 
-/** Whose key the request came with. */
+/** The owner of the request's key. */
 export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()("@slipway/api/CurrentPrincipal") {}
 
-/** A good key with the scope of the endpoint, within its rate limit. */
+/** Lets a request pass that has a valid key with the endpoint's scope, within the rate limit. */
 export class Authenticated extends HttpApiMiddleware.Service<Authenticated, { provides: CurrentPrincipal }>()(
   "@slipway/api/Authenticated",
   {

@@ -4,7 +4,7 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Counter } from "@slipway/domain/text/Text"
 import { Schema, SchemaTransformation } from "effect"
 
-/** `expected`: what is told of anything else. */
+/** A number as digits. `expected`: the message for any other text. */
 export const digits = <S extends Schema.Codec<number, number>>(number: S, expected = "digits") =>
   Schema.String.check(Schema.isPattern(/^\d+$/u, { expected })).pipe(
     Schema.decodeTo(number, SchemaTransformation.transform({ decode: Number, encode: String }))
@@ -16,8 +16,10 @@ export const Cursor = digits(Counter)
 /** Most items a page may have; also the default. */
 export const MAX_LIMIT = 100
 
+/** Items of a page, 1 to {@link MAX_LIMIT}. */
 export const Limit = digits(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_LIMIT }, { expected: `1 to ${MAX_LIMIT}` })))
 
+/** Path parameter of the endpoints below a sandbox. */
 export const inSandbox = { sandboxId: SandboxId }
 
 /** Which of the sandbox's repositories; may be left out when there is one. */

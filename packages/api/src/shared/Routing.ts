@@ -1,8 +1,8 @@
-/** What groups and endpoints say of their addresses, beside their schemas. Whoever needs to know asks the definition. */
+/** Annotations of groups and endpoints: their part of the service, their scope, whether they answer to HEAD. The server reads them. */
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Context } from "effect"
 
-/** Parts of the service, by which requests are counted. `other`: an address where nothing is. */
+/** Parts of the service, by which requests are counted. `other`: an unknown address. */
 export const AREAS = [
   "sandboxes",
   "messages",
@@ -22,13 +22,14 @@ export const AREAS = [
   "pages",
   "other"
 ] as const
+/** The label `area` of the request metrics. */
 export type AreaName = typeof AREAS[number]
 
-/** The part of the service that an endpoint is of. Every group has one. */
+/** The part of the service that an endpoint belongs to. Every group has one. */
 export class Area extends Context.Service<Area, AreaName>()("@slipway/api/Area") {}
 
-/** What a key must be allowed to, to be heard at all. Every group has one that asks for keys. */
+/** The scope that a key needs. Every group that asks for keys has one. */
 export class NeededScope extends Context.Service<NeededScope, Scope>()("@slipway/api/NeededScope") {}
 
-/** An endpoint without headers worth asking for alone. */
+/** Whether the endpoint does not answer to HEAD. */
 export const WithoutHead = Context.Reference<boolean>("@slipway/api/WithoutHead", { defaultValue: () => false })

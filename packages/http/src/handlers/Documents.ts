@@ -1,6 +1,6 @@
 /**
- * What describes itself: the API in `/openapi.json`, and `/docs` for people; what operators' programs call in
- * `/openapi-internal.json`; files of repositories in `/schemas`.
+ * Descriptions that the service serves: of the public API at `/openapi.json` and, for people, `/docs`; of the API for operators'
+ * programs at `/openapi-internal.json`; of files in repositories at `/schemas`.
  */
 import * as DocumentFiles from "@slipway/api/openapi/DocumentFiles"
 import { NotFound } from "@slipway/api/shared/Errors"
@@ -15,7 +15,7 @@ import * as SharedReply from "../server/reply/SharedReply.ts"
 import { Routes } from "../server/Routes.ts"
 import { basePathOf, Settings } from "../server/Settings.ts"
 
-/** The reference page's script is not ours: with a session's cookie or a key typed in, it asks nobody but this server. */
+/** The script of the reference page is not ours. It may send requests to this server alone, since it sees a session or a key. */
 const DOCS_HEADERS = {
   ...HEADERS,
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data: blob:; " +

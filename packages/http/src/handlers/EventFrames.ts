@@ -11,10 +11,10 @@ import { Schema } from "effect"
 /** Characters that are handed to the socket at once, unless a single frame has more: what a slow reader may leave unread. */
 const WRITE_CHARACTERS = 64 * 1024
 
-/** What of an event stream is written at once. */
+/** A part of an event stream that is written at once. */
 export interface Piece {
   readonly text: () => string | Uint8Array
-  /** Of its last event; `null`: it has none. */
+  /** The cursor of its last event; `null`: it has no event. */
   readonly cursor: number | null
 }
 

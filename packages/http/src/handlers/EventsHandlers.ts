@@ -27,14 +27,14 @@ const headers = {
   "x-accel-buffering": "no"
 }
 
-/** What an event stream needs. Nothing of the request: many streams are open for long, and most of the time nothing happens. */
+/** Everything that an event stream needs. It keeps no request: many streams are open for long, and mostly idle. */
 interface About {
   readonly reading: Reading
   readonly live: LiveResponse
   readonly sandboxId: SandboxId
-  /** Of the last event that the reader has. */
+  /** The cursor of the last event that the reader has. */
   readonly cursor: number
-  /** What comes when everything was told; `null`: nothing. */
+  /** Bytes to write after the last event; `null`: none. */
   readonly last: Uint8Array | null
   readonly publicUrl: string
   readonly now: () => Date
@@ -48,12 +48,12 @@ const pieceOf = (text: string | Uint8Array): ReadonlyArray<Piece> => [{ text: ()
 class EventStream {
   readonly #about: About
   readonly #outlet: Wire.Outlet
-  /** Of the last event that was written. */
+  /** The cursor of the last event that was written. */
   #cursor: number
   #pieces: ReadonlyArray<Piece> = pieceOf(retry(RETRY_MILLIS))
   #written = 0
   #isFull = false
-  /** Calls whoever waits for what cannot be done at once; `null`: nobody does. */
+  /** Wakes the fiber that does work which cannot be done at once; `null`: no fiber waits. */
   #goOn: (() => void) | null = null
 
   constructor(about: About, outlet: Wire.Outlet) {

@@ -1,4 +1,4 @@
-/** What the process takes, under the names that Prometheus' own clients give it. */
+/** Memory, processor time and descriptors of the process, under the names that Prometheus' own clients use. */
 import { observed } from "@slipway/domain/observability/Metrics"
 import { Effect, Metric } from "effect"
 import { readdir } from "node:fs/promises"

@@ -1,6 +1,6 @@
 /**
  * Gets the script of `/docs` out of the library, which hands it out only within a page: 3 MB to compile, escape and search, a
- * fifth of a second. On a thread of its own, so that nobody waits and nothing of it stays; it posts the script's bytes and ends.
+ * fifth of a second. On a thread of its own, so that no request waits and its memory is freed; it posts the script's bytes and ends.
  */
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"

@@ -1,13 +1,14 @@
 /**
- * Who sent a request: the other end of the connection or, where that is a proxy of ours, whom it names in
- * `X-Forwarded-For`. Without trusted proxies the header counts for nothing: anybody can write it.
+ * The address of a client: the other end of the connection or, if that is a trusted proxy, the address that the proxy names in
+ * `X-Forwarded-For`. Without trusted proxies the header is ignored, because any client can send it.
  */
 import { BlockList, isIP, SocketAddress } from "node:net"
 
 /** Whether an address, as `normalized` gives it, is that of a proxy whose word is taken. */
 export type Trust = (address: string) => boolean
 
-export const nobody: Trust = () => false
+/** No proxy is trusted. */
+export const trustNone: Trust = () => false
 
 /** An IPv4 address on an IPv6 socket is the IPv4 address; every IPv6 address has one spelling, without a zone. `null`: none. */
 export const normalized = (text: string): string | null => {

@@ -1,5 +1,5 @@
 /**
- * The cursor of a list: its last position, signed for the grant, so that nobody can make one up or use another's.
+ * The cursor of a list: its last position, signed for the grant, so that clients can neither invent one nor use another grant's.
  * 16 bytes of HMAC-SHA256, then `<createdAt in ms> <sandbox id>`, all base64url.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"

@@ -16,7 +16,7 @@ export interface Address {
   readonly scope: Scope | null
 }
 
-/** What the API asks for where nothing is and nothing is near. */
+/** The scope of an unknown address of the API that is near no known one. */
 const ANYWHERE: Scope = "sandboxes"
 
 /** One segment of the addresses' paths. */
@@ -25,7 +25,7 @@ interface Place {
   /** Beneath a parameter. */
   other: Place | null
   address: Address | null
-  /** Of the group whose addresses all begin here. */
+  /** The scope of the group whose addresses all begin here. */
   scope: Scope | null
 }
 const place = (): Place => ({ named: new Map(), other: null, address: null, scope: null })
@@ -40,14 +40,14 @@ const stepInto = (at: Place, segment: string): Place => {
   return next
 }
 
-/** What all of them begin with, up to the first parameter. */
+/** The common beginning of all paths, up to the first parameter. */
 const commonStart = (paths: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
   const [first = [], ...others] = paths
   const end = first.findIndex((segment, i) => isParameter(segment) || others.some((other) => other[i] !== segment))
   return end < 0 ? first : first.slice(0, end)
 }
 
-/** Of `path` what comes after `from`, the index of a slash; the end of the path where nothing does. */
+/** Finds the rest of `path` from `from` on: the index of a slash, or the end of the path. */
 const find = (at: Place, path: string, from: number): Address | null => {
   if (from === path.length) return at.address
   const slash = path.indexOf("/", from + 1)

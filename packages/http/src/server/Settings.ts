@@ -1,7 +1,7 @@
-/** What the HTTP side may be told by whoever composes it. Nothing here reads the environment. */
+/** Settings of the server. Nothing here reads the environment. */
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import { Context, Duration, Layer, type Redacted } from "effect"
-import { nobody, type Trust } from "./ClientAddress.ts"
+import { trustNone, type Trust } from "./ClientAddress.ts"
 
 interface Necessary {
   /** Absolute base of every link that is handed out, without a slash at its end; it may have a path. Never taken from a request. */
@@ -11,7 +11,7 @@ interface Necessary {
 }
 
 interface Adjustable {
-  /** What the paths of requests begin with, without a slash at its end; `null`: the path of `publicUrl`. They may come without it too. */
+  /** The beginning of the paths of requests, without a slash at its end; `null`: the path of `publicUrl`. Requests may also omit it. */
   readonly prefix: string | null
   /** Origins whose pages may read the API with an API key, as browsers send them: `https://app.example`. */
   readonly allowedOrigins: ReadonlyArray<string>
@@ -50,7 +50,7 @@ interface Adjustable {
 const defaults: Adjustable = {
   prefix: null,
   allowedOrigins: [],
-  trustedProxies: nobody,
+  trustedProxies: trustNone,
   requestsPerMinute: 120,
   requestsPerUser: null,
   requestsPerGrant: null,
@@ -63,7 +63,7 @@ const defaults: Adjustable = {
   downloadsPerGrant: 32,
   streams: 10_000,
   connectionsPerAddress: 512,
-  // Above what load balancers keep connections for (60 s at most of them): whoever closes first must not be us.
+  // Longer than load balancers keep connections (60 s at most of them): they must close first, not we.
   keepAlive: Duration.seconds(65),
   heartbeat: Duration.seconds(15),
   patience: Duration.seconds(30),
@@ -72,7 +72,7 @@ const defaults: Adjustable = {
 }
 
 export type Adjusted = Partial<Adjustable>
-/** What has no default, and what of the rest is to be different. */
+/** Settings without a default, and those of the others that differ from theirs. */
 export type Given = Necessary & Adjusted
 
 export class Settings extends Context.Service<Settings, Necessary & Adjustable>()("@slipway/http/Settings") {

@@ -143,38 +143,39 @@ const nameOf = (text: string) => {
     : Effect.succeed(name)
 }
 
-export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const access = yield* Access
-  const sessions = yield* Sessions
-  const members = yield* Members
-  const store = yield* MemberStore
-  const { publicUrl } = yield* Settings
+interface Services {
+  readonly access: typeof Access.Service
+  readonly sessions: typeof Sessions.Service
+  readonly members: typeof Members.Service
+  readonly store: typeof MemberStore.Service
+  readonly publicUrl: string
+}
 
-  const revocable = Effect.fnUntraced(function*({ visit }: Page.Member, id: string | undefined) {
-    const found = (yield* access.keysFor(visit)).find(({ key, mayRevoke }) => key.id === id && mayRevoke)
-    return found?.key ?? (yield* Refused.notFound("There is no such key that you could revoke."))
-  })
+/** The key of the address, if the member may revoke it. */
+const revocable = Effect.fnUntraced(function*({ access }: Services, { visit }: Page.Member, id: string | undefined) {
+  const found = (yield* access.keysFor(visit)).find(({ key, mayRevoke }) => key.id === id && mayRevoke)
+  return found?.key ?? (yield* Refused.notFound("There is no such key that you could revoke."))
+})
 
-  yield* pages.members("/keys", {
-    GET: Effect.fnUntraced(function*(member, asked) {
-      const { csrf, grants, user, visit } = member
-      const { grantId, organizationId, role } = visit.place
-      const now = yield* DateTime.now
-      const keys = yield* access.keysFor(visit)
-      const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
-      const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
-      const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
-      const table = html`<table class="rows">
+const list = ({ access, members, store }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, asked) {
+    const { csrf, grants, user, visit } = member
+    const { grantId, organizationId, role } = visit.place
+    const now = yield* DateTime.now
+    const keys = yield* access.keysFor(visit)
+    const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
+    const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
+    const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
+    const table = html`<table class="rows">
 <thead><tr>${columnHeads("Name", "Key", "Scopes", "Of", "Created", "Last used", "Expires", "State")}<td></td></tr></thead>
 <tbody>
 ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
 </tbody>
 </table>`
-      return Page.show({
-        title: "Keys",
-        place: "keys",
-        body: html`<h1>Keys</h1>
+    return Page.show({
+      title: "Keys",
+      place: "keys",
+      body: html`<h1>Keys</h1>
 ${Page.told(asked, MESSAGES)}
 <p>A key lets a program work in the grant <strong>${grant}</strong> of the organization <strong>${organization.name}</strong>.</p>
 ${keys.length === 0 ? html`<p>There is none yet.</p>` : table}
@@ -194,69 +195,85 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId, null)}
 <form method="post" action="/sign-out/everywhere">${csrf}<button class="quiet">Sign out everywhere</button></form>
 </div>
 </section>`
-      }, member)
-    }),
-    POST: Effect.fnUntraced(function*(member, { form }) {
-      const label = yield* nameOf(yield* form.one("name"))
-      const offered = scopesOf(member.visit.place.role)
-      const asked = form.all("scope")
-      const scopes = offered.filter((scope) => asked.includes(scope))
-      if (asked.length === 0) return yield* Refused.bad("A key opens something: choose at least one scope.")
-      if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
-      const life = LIVES.get(yield* form.one("expires"))
-      if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
-      const key = yield* Effect.catchTag(
-        access.mintOwn(member.visit, { label, scopes, life }),
-        "MintRefused",
-        ({ because, message }) =>
-          Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message }))
-      )
-      return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
-    })
+    }, member)
   })
 
-  yield* pages.members("/keys/:id/revoke", {
-    GET: Effect.fnUntraced(function*(member, { params }) {
-      const key = yield* revocable(member, params["id"])
-      if (key.revokedAt !== null) return Page.redirect("/keys?done=revoked")
-      return Page.show({ title: `Revoke ${shownName(key)}`, place: "keys", body: revokeForm(member, key) }, member)
-    }),
-    POST: Effect.fnUntraced(function*(member, { params }) {
-      const { id } = yield* revocable(member, params["id"])
-      yield* Effect.catchTag(
-        access.revokeFor(member.visit, id),
-        "KeyNotFound",
-        () => Refused.notFound("There is no such key that you could revoke.")
-      )
-      return Page.redirect("/keys?done=revoked")
-    })
+const mint = ({ access, publicUrl }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { form }) {
+    const label = yield* nameOf(yield* form.one("name"))
+    const offered = scopesOf(member.visit.place.role)
+    const asked = form.all("scope")
+    const scopes = offered.filter((scope) => asked.includes(scope))
+    if (asked.length === 0) return yield* Refused.bad("A key opens something: choose at least one scope.")
+    if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
+    const life = LIVES.get(yield* form.one("expires"))
+    if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
+    const key = yield* Effect.catchTag(
+      access.mintOwn(member.visit, { label, scopes, life }),
+      "MintRefused",
+      ({ because, message }) =>
+        Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message }))
+    )
+    return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
   })
 
-  // For people who may not work in the grant they chose, too: another one may be open to them.
-  yield* pages.people("/grant", {
-    GET: (person, { url }) => {
-      const { csrf, grants, visit } = person
-      const choice = grants.length === 0
-        ? html`<p>There is none that you could work in.</p>`
-        : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
-      return Effect.succeed(Page.show({
-        title: "Choose a grant",
-        body: html`<h1>Choose a grant</h1>
+const askToRevoke = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { params }) {
+    const key = yield* revocable(services, member, params["id"])
+    if (key.revokedAt !== null) return Page.redirect("/keys?done=revoked")
+    return Page.show({ title: `Revoke ${shownName(key)}`, place: "keys", body: revokeForm(member, key) }, member)
+  })
+
+const revoke = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { params }) {
+    const { id } = yield* revocable(services, member, params["id"])
+    yield* Effect.catchTag(
+      services.access.revokeFor(member.visit, id),
+      "KeyNotFound",
+      () => Refused.notFound("There is no such key that you could revoke.")
+    )
+    return Page.redirect("/keys?done=revoked")
+  })
+
+const chooseGrant: Page.Handler<Page.Person> = (person, { url }) => {
+  const { csrf, grants, visit } = person
+  const choice = grants.length === 0
+    ? html`<p>There is none that you could work in.</p>`
+    : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
+  return Effect.succeed(Page.show({
+    title: "Choose a grant",
+    body: html`<h1>Choose a grant</h1>
 ${choice}`
-      }, person))
-    },
-    POST: Effect.fnUntraced(function*({ grants, visit }, { form }) {
-      const chosen = yield* form.one("grant")
-      const from = yield* form.maybe("from")
-      // The store would take anything else for an id that is none.
-      const known = grants.find(({ id }) => id === chosen)
-      if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
-      yield* Effect.catchTag(
-        sessions.chooseGrant(visit.session, known.id),
-        "GrantNotFound",
-        () => Refused.notFound("There is no such grant that you could work in.")
-      )
-      return Page.redirect(from === null ? "/keys?done=grant" : `/${Layout.placeFor(from, known.role)}`)
-    })
+  }, person))
+}
+
+const changeGrant = ({ sessions }: Services): Page.Handler<Page.Person> =>
+  Effect.fnUntraced(function*({ grants, visit }, { form }) {
+    const chosen = yield* form.one("grant")
+    const from = yield* form.maybe("from")
+    // The store would look any other text up as an id.
+    const known = grants.find(({ id }) => id === chosen)
+    if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
+    yield* Effect.catchTag(
+      sessions.chooseGrant(visit.session, known.id),
+      "GrantNotFound",
+      () => Refused.notFound("There is no such grant that you could work in.")
+    )
+    return Page.redirect(from === null ? "/keys?done=grant" : `/${Layout.placeFor(from, known.role)}`)
   })
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const { publicUrl } = yield* Settings
+  const services: Services = {
+    access: yield* Access,
+    sessions: yield* Sessions,
+    members: yield* Members,
+    store: yield* MemberStore,
+    publicUrl
+  }
+  yield* pages.members("/keys", { GET: list(services), POST: mint(services) })
+  yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services) })
+  // Also for people who may not work in the grant they chose: another one may be open to them.
+  yield* pages.people("/grant", { GET: chooseGrant, POST: changeGrant(services) })
 }))

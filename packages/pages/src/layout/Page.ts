@@ -154,152 +154,208 @@ const signedOut = new Refused({ status: 401, title: "Nobody is signed in", text:
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 
+interface Services {
+  readonly sessions: typeof Sessions.Service
+  readonly publicUrl: string
+  readonly base: string
+  readonly limits: ReturnType<typeof rateLimitsOf>
+  /** Reads a form of a caller without a session, of which an address may send so many. */
+  readonly readOfStranger: ReturnType<typeof Form.ofStrangers>
+}
+
+/** The rules of access to a page: the people it admits, and the proofs that its forms need. */
+interface Access<Who extends Person | null> {
+  /** `next`: where to go after signing in. */
+  admit(person: Person | null, next: string | null): Effect.Effect<Who, Refused | SignInFirst>
+  readonly checksForm: boolean
+  readonly checksPlace: boolean
+}
+
+const personOf = Effect.fnUntraced(
+  function*(
+    { base, limits, sessions }: Services,
+    request: HttpServerRequest.HttpServerRequest
+  ): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
+    const token = SessionCookie.tokenOf(request, base)
+    const found = token === null ? null : yield* sessions.admit(token, limits)
+    if (token === null || found === null) return null
+    if (!found.rate.accepted) {
+      return yield* new Refused({
+        status: 429,
+        title: "Too many requests",
+        text: `Try again in ${found.rate.resetSeconds} s.`,
+        headers: { "retry-after": String(found.rate.resetSeconds) }
+      })
+    }
+    const { place } = found.visit
+    const where = place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
+    const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${where}`
+    const grants = yield* sessions.grantsOf(found.visit.user.id)
+    return { visit: found.visit, user: found.visit.user, token, csrf, grants }
+  }
+)
+
+/** A failure as a page. An unexpected one is logged, and its page says nothing of it. */
+const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
+  // The client left, and needs no answer.
+  if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause as Cause.Cause<Types.unhandled>)
+  const error = Cause.squash(cause)
+  if (error instanceof SignInFirst) return redirect(error.next === null ? "/sign-in" : `/sign-in?next=${encodeURIComponent(error.next)}`)
+  const origin = yield* ActingFrom
+  const unavailable = error instanceof StoreUnavailable
+  const detail = unavailable ? error.detail : undefined
+  if (unavailable) {
+    yield* Effect.logWarning(detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause)
+  } else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
+  const { headers = {}, more = null, status, text, title } = error instanceof Refused
+    ? error
+    : unavailable
+    ? new Refused({
+      status: 503,
+      title: "Not now",
+      text: detail ?? "The service cannot reach its database. Try again in a moment.",
+      headers: { "retry-after": "1" }
+    })
+    : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })
+  const body = html`<h1>${title}</h1>
+<p>${text}</p>
+${more}
+${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
+  return show({ title, body }, reader, { status, headers })
+})
+
+interface Received extends Pick<Asked, "params" | "url"> {
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
+/**
+ * Checks a request before its handler, in this order: site, address, session, access, form, grant. `known` is called with the person
+ * as soon as the session is read.
+ */
+const answered = Effect.fnUntraced(function*<Who extends Person | null>(
+  services: Services,
+  { admit, checksForm, checksPlace }: Access<Who>,
+  method: "GET" | "POST",
+  methods: Methods<Who>,
+  handler: Handler<Who>,
+  { params, request, url }: Received,
+  known: (person: Person | null) => void
+) {
+  const { publicUrl, readOfStranger, sessions } = services
+  if (method === "POST" && isCrossSite(request, publicUrl)) return yield* crossSite
+  if (hasNul(url)) return yield* unreadable
+  const person = yield* personOf(services, request)
+  known(person)
+  const back = methods.GET === undefined ? null : url.pathname + (method === "GET" ? url.search : "")
+  if (person === null && request.headers["accept"] === "text/event-stream") return yield* signedOut
+  // Before the form is read: a caller without a session may not be admitted.
+  if (person === null) yield* admit(null, back)
+  const read = person === null ? readOfStranger : Form.read
+  const form = method === "POST" ? yield* read(request, methods.formBytes ?? Form.BYTES) : Form.empty
+  if (checksForm && method === "POST" && person !== null) {
+    const csrf = form.all("csrf")
+    if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
+  }
+  const who = yield* admit(person, back)
+  if (checksPlace && method === "POST") {
+    const places = form.all("place")
+    if (places.length !== 1 || places[0] !== who?.visit.place?.grantId) return yield* elsewhere
+  }
+  const asked = handler(who, { url, params, form })
+  return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
+})
+
+const handle = <Who extends Person | null>(
+  services: Services,
+  access: Access<Who>,
+  method: "GET" | "POST",
+  methods: Methods<Who>,
+  handler: Handler<Who>
+) =>
+  Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const params = yield* HttpRouter.params
+    const received: Received = { request, params, url: new URL(request.url, "http://slipway.invalid") }
+    let reader: Layout.Reader | null = null
+    const response = yield* Effect.catchCause(
+      answered(services, access, method, methods, handler, received, (person) => {
+        reader = person
+      }),
+      (cause) => answer(cause, reader)
+    )
+    // A download has a stricter policy of its own.
+    const policy = response.headers["content-security-policy"]
+    return HttpServerResponse.setHeaders(response, policy === undefined ? HEADERS : { ...HEADERS, "content-security-policy": policy })
+  })
+
+/** The answer to a method that the page does not have. */
+const otherwise = (method: string, allow: ReadonlyArray<string>) => {
+  const headers = { ...HEADERS, allow: allow.join(", ") }
+  if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })
+  const title = "That is not how this page is used"
+  return show(
+    {
+      title,
+      body: html`<h1>${title}</h1>
+<p>It answers to ${allow.join(", ")}.</p>`
+    },
+    null,
+    { status: 405, headers }
+  )
+}
+
+/** Returns a function that adds the page of a path. */
+const adding = <Who extends Person | null>(
+  router: HttpRouter.HttpRouter,
+  routes: typeof Routes.Service,
+  services: Services,
+  access: Access<Who>
+) =>
+  Effect.fnUntraced(function*(path: `/${string}`, methods: Methods<Who>) {
+    const { GET, POST } = methods
+    if (GET !== undefined) yield* router.add("GET", path, handle(services, access, "GET", methods, GET))
+    if (POST !== undefined) yield* router.add("POST", path, handle(services, access, "POST", methods, POST))
+    const allow = [...(GET === undefined ? [] : ["GET", "HEAD"]), ...(POST === undefined ? [] : ["POST"]), "OPTIONS"]
+    routes.declare(path, allow, "pages")
+    for (const verb of VERBS) {
+      if (verb === "OPTIONS" || !allow.includes(verb)) {
+        yield* router.add(
+          verb,
+          path,
+          Effect.sync(() => otherwise(verb, allow))
+        )
+      }
+    }
+  })
+
+const signedIn = (person: Person | null, next: string | null) =>
+  person === null ? Effect.fail(new SignInFirst({ next })) : Effect.succeed(person)
+
+const member = (person: Person | null, next: string | null): Effect.Effect<Member, Refused | SignInFirst> =>
+  Effect.flatMap(signedIn(person, next), (person) =>
+    Result.match(admitted(person.visit), {
+      onFailure: (refused) => Effect.fail(notAdmitted(person, refused)),
+      onSuccess: (visit): Effect.Effect<Member> => Effect.succeed({ ...person, visit })
+    }))
+
 /** Adds pages to the router. */
 export const make = Effect.gen(function*() {
   const router = yield* HttpRouter.HttpRouter
   const routes = yield* Routes
-  const sessions = yield* Sessions
   const settings = yield* Settings
-  const { publicUrl } = settings
-  const limits = rateLimitsOf(settings)
-  const base = basePathOf(publicUrl)
-  const readOfStranger = Form.ofStrangers(settings.refusedKeysPerMinute)
-
-  const personOf = Effect.fnUntraced(
-    function*(request: HttpServerRequest.HttpServerRequest): Effect.fn.Return<Person | null, Refused | StoreUnavailable> {
-      const token = SessionCookie.tokenOf(request, base)
-      const found = token === null ? null : yield* sessions.admit(token, limits)
-      if (token === null || found === null) return null
-      if (!found.rate.accepted) {
-        return yield* new Refused({
-          status: 429,
-          title: "Too many requests",
-          text: `Try again in ${found.rate.resetSeconds} s.`,
-          headers: { "retry-after": String(found.rate.resetSeconds) }
-        })
-      }
-      const { place } = found.visit
-      const where = place !== null && html`<input type="hidden" name="place" value="${place.grantId}">`
-      const csrf = html`<input type="hidden" name="csrf" value="${Redacted.value(sessions.csrfToken(token))}">${where}`
-      const grants = yield* sessions.grantsOf(found.visit.user.id)
-      return { visit: found.visit, user: found.visit.user, token, csrf, grants }
-    }
-  )
-
-  /** Everything that is not an answer, as a page. Whatever nobody foresaw is logged and tells nothing. */
-  const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
-    // The client left: there is nobody to answer.
-    if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause as Cause.Cause<Types.unhandled>)
-    const error = Cause.squash(cause)
-    if (error instanceof SignInFirst) return redirect(error.next === null ? "/sign-in" : `/sign-in?next=${encodeURIComponent(error.next)}`)
-    const origin = yield* ActingFrom
-    const unavailable = error instanceof StoreUnavailable
-    const detail = unavailable ? error.detail : undefined
-    if (unavailable) {
-      yield* Effect.logWarning(detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause)
-    } else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
-    const { headers = {}, more = null, status, text, title } = error instanceof Refused
-      ? error
-      : unavailable
-      ? new Refused({
-        status: 503,
-        title: "Not now",
-        text: detail ?? "The service cannot reach its database. Try again in a moment.",
-        headers: { "retry-after": "1" }
-      })
-      : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })
-    const body = html`<h1>${title}</h1>
-<p>${text}</p>
-${more}
-${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
-    return show({ title, body }, reader, { status, headers })
-  })
-
-  /** Adds the page of a path, for those whom `admit` lets in. */
-  const add = <Who extends Person | null>(
-    admit: (person: Person | null, next: string | null) => Effect.Effect<Who, Refused | SignInFirst>,
-    { checksForm, checksPlace = false }: { readonly checksForm: boolean; readonly checksPlace?: boolean }
-  ) =>
-    Effect.fnUntraced(function*(path: `/${string}`, methods: Methods<Who>) {
-      const handle = (method: "GET" | "POST", handler: Handler<Who>) =>
-        Effect.gen(function*() {
-          const request = yield* HttpServerRequest.HttpServerRequest
-          const params = yield* HttpRouter.params
-          const url = new URL(request.url, "http://slipway.invalid")
-          let reader: Layout.Reader | null = null
-          const answered = Effect.gen(function*() {
-            if (method === "POST" && isCrossSite(request, publicUrl)) return yield* crossSite
-            if (hasNul(url)) return yield* unreadable
-            const person = yield* personOf(request)
-            reader = person
-            const back = methods.GET === undefined ? null : url.pathname + (method === "GET" ? url.search : "")
-            if (person === null && request.headers["accept"] === "text/event-stream") return yield* signedOut
-            // Nobody's form need not be read.
-            if (person === null) yield* admit(null, back)
-            const read = person === null ? readOfStranger : Form.read
-            const form = method === "POST" ? yield* read(request, methods.formBytes ?? Form.BYTES) : Form.empty
-            if (checksForm && method === "POST" && person !== null) {
-              const csrf = form.all("csrf")
-              if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
-            }
-            const who = yield* admit(person, back)
-            if (checksPlace && method === "POST") {
-              const places = form.all("place")
-              if (places.length !== 1 || places[0] !== who?.visit.place?.grantId) return yield* elsewhere
-            }
-            const asked = handler(who, { url, params, form })
-            return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
-          })
-          const response = yield* Effect.catchCause(answered, (cause) => answer(cause, reader))
-          // What is no page has a policy of its own, which allows less.
-          const policy = response.headers["content-security-policy"]
-          return HttpServerResponse.setHeaders(response, policy === undefined ? HEADERS : { ...HEADERS, "content-security-policy": policy })
-        })
-      const { GET, POST } = methods
-      if (GET !== undefined) yield* router.add("GET", path, handle("GET", GET))
-      if (POST !== undefined) yield* router.add("POST", path, handle("POST", POST))
-
-      const allow = [...(GET === undefined ? [] : ["GET", "HEAD"]), ...(POST === undefined ? [] : ["POST"]), "OPTIONS"]
-      routes.declare(path, allow, "pages")
-      const otherwise = (method: string) => {
-        const headers = { ...HEADERS, allow: allow.join(", ") }
-        if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })
-        const title = "That is not how this page is used"
-        return show(
-          {
-            title,
-            body: html`<h1>${title}</h1>
-<p>It answers to ${allow.join(", ")}.</p>`
-          },
-          null,
-          { status: 405, headers }
-        )
-      }
-      for (const verb of VERBS) {
-        if (verb === "OPTIONS" || !allow.includes(verb)) {
-          yield* router.add(
-            verb,
-            path,
-            Effect.sync(() => otherwise(verb))
-          )
-        }
-      }
-    })
-
-  const signedIn = (person: Person | null, next: string | null) =>
-    person === null ? Effect.fail(new SignInFirst({ next })) : Effect.succeed(person)
-
+  const services: Services = {
+    sessions: yield* Sessions,
+    publicUrl: settings.publicUrl,
+    base: basePathOf(settings.publicUrl),
+    limits: rateLimitsOf(settings),
+    readOfStranger: Form.ofStrangers(settings.refusedKeysPerMinute)
+  }
   return {
-    /** A form here is proven by its site alone: there need be no session yet. */
-    anybody: add(Effect.succeed, { checksForm: false }),
-    /** Whether or not they may work here. Their forms count in whatever grant. */
-    people: add(signedIn, { checksForm: true }),
-    members: add((person, next) =>
-      Effect.flatMap(signedIn(person, next), (person) =>
-        Result.match(admitted(person.visit), {
-          onFailure: (refused) => Effect.fail(notAdmitted(person, refused)),
-          onSuccess: (visit): Effect.Effect<Member> => Effect.succeed({ ...person, visit })
-        })), { checksForm: true, checksPlace: true })
+    /** For everybody. Its form is proven by its site alone: there may be no session yet. */
+    anybody: adding<Person | null>(router, routes, services, { admit: Effect.succeed, checksForm: false, checksPlace: false }),
+    /** For signed-in people, also those who may not work in the grant. Their forms count in any grant. */
+    people: adding<Person>(router, routes, services, { admit: signedIn, checksForm: true, checksPlace: false }),
+    members: adding<Member>(router, routes, services, { admit: member, checksForm: true, checksPlace: true })
   }
 })
 

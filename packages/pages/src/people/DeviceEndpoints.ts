@@ -86,88 +86,102 @@ const one = Effect.fnUntraced(function*(form: Form.Form, name: string) {
 /** What is asked for, in any order (RFC 6749, section 3.3). */
 const isOurScope = (scope: string) => scope.split(" ").every((each) => DEVICE_SCOPES.some((ours) => ours === each))
 
+interface Services {
+  readonly logins: typeof DeviceLogins.Service
+  readonly access: typeof Access.Service
+  readonly settings: typeof Settings.Service
+  readonly limits: ReturnType<typeof rateLimitsOf>
+  /** Logins that began, by address. */
+  readonly begun: ReturnType<typeof failures>
+  /** Codes and keys that were not good, by address. */
+  readonly missed: ReturnType<typeof failures>
+}
+
+/** Counts one attempt of the address; fails when it has to wait. */
+const count = Effect.fnUntraced(function*(counter: ReturnType<typeof failures>) {
+  const { remoteAddress } = yield* HttpServerRequest.HttpServerRequest
+  const wait = counter(Option.getOrElse(remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+  if (wait > 0) return yield* NotGiven.tooOften(wait)
+})
+
+const authorize = Effect.fnUntraced(function*({ begun, logins, settings }: Services, form: Form.Form) {
+  const machine = (yield* maybe(form, "machine")) ?? UNNAMED_MACHINE
+  if (!isMachine(machine)) {
+    return yield* NotGiven.because("invalid_request", "machine: 1 to 126 characters of one line, without hidden ones, expected")
+  }
+  const scope = yield* maybe(form, "scope")
+  if (scope !== null && !isOurScope(scope)) {
+    return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
+  }
+  yield* count(begun)
+  const { deviceCode, interval, life, userCode } = yield* logins.begin(machine)
+  const page = `${settings.publicUrl}${DEVICE_PAGE}`
+  const shown = shownUserCode(userCode)
+  return reply({
+    device_code: Redacted.value(deviceCode),
+    user_code: shown,
+    verification_uri: page,
+    verification_uri_complete: `${page}?user_code=${shown}`,
+    expires_in: Duration.toSeconds(life),
+    interval
+  })
+})
+
+const give = Effect.fnUntraced(function*({ logins, missed }: Services, form: Form.Form) {
+  if ((yield* one(form, "grant_type")) !== GRANT_TYPE) {
+    return yield* NotGiven.because("unsupported_grant_type", `The only grant type is ${GRANT_TYPE}.`)
+  }
+  const code = Redacted.make(yield* one(form, "device_code"))
+  const { grant, key, record } = yield* Effect.catchTags(logins.redeem(code), {
+    DeviceLoginRefused: Effect.fnUntraced(function*({ because, message }) {
+      // The answer to a guessed code.
+      if (because === "invalid_grant") yield* count(missed)
+      return yield* NotGiven.because(because, message)
+    }),
+    MintRefused: ({ message }) => NotGiven.because("access_denied", message)
+  })
+  const { createdAt, expiresAt, id, label, scopes, userId } = record
+  return reply({
+    access_token: Redacted.value(key),
+    token_type: "Bearer",
+    scope: scopes.join(" "),
+    ...(expiresAt === null ? {} : { expires_in: Math.floor(Duration.toSeconds(DateTime.distance(createdAt, expiresAt))) }),
+    key: { id, label, grant: { id: grant.id, name: grant.name }, userId }
+  })
+})
+
+/** An unknown key counts as revoked (RFC 7009, section 2.2). */
+const revoke = Effect.fnUntraced(function*({ access, limits, missed }: Services, form: Form.Form) {
+  const credential = fromHeader(`Bearer ${yield* one(form, "token")}`)
+  const admission = credential._tag === "Key" ? yield* access.admit(credential.key, limits) : null
+  if (admission === null) {
+    yield* count(missed)
+    return reply({})
+  }
+  if (!admission.rate.accepted) return yield* NotGiven.tooOften(admission.rate.resetSeconds)
+  const { credential: proven } = admission.principal
+  if (proven._tag === "Key") {
+    yield* access.revokeKey(proven.keyId).pipe(
+      Effect.provideService(Acting, proven),
+      // Keys are never deleted.
+      Effect.catchTag("KeyNotFound", Effect.die)
+    )
+  }
+  return reply({})
+})
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const logins = yield* DeviceLogins
-  const access = yield* Access
   const settings = yield* Settings
-  const limits = rateLimitsOf(settings)
-  const begun = failures(BEGUN_PER_MINUTE)
-  const missed = failures(settings.refusedKeysPerMinute)
+  const services: Services = {
+    logins: yield* DeviceLogins,
+    access: yield* Access,
+    settings,
+    limits: rateLimitsOf(settings),
+    begun: failures(BEGUN_PER_MINUTE),
+    missed: failures(settings.refusedKeysPerMinute)
+  }
   const read = Form.ofStrangers(settings.refusedKeysPerMinute)
   const routes = yield* Routes
-
-  /** Counts something that an address may do so often. */
-  const count = Effect.fnUntraced(function*(counter: ReturnType<typeof failures>) {
-    const { remoteAddress } = yield* HttpServerRequest.HttpServerRequest
-    const wait = counter(Option.getOrElse(remoteAddress, () => ""), yield* Clock.currentTimeMillis)
-    if (wait > 0) return yield* NotGiven.tooOften(wait)
-  })
-
-  const authorize = Effect.fnUntraced(function*(form: Form.Form) {
-    const machine = (yield* maybe(form, "machine")) ?? UNNAMED_MACHINE
-    if (!isMachine(machine)) {
-      return yield* NotGiven.because("invalid_request", "machine: 1 to 126 characters of one line, without hidden ones, expected")
-    }
-    const scope = yield* maybe(form, "scope")
-    if (scope !== null && !isOurScope(scope)) {
-      return yield* NotGiven.because("invalid_scope", `The scope is ${DEVICE_SCOPES.join(" ")}.`)
-    }
-    yield* count(begun)
-    const { deviceCode, interval, life, userCode } = yield* logins.begin(machine)
-    const page = `${settings.publicUrl}${DEVICE_PAGE}`
-    const shown = shownUserCode(userCode)
-    return reply({
-      device_code: Redacted.value(deviceCode),
-      user_code: shown,
-      verification_uri: page,
-      verification_uri_complete: `${page}?user_code=${shown}`,
-      expires_in: Duration.toSeconds(life),
-      interval
-    })
-  })
-
-  const give = Effect.fnUntraced(function*(form: Form.Form) {
-    if ((yield* one(form, "grant_type")) !== GRANT_TYPE) {
-      return yield* NotGiven.because("unsupported_grant_type", `The only grant type is ${GRANT_TYPE}.`)
-    }
-    const code = Redacted.make(yield* one(form, "device_code"))
-    const { grant, key, record } = yield* Effect.catchTags(logins.redeem(code), {
-      DeviceLoginRefused: Effect.fnUntraced(function*({ because, message }) {
-        // The answer to a guessed code.
-        if (because === "invalid_grant") yield* count(missed)
-        return yield* NotGiven.because(because, message)
-      }),
-      MintRefused: ({ message }) => NotGiven.because("access_denied", message)
-    })
-    const { createdAt, expiresAt, id, label, scopes, userId } = record
-    return reply({
-      access_token: Redacted.value(key),
-      token_type: "Bearer",
-      scope: scopes.join(" "),
-      ...(expiresAt === null ? {} : { expires_in: Math.floor(Duration.toSeconds(DateTime.distance(createdAt, expiresAt))) }),
-      key: { id, label, grant: { id: grant.id, name: grant.name }, userId }
-    })
-  })
-
-  /** A key that is none is revoked already (RFC 7009, section 2.2). */
-  const revoke = Effect.fnUntraced(function*(form: Form.Form) {
-    const credential = fromHeader(`Bearer ${yield* one(form, "token")}`)
-    const admission = credential._tag === "Key" ? yield* access.admit(credential.key, limits) : null
-    if (admission === null) {
-      yield* count(missed)
-      return reply({})
-    }
-    if (!admission.rate.accepted) return yield* NotGiven.tooOften(admission.rate.resetSeconds)
-    const { credential: proven } = admission.principal
-    if (proven._tag === "Key") {
-      yield* access.revokeKey(proven.keyId).pipe(
-        Effect.provideService(Acting, proven),
-        // Keys are never deleted.
-        Effect.catchTag("KeyNotFound", Effect.die)
-      )
-    }
-    return reply({})
-  })
 
   for (const [path, answer] of [[AUTHORIZATION, authorize], [TOKEN, give], [REVOCATION, revoke]] as const) {
     routes.declare(path, ["POST"], "device_logins")
@@ -182,7 +196,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         if ((yield* maybe(form, "client_secret")) !== null) {
           return yield* NotGiven.because("invalid_client", `The client ${CLIENT} has no secret.`)
         }
-        return yield* answer(form)
+        return yield* answer(services, form)
       }).pipe(
         Effect.catchTag("Refused", (refused) => Effect.fail(misfit(refused))),
         Effect.catchTag("NotGiven", (refused) => Effect.succeed(refused.reply))

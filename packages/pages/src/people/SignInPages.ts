@@ -42,41 +42,52 @@ const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Reado
     more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`
   })
 
-export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const sessions = yield* Sessions
-  const { absolute } = yield* SessionLifetimes
-  const { publicUrl, refusedKeysPerMinute } = yield* Settings
-  const base = basePathOf(publicUrl)
-  const session = SessionCookie.named("session", base)
-  /** What a sign-in at the identity provider must find again: its state, its verifier, and where to go then. */
-  const begunName = SessionCookie.named("oauth", base)
-  const attributes = SessionCookie.attributes(base)
-  const forgotten = `${begunName}=; Max-Age=0; Path=${attributes.path}; HttpOnly; Secure; SameSite=Lax`
-  /** The sign-in that began in this browser is over, and was none. */
-  const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
-  const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
+type Provider = typeof IdentityProvider.Service
 
-  const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
+const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
 
-  const warning = !keepsSessions(publicUrl) &&
-    html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
-the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
+/** The cookies of this service: of a session, and of a sign-in that is under way at the identity provider. */
+interface Cookies {
+  readonly session: string
+  /** Its value has the state, the verifier, and where to go after the sign-in. */
+  readonly begun: string
+  readonly attributes: ReturnType<typeof SessionCookie.attributes>
+  readonly maxAge: Duration.Duration
+}
 
-  const withProvider = ({ name }: { readonly name: string }, next: string | null): Html => {
-    const address = `/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
-    return html`<section class="panel" aria-labelledby="with-provider">
+const cookiesAt = (base: string, maxAge: Duration.Duration): Cookies => ({
+  session: SessionCookie.named("session", base),
+  begun: SessionCookie.named("oauth", base),
+  attributes: SessionCookie.attributes(base),
+  maxAge
+})
+
+/** Begins the session in this browser. */
+const enter = ({ attributes, maxAge, session }: Cookies, { token }: SignedIn, next: string | null) =>
+  HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), { ...attributes, maxAge })
+
+const withProvider = ({ name }: Provider, next: string | null): Html => {
+  const address = `/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
+  return html`<section class="panel" aria-labelledby="with-provider">
 <h2 id="with-provider">With ${name}</h2>
 <p><a class="button" href="${address}">Sign in with ${name}</a></p>
 </section>`
-  }
+}
 
-  const page = (person: Page.Person | null, next: string | null, problem: string | null) => {
-    const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
-    return Page.show(
-      {
-        title: "Sign in",
-        body: html`<h1>Sign in</h1>
+const page = (
+  { provider, publicUrl }: { readonly provider: Provider | null; readonly publicUrl: string },
+  person: Page.Person | null,
+  next: string | null,
+  problem: string | null
+) => {
+  const warning = !keepsSessions(publicUrl) &&
+    html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
+  const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
+  return Page.show(
+    {
+      title: "Sign in",
+      body: html`<h1>Sign in</h1>
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 ${warning}
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
@@ -95,23 +106,81 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 <button id="sign-in">Sign in</button>
 </form>
 </section>`
-      },
-      person,
-      { status: problem === null ? 200 : 400 }
-    )
-  }
+    },
+    person,
+    { status: problem === null ? 200 : 400 }
+  )
+}
 
-  /** The browser is somebody from now on. */
-  const enter = ({ token }: SignedIn, next: string | null) =>
-    HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), {
-      ...attributes,
-      maxAge: absolute
+/** Everything that the identity provider's pages need. */
+interface AtProvider {
+  readonly provider: Provider
+  readonly sessions: typeof Sessions.Service
+  readonly cookies: Cookies
+  readonly redirectUri: string
+  /** Counts the sign-ins of an address; returns the seconds it has to wait. */
+  readonly tried: ReturnType<typeof failures>
+}
+
+const begin = ({ cookies, provider, redirectUri }: AtProvider): Page.Handler<Page.Person | null> =>
+  Effect.fnUntraced(function*(_, { url }) {
+    const { state, url: away, verifier } = yield* provider.begin(redirectUri)
+    const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
+    const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
+    const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
+    return HttpServerResponse.setCookieUnsafe(Page.redirect(away), cookies.begun, begun, { ...cookies.attributes, maxAge: BEGUN_LIFE })
+  })
+
+const comeBack = ({ cookies, provider, redirectUri, sessions, tried }: AtProvider): Page.Handler<Page.Person | null> => {
+  const { attributes, begun } = cookies
+  const forgotten = `${begun}=; Max-Age=0; Path=${attributes.path}; HttpOnly; Secure; SameSite=Lax`
+  /** Ends the sign-in that began in this browser without a session. */
+  const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
+  const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
+  return Effect.fnUntraced(function*(person, { url }) {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const [state = "", verifier = "", next = ""] = (request.cookies[begun] ?? "").split(" ")
+    const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
+    if (state === "" || answered === null || !isSame(state, answered)) {
+      // The cookie stays: the sign-in that this browser began may be under way in another tab.
+      return yield* notSignedIn(400, "This sign-in began in another browser or tab, or more than 10 minutes ago.", {})
+    }
+    if (code === null) {
+      const error = url.searchParams.get("error") ?? ""
+      if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
+      yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
+      return yield* over(502, refusesUs)
+    }
+    // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
+    const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
+    if (wait > 0) {
+      return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, {
+        "retry-after": String(wait)
+      })
+    }
+    // Errors of the provider are in the log already.
+    const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
+      SignInRefused: ({ message }) => over(403, message),
+      IdentityProviderError: ({ retryable }) =>
+        over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
     })
+    const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
+    return HttpServerResponse.expireCookieUnsafe(enter(cookies, signedIn, nextOf(next)), begun, attributes)
+  })
+}
 
-  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), session, attributes)
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const sessions = yield* Sessions
+  const { absolute } = yield* SessionLifetimes
+  const { publicUrl, refusedKeysPerMinute } = yield* Settings
+  const cookies = cookiesAt(basePathOf(publicUrl), absolute)
+  const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
+  const about = { provider, publicUrl }
+  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), cookies.session, cookies.attributes)
 
   yield* pages.anybody("/sign-in", {
-    GET: (person, { url }) => Effect.succeed(page(person, nextOf(url.searchParams.get("next")), null)),
+    GET: (person, { url }) => Effect.succeed(page(about, person, nextOf(url.searchParams.get("next")), null)),
     POST: Effect.fnUntraced(function*(person, { form }) {
       const given = (yield* form.one("code")).trim()
       const next = nextOf(yield* form.maybe("next"))
@@ -119,8 +188,8 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
       const code = given.slice(given.indexOf("#") + 1)
       const signedIn = CODE.test(code) ? yield* sessions.signInByLink(Redacted.make(code), person?.token ?? null) : null
       return signedIn === null
-        ? page(person, next, "This code is not good: it works once, within 10 minutes. Another one: slipway login")
-        : enter(signedIn, next)
+        ? page(about, person, next, "This code is not good: it works once, within 10 minutes. Another one: slipway login")
+        : enter(cookies, signedIn, next)
     })
   })
   yield* pages.people("/sign-out", {
@@ -131,48 +200,7 @@ ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
   })
 
   if (provider === null) return
-  const redirectUri = `${publicUrl}${CALLBACK}`
-  const tried = failures(refusedKeysPerMinute)
-  const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
-  yield* pages.anybody("/sign-in/github", {
-    GET: Effect.fnUntraced(function*(_, { url }) {
-      const { state, url: away, verifier } = yield* provider.begin(redirectUri)
-      const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
-      const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
-      const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
-      return HttpServerResponse.setCookieUnsafe(Page.redirect(away), begunName, begun, { ...attributes, maxAge: BEGUN_LIFE })
-    })
-  })
-  yield* pages.anybody(CALLBACK, {
-    GET: Effect.fnUntraced(function*(person, { url }) {
-      const request = yield* HttpServerRequest.HttpServerRequest
-      const [state = "", verifier = "", next = ""] = (request.cookies[begunName] ?? "").split(" ")
-      const [answered, code] = [url.searchParams.get("state"), url.searchParams.get("code")]
-      if (state === "" || answered === null || !isSame(state, answered)) {
-        // What this browser began may be under way in another tab.
-        return yield* notSignedIn(400, "This sign-in began in another browser or tab, or more than 10 minutes ago.", {})
-      }
-      if (code === null) {
-        const error = url.searchParams.get("error") ?? ""
-        if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
-        yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
-        return yield* over(502, refusesUs)
-      }
-      // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
-      const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
-      if (wait > 0) {
-        return yield* notSignedIn(429, `Too many sign-ins were tried from your address. Try again in ${wait} s.`, {
-          "retry-after": String(wait)
-        })
-      }
-      // Whatever is wrong with the provider is in the log already.
-      const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
-        SignInRefused: ({ message }) => over(403, message),
-        IdentityProviderError: ({ retryable }) =>
-          over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
-      })
-      const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
-      return HttpServerResponse.expireCookieUnsafe(enter(signedIn, nextOf(next)), begunName, attributes)
-    })
-  })
+  const atProvider = { provider, sessions, cookies, redirectUri: `${publicUrl}${CALLBACK}`, tried: failures(refusedKeysPerMinute) }
+  yield* pages.anybody("/sign-in/github", { GET: begin(atProvider) })
+  yield* pages.anybody(CALLBACK, { GET: comeBack(atProvider) })
 }))

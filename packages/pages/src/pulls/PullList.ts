@@ -99,118 +99,153 @@ ${ofChecks}</select></div>
 </form>`
 }
 
-export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const dashboard = yield* SandboxDashboard
-  const waiting = yield* WaitingPiece.make
-  const pullRequests = yield* PullRequestCache
-  const { cursorKey } = yield* Settings
+interface Services {
+  readonly dashboard: typeof SandboxDashboard.Service
+  readonly waiting: Effect.Success<typeof WaitingPiece.make>
+  readonly pullRequests: typeof PullRequestCache.Service
+  readonly cursorKey: (typeof Settings.Service)["cursorKey"]
+}
 
-  /** Pull requests of a page of sandboxes, with what is known of each. */
-  const known = Effect.fnUntraced(function*(
-    by: Principal,
-    sandboxes: ReadonlyArray<Sandbox>,
-    of: (sandbox: Sandbox) => ReadonlyArray<Publication>,
-    patience: Duration.Duration
-  ) {
-    const pulls = sandboxes.flatMap((sandbox) => of(sandbox).map((publication) => ({ sandbox, publication })))
-    return yield* Effect.forEach(
-      pulls,
-      ({ publication, sandbox }) =>
-        Effect.map(
-          pullRequests.find(by, sandbox, publication.repo, { holds: LISTED, patience }),
-          (found) => ({ sandbox, publication, found })
-        ),
-      { concurrency: "unbounded" }
+/** Pull requests of a page of sandboxes, each with what its source host told. */
+const found = Effect.fnUntraced(function*(
+  { pullRequests }: Services,
+  by: Principal,
+  sandboxes: ReadonlyArray<Sandbox>,
+  of: (sandbox: Sandbox) => ReadonlyArray<Publication>,
+  patience: Duration.Duration
+) {
+  const pulls = sandboxes.flatMap((sandbox) => of(sandbox).map((publication) => ({ sandbox, publication })))
+  return yield* Effect.forEach(
+    pulls,
+    ({ publication, sandbox }) =>
+      Effect.map(
+        pullRequests.find(by, sandbox, publication.repo, { holds: LISTED, patience }),
+        (found) => ({ sandbox, publication, found })
+      ),
+    { concurrency: "unbounded" }
+  )
+})
+
+/** The list that an address asks for. */
+interface Asked {
+  readonly state: Option.Option<PullState>
+  readonly checks: Option.Option<ChecksState>
+  readonly repo: Option.Option<RepoName>
+  /** The text in the field of the repository. */
+  readonly typed: string
+  readonly wrongRepo: boolean
+  readonly after: Option.Option<ListPosition>
+}
+
+const read = Effect.fnUntraced(function*({ cursorKey }: Services, grantId: string, url: URL) {
+  const given = (name: string) => url.searchParams.get(name)?.trim() ?? ""
+  const state = asState(given("state"))
+  const checks = asChecks(given("checks"))
+  const repo = asRepo(given("repo"))
+  if (given("state") !== "" && Option.isNone(state)) return yield* Refused.bad("There is no such state.")
+  if (given("checks") !== "" && Option.isNone(checks)) return yield* Refused.bad("Checks have no such state.")
+  const after = ListCursor.decode(cursorKey, grantId, given("after"))
+  if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+  const asked: Asked = { state, checks, repo, typed: given("repo"), wrongRepo: given("repo") !== "" && Option.isNone(repo), after }
+  return asked
+})
+
+/** The rows of one page. `unknown`: how many were left out because the state of their checks is not known. */
+const rowsOf = Effect.fnUntraced(function*(services: Services, by: Principal, { after, checks, repo, state, wrongRepo }: Asked) {
+  const { dashboard } = services
+  const [pull, inRepo] = [Option.getOrElse(state, () => "any" as const), Option.getOrNull(repo)]
+  const began = yield* Clock.currentTimeMillis
+  const rows: Array<Html> = []
+  let unknown = 0
+  let more: Sandbox | null = null
+  for (let pages = 1; !wrongRepo && pages <= (Option.isSome(checks) ? CHOSEN_PAGES : 1) && rows.length < PAGE; pages++) {
+    const before: ListPosition | null = more ?? Option.getOrNull(after)
+    const next: { readonly more: Sandbox | null; readonly page: ReadonlyArray<Sandbox> } = yield* nextPage(
+      PAGE,
+      bytesOf.sandbox,
+      (last, limit) => dashboard.list(by.grantId, { after: last ?? before, limit, pull, repo: inRepo, attention: null, search: "" })
     )
-  })
-
-  /** What an address asks for, and the list as it is now. */
-  const look = Effect.fnUntraced(function*({ visit }: Page.Member, url: URL) {
-    const by = principalOf(visit)
-    const { grantId } = by
-    const given = (name: string) => url.searchParams.get(name)?.trim() ?? ""
-    const state = asState(given("state"))
-    const checks = asChecks(given("checks"))
-    const repo = asRepo(given("repo"))
-    if (given("state") !== "" && Option.isNone(state)) return yield* Refused.bad("There is no such state.")
-    if (given("checks") !== "" && Option.isNone(checks)) return yield* Refused.bad("Checks have no such state.")
-    const wrongRepo = given("repo") !== "" && Option.isNone(repo)
-    const after = ListCursor.decode(cursorKey, grantId, given("after"))
-    if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
-    const [pull, inRepo] = [Option.getOrElse(state, () => "any" as const), Option.getOrNull(repo)]
-    const began = yield* Clock.currentTimeMillis
-    const rows: Array<Html> = []
-    let unknown = 0
-    let more: Sandbox | null = null
-    for (let pages = 1; !wrongRepo && pages <= (Option.isSome(checks) ? CHOSEN_PAGES : 1) && rows.length < PAGE; pages++) {
-      const before: ListPosition | null = more ?? Option.getOrNull(after)
-      const next: { readonly more: Sandbox | null; readonly page: ReadonlyArray<Sandbox> } = yield* nextPage(
-        PAGE,
-        bytesOf.sandbox,
-        (last, limit) => dashboard.list(grantId, { after: last ?? before, limit, pull, repo: inRepo, attention: null, search: "" })
-      )
-      const changes = yield* dashboard.changes(next.page.map(({ id }) => id))
-      const spent = (yield* Clock.currentTimeMillis) - began
-      const patience = Option.isSome(checks) ? Duration.millis(Math.max(0, Duration.toMillis(CHOICE_PATIENCE) - spent)) : PATIENCE
-      for (const { found, publication, sandbox } of yield* known(by, next.page, (sandbox) => pullsOf(sandbox, pull, inRepo), patience)) {
-        if (Option.isSome(checks)) {
-          const is = typeof found === "string" ? null : checksStateOf(found.status.checks)
-          if (is === null) unknown++
-          if (is !== checks.value) continue
-        }
-        rows.push(row(sandbox, publication, changes.get(sandbox.id), found))
+    const changes = yield* dashboard.changes(next.page.map(({ id }) => id))
+    const spent = (yield* Clock.currentTimeMillis) - began
+    const patience = Option.isSome(checks) ? Duration.millis(Math.max(0, Duration.toMillis(CHOICE_PATIENCE) - spent)) : PATIENCE
+    const pulls = yield* found(services, by, next.page, (sandbox) => pullsOf(sandbox, pull, inRepo), patience)
+    for (const { found, publication, sandbox } of pulls) {
+      if (Option.isSome(checks)) {
+        const is = typeof found === "string" ? null : checksStateOf(found.status.checks)
+        if (is === null) unknown++
+        if (is !== checks.value) continue
       }
-      more = next.more
-      if (more === null) break
+      rows.push(row(sandbox, publication, changes.get(sandbox.id), found))
     }
-    const chosen = new URLSearchParams(
-      [...url.searchParams].filter(([name, value]) => ["state", "checks", "repo"].includes(name) && value !== "")
-    )
-    const next = new URLSearchParams(chosen)
-    if (more !== null) next.set("after", ListCursor.encode(cursorKey, grantId, more))
-    const none = chosen.size > 0 || Option.isSome(after)
-      ? html`<p>There are no such pull requests${more !== null && " among those that were looked at"}. <a href="/pulls">Show all</a></p>`
-      : html`<p>There are no pull requests yet. A sandbox publishes what its agent changed as a draft:
+    more = next.more
+    if (more === null) break
+  }
+  return { rows, unknown, more }
+})
+
+/** The list that an address asks for, as it is now. */
+const look = Effect.fnUntraced(function*(services: Services, { visit }: Page.Member, url: URL) {
+  const by = principalOf(visit)
+  const asked = yield* read(services, by.grantId, url)
+  const { rows, unknown, more } = yield* rowsOf(services, by, asked)
+  const chosen = new URLSearchParams(
+    [...url.searchParams].filter(([name, value]) => ["state", "checks", "repo"].includes(name) && value !== "")
+  )
+  const next = new URLSearchParams(chosen)
+  if (more !== null) next.set("after", ListCursor.encode(services.cursorKey, by.grantId, more))
+  const none = chosen.size > 0 || Option.isSome(asked.after)
+    ? html`<p>There are no such pull requests${more !== null && " among those that were looked at"}. <a href="/pulls">Show all</a></p>`
+    : html`<p>There are no pull requests yet. A sandbox publishes what its agent changed as a draft:
 <a href="/sandboxes">choose one</a>, or <a href="/new">start one</a>.</p>`
-    const left = unknown > 0 && html`<p class="fine">Not known: the checks of ${unknown === 1 ? "1 other" : `${unknown} others`}.
+  const left = unknown > 0 && html`<p class="fine">Not known: the checks of ${unknown === 1 ? "1 other" : `${unknown} others`}.
 <a href="/pulls${url.search}">Look again</a></p>`
-    const list = wrongRepo
-      ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
-      : rows.length === 0
-      ? html`${none}${left}`
-      : html`<table class="rows"><caption class="unseen">Pull requests, those of the newest sandbox first</caption>
+  const list = asked.wrongRepo
+    ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+    : rows.length === 0
+    ? html`${none}${left}`
+    : html`<table class="rows"><caption class="unseen">Pull requests, those of the newest sandbox first</caption>
 <thead><tr>${HEADS}</tr></thead>
 <tbody>${rows}
 </tbody></table>${left}`
-    const first = chosen.size === 0 ? "/pulls" : `/pulls?${chosen}`
-    const newest = Option.isSome(after) && html`<a href="${first}">Newest</a> `
-    const older = more !== null && html`<a href="/pulls?${next.toString()}" rel="next">Older</a>`
-    const piece = html`<div id="list" data-piece="list">
+  const first = chosen.size === 0 ? "/pulls" : `/pulls?${chosen}`
+  const newest = Option.isSome(asked.after) && html`<a href="${first}">Newest</a> `
+  const older = more !== null && html`<a href="/pulls?${next.toString()}" rel="next">Older</a>`
+  const piece = html`<div id="list" data-piece="list">
 ${list}
 <p class="actions">${newest}${older}</p></div>`
-    return { piece, state: Option.getOrNull(state), checks: Option.getOrNull(checks), repo: given("repo"), wrongRepo }
-  })
+  return { piece, asked }
+})
 
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
-    const { checks, piece, repo, state, wrongRepo } = yield* look(member, url)
+const get = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { url }) {
+    const { asked: { checks, state, typed, wrongRepo }, piece } = yield* look(services, member, url)
     const body = html`<h1>Pull requests</h1>
-${filters(state, checks, repo)}
+${filters(Option.getOrNull(state), Option.getOrNull(checks), typed)}
 ${watchBar}
 <div id="watched" data-look="/pulls/rows${url.search}"></div>
 ${piece}
-${yield* waiting(member.visit.place.grantId)}
+${yield* services.waiting(member.visit.place.grantId)}
 ${keysHelp}`
     const scripts = ["board.js", "keys.js"]
     return Page.show({ title: "Pull requests", place: "pulls", body, scripts }, member, { status: wrongRepo ? 400 : 200 })
   })
 
-  /** The list alone, for `board.js`. */
-  const rows: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
-    const { piece } = yield* look(member, url)
-    return yield* Piece.answer(html`${piece}${yield* waiting(member.visit.place.grantId)}`)
+/** The list alone, for `board.js`. */
+const listAlone = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { url }) {
+    const { piece } = yield* look(services, member, url)
+    return yield* Piece.answer(html`${piece}${yield* services.waiting(member.visit.place.grantId)}`)
   })
 
-  yield* members("/pulls", { GET: get })
-  yield* members("/pulls/rows", { GET: rows })
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const { cursorKey } = yield* Settings
+  const services: Services = {
+    dashboard: yield* SandboxDashboard,
+    waiting: yield* WaitingPiece.make,
+    pullRequests: yield* PullRequestCache,
+    cursorKey
+  }
+  yield* members("/pulls", { GET: get(services) })
+  yield* members("/pulls/rows", { GET: listAlone(services) })
 })).pipe(Layer.provide(PullRequestCache.layer))

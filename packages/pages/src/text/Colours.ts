@@ -44,12 +44,35 @@ const endOfString = (code: string, at: number, quote: string, isLong: boolean): 
   return { end: code.length, isClosed: isLong }
 }
 
+/** Characters of the comment that begins at `at`; 0: none does. */
+const comment = ({ block, line, shell }: Language, code: string, at: number): number => {
+  const open = block.find(([open]) => code.startsWith(open, at))
+  if (open !== undefined) {
+    const end = code.indexOf(open[1], at + open[0].length)
+    return (end === -1 ? code.length : end + open[1].length) - at
+  }
+  if (!line.some((start) => code.startsWith(start, at))) return 0
+  if (shell && at > 0 && !/\s/u.test(code[at - 1] ?? "")) return 0
+  const end = code.indexOf("\n", at)
+  return (end === -1 ? code.length : end) - at
+}
+
+/** The colour of the word that begins at `at`. */
+const word = ({ anyCase, keywords }: Language, code: string, at: number, length: number): Colour | null => {
+  const text = code.slice(at, at + length)
+  if (VALUES.has(text)) return "value"
+  if (keywords.has(anyCase ? text.toLowerCase() : text.startsWith("@") ? text.slice(1) : text)) return "keyword"
+  if (text.startsWith("@")) return "type"
+  if (code[at + length] === "(") return "name"
+  return /^\p{Lu}/u.test(text) ? "type" : null
+}
+
 /** Characters that are looked at in one go, but for a string or a comment that is longer. */
 const STEP = 2048
 
 /** The code in pieces: joined, they are the code. */
 export const read = function*(code: string, language: Language): CooperativeRender.Chunked<ReadonlyArray<Piece>> {
-  const { anyCase, block, keys, keywords, line, long, markup, regex, shell, strings } = language
+  const { keys, long, markup, regex, strings } = language
   const found: Array<Piece> = []
   let plain = 0
   let at = 0
@@ -71,18 +94,6 @@ export const read = function*(code: string, language: Language): CooperativeRend
     isLineStart = false
   }
 
-  const comment = (): number => {
-    const open = block.find(([open]) => code.startsWith(open, at))
-    if (open !== undefined) {
-      const end = code.indexOf(open[1], at + open[0].length)
-      return (end === -1 ? code.length : end + open[1].length) - at
-    }
-    if (!line.some((start) => code.startsWith(start, at))) return 0
-    if (shell && at > 0 && !/\s/u.test(code[at - 1] ?? "")) return 0
-    const end = code.indexOf("\n", at)
-    return (end === -1 ? code.length : end) - at
-  }
-
   const quoted = (): number => {
     const quote = strings.find((one) => code.startsWith(one, at))
     if (quote === undefined || at < (unclosed.get(quote) ?? 0)) return 0
@@ -90,15 +101,6 @@ export const read = function*(code: string, language: Language): CooperativeRend
     if (isClosed) return end - at
     unclosed.set(quote, end)
     return 0
-  }
-
-  const word = (length: number): Colour | null => {
-    const text = code.slice(at, at + length)
-    if (VALUES.has(text)) return "value"
-    if (keywords.has(anyCase ? text.toLowerCase() : text.startsWith("@") ? text.slice(1) : text)) return "keyword"
-    if (text.startsWith("@")) return "type"
-    if (code[at + length] === "(") return "name"
-    return /^\p{Lu}/u.test(text) ? "type" : null
   }
 
   let told = 0
@@ -118,7 +120,7 @@ export const read = function*(code: string, language: Language): CooperativeRend
       at++
       continue
     }
-    let length = comment()
+    let length = comment(language, code, at)
     if (length > 0) {
       take(length, "comment")
     } else if (markup && !isInTag) {
@@ -152,7 +154,7 @@ export const read = function*(code: string, language: Language): CooperativeRend
     } else if ((length = matched(NUMBER, code, at)) > 0) {
       take(length, "value")
     } else if ((length = matched(keys ? DASHED : WORD, code, at)) > 0) {
-      take(length, word(length))
+      take(length, word(language, code, at, length))
     } else {
       take(1, null)
     }

@@ -77,6 +77,6 @@ export const loadEdge = Effect.map(
   ({ allowedOrigins, trustedProxies, ...loaded }) => ({
     ...loaded,
     allowedOrigins: allowedOrigins === null ? [] : Cors.parse(allowedOrigins) ?? [],
-    trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.nobody
+    trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.trustNone
   })
 )

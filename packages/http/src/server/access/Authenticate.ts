@@ -1,4 +1,4 @@
-/** Who calls, and whether now (docs/decisions/9 and 10). Runs before anything is routed. */
+/** Authenticates the caller and takes a slot of its rate (docs/decisions/9 and 10). Runs before routing. */
 import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "@slipway/api/shared/Errors"
 import type { Admission, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
@@ -61,7 +61,7 @@ export const failures = (limit: number) => {
   }
 }
 
-/** Who makes a request, or why it is refused. `rate`: the slot that it took or asked for; `null`: nobody is known to make it. */
+/** The caller, or why the request is refused. `rate`: the slot that it took or asked for; `null`: the caller is unknown. */
 export interface Caller {
   readonly principal: Result.Result<Principal, Refusal>
   readonly rate: RateSlot | null
@@ -102,7 +102,7 @@ const ofKey = ({ memberActive, organizationSuspended, principal, rate }: Admissi
 const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result<Principal, Refusal> =>
   !rate.accepted
     ? Result.fail(tooMany(rate, "session"))
-    // A browser sends the cookie for whoever makes it ask; only our own pages know the token.
+    // A browser sends the cookie with requests of any page; only our own pages know the token.
     : !fromPage
     ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })

@@ -20,7 +20,7 @@ const unguarded = Unauthorized.make("Send an API key.", { "www-authenticate": RE
 const broken = InvalidRequest.make("The percent-encoding of the address is broken.")
 
 const allowed = Effect.contextWith((context: Context.Context<HttpServerRequest.HttpServerRequest>): Effect.Effect<Principal, Refusal> => {
-  // `Edge` put it there. Without it a request got here on a way that nobody guards.
+  // `Edge` put it there. Without it the request came by an unguarded way.
   const principal = Context.getOption(context, CurrentPrincipal)
   if (Option.isNone(principal)) return Effect.fail(unguarded)
   return isWellEncoded(Context.get(context, HttpServerRequest.HttpServerRequest).url)

@@ -1,4 +1,4 @@
-/** Keys that are at a limit: whoever asks again at once is told so without the store (docs/decisions/10). */
+/** Keys that are at a limit: a repeated request is refused without asking the store (docs/decisions/10). */
 import type { Admission } from "@slipway/domain/access/ports/AccessStore"
 
 /** So long a refusal is good, unless a right was lost meanwhile. */

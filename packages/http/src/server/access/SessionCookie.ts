@@ -8,7 +8,7 @@ import type { HttpServerRequest } from "effect/http"
  */
 export const named = (name: string, base: string): string => `${base === "" ? "__Host-" : "__Secure-"}slipway_${name}`
 
-/** What every cookie of ours has. */
+/** Attributes of every cookie of this service. */
 export const attributes = (base: string) => ({ path: base === "" ? "/" : base, secure: true, httpOnly: true, sameSite: "lax" }) as const
 
 const TOKEN = /^[0-9A-Za-z]{43}$/u

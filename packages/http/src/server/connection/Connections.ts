@@ -7,21 +7,21 @@ import { Context, Duration, Effect, Layer } from "effect"
 import type { Headers } from "effect/http"
 import type { Server } from "node:http"
 import type { Socket } from "node:net"
-import { clientOf, nobody, type Trust } from "../ClientAddress.ts"
+import { clientOf, trustNone, type Trust } from "../ClientAddress.ts"
 import { Settings } from "../Settings.ts"
 import { descriptorLimit } from "./DescriptorLimit.ts"
 import { type Reader, SocketReader, type Wire } from "./Wire.ts"
 
-/** Of the descriptors this process may open, those that connections may take: files, the store and others need some too. */
+/** The share of this process's descriptors that connections may take: files, the store and others need some too. */
 const CONNECTIONS_SHARE = 0.9
 
-/** Of those connections, the most that one address may have, whatever the setting says. */
+/** The share of those connections that one address may have at most, also if the setting says more. */
 const ADDRESS_SHARE = 0.5
 
 /** How often it is looked at what readers took. */
 const TICK_MILLIS = 500
 
-/** What the reader took of a connection, when that was last more than before. */
+/** How much the reader has taken from a connection, and when that last grew. */
 interface Progress {
   taken: number
   at: number
@@ -80,7 +80,7 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
   }
 
   const accept = (socket: Socket) => {
-    const peer = clientOf(socket.remoteAddress, undefined, nobody)
+    const peer = clientOf(socket.remoteAddress, undefined, trustNone)
     const from = networkOf(peer)
     // A proxy has the connections of all its clients. Theirs are counted by their requests.
     const counted = !isProxy(peer)
@@ -117,7 +117,7 @@ const make = (connectionsPerAddress: number, patienceMillis: number, isProxy: Tr
       },
       clientOf: (headers, { peer }) => clientOf(peer ?? undefined, headers["x-forwarded-for"], isProxy),
       enter: (address, wire) => {
-        // Who is not told apart from others is not counted: one could use up what all have.
+        // Clients without a peer address cannot be told apart, so they are not counted: one could use up the allowance of all.
         const from = wire.peer === null ? null : networkOf(address)
         if (from !== null && underWay.of(from) >= perAddress) return false
         if (from !== null) underWay.add(from, 1)

@@ -17,7 +17,7 @@ import type { Wire } from "./Wire.ts"
 /** How often the loop looks for silences. */
 const TICK = Duration.millis(500)
 
-/** Of the descriptors this process may open, those that streams may take: other requests must still be answered. */
+/** The share of this process's descriptors that streams may take: other requests must still be answered. */
 const STREAMS_SHARE = 0.7
 
 /** Whose streams and downloads are counted: keys are easily made, users and grants are not. */

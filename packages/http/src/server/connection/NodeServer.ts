@@ -42,7 +42,7 @@ const write = (socket: Socket, { code, message, status }: Refusal, requestId: st
   socket.once("finish", () => socket.destroySoon())
 }
 
-/** What was asked on each connection and is not answered yet, in the order of the requests. On the way of every request. */
+/** The unanswered requests of each connection, in their order. Runs for every request. */
 const exchanges = (server: Server) => {
   const open = new WeakMap<Socket, Array<ServerResponse>>()
   // Node closes the idle ones once, when the server is closed; those that are answered later were busy then.
@@ -62,8 +62,8 @@ const exchanges = (server: Server) => {
 }
 
 /**
- * Keeps what is asked before anybody answers, for who answers first: a server listens a moment before its routes stand, and Node
- * would forget a request that nobody takes.
+ * Keeps requests that come before there is a listener, and hands them to the first one: a server listens a moment before its routes
+ * exist, and Node drops a request without a listener.
  */
 const holdEarly = (server: Server) => {
   const early: Array<ServerResponse> = []
@@ -101,7 +101,7 @@ export const make = (
     if (refused.has(socket)) return
     refused.add(socket)
     const asked = underWay(socket)
-    // It is the body of the last one that cannot be read: the refusal is its answer, if it has none yet.
+    // The body of the last request cannot be read: the refusal is its answer, if it has none yet.
     const last = asked.at(-1)
     const broken = last !== undefined && !last.req.complete ? last : null
     after(broken === null ? asked : asked.slice(0, -1), () => {

@@ -1,6 +1,6 @@
 /**
- * What surrounds a request and its reply: header lines as they came, the other end of the connection, and how much of the
- * reply the reader takes. Node tells all of it. Of a web `Request` its host has read the lines and keeps the connection.
+ * Facts about a request and its reply below HTTP's objects: raw header lines, the other end of the connection, and how much of the
+ * reply the reader has taken. Node knows all of them. The host of a web `Request` has read the lines and keeps the connection.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { type Cause, Effect, Queue, Stream } from "effect"
@@ -30,7 +30,7 @@ export interface Wire {
   readonly reader: Reader
   /** The version of HTTP that the request names; `null`: its host read it, and says where it ends. */
   readonly version: string | null
-  /** What a framework took off the beginning of the request's path. */
+  /** The beginning of the request's path that a framework took off. */
   readonly mount: string
   /** The other end of the connection, empty if that is gone; `null`: the host does not tell. */
   readonly peer: string | null
@@ -38,7 +38,7 @@ export interface Wire {
   readonly stalled: boolean
   /** Lines of a header as they came. Node keeps the first of some headers and joins others; web hosts join all. */
   lines(name: string): ReadonlyArray<string>
-  /** Bytes of the address and of all headers, where nobody else bounds them. */
+  /** Bytes of the address and of all headers, where the host does not limit them. */
   headBytes(): number
   /** No other request is read from this connection. */
   closeAfter(): void
@@ -53,7 +53,7 @@ export interface Wire {
   onClose(listener: () => void): void
 }
 
-/** Of the handle beneath a socket, which Node's own timeouts go by; not in its types. */
+/** Counters of the handle beneath a socket, which Node's own timeouts use; not in its types. */
 interface Handle {
   /** Handed to the system, or waiting for it. */
   readonly bytesWritten: number
@@ -164,7 +164,7 @@ class NodeWire implements Wire, Outlet {
   }
 }
 
-/** What a web reply has waiting before it counts as stalled: as much as a socket of Node. */
+/** Bytes of a web reply that may wait before it counts as stalled: as many as in a socket of Node. */
 const WEB_BUFFER_BYTES = 64 * 1024
 
 const utf8 = new TextEncoder()
@@ -180,7 +180,7 @@ export class WebWire implements Wire, Reader {
   #written = 0
   #closed = false
 
-  /** `peer`: the client's address, or that of a proxy; `null`: nobody knows. */
+  /** `peer`: the client's address, or that of a proxy; `null`: unknown. */
   constructor(request: Request, peer: string | null) {
     this.#request = request
     this.peer = peer

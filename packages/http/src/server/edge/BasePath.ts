@@ -1,6 +1,6 @@
 /** Pages where the service does not have a host for itself. */
 
-/** What leads from a page to others of ours. Text within a page has its quotes escaped: it cannot look like one. */
+/** Attributes with an address of this service. Text within a page has its quotes escaped, so it cannot look like one. */
 const OWN_ADDRESS = / (href|src|action|formaction|data-then|data-stream)="\/(?!\/)/gu
 
 /** HTML of ours as it is at a host where the service lies beneath `base`: what it names from the root lies beneath that, too. */

@@ -8,10 +8,10 @@ import type { Address } from "../Routes.ts"
 /** How long a browser may keep the answer to a preflight. */
 const MAX_AGE_SECONDS = 600
 
-/** What clients of the API send. */
+/** Headers that clients of the API send. */
 const REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
 
-/** What clients of the API read, beside what the standard shows to every page. */
+/** Headers that clients of the API read, beside those that the standard shows to every page. */
 const REPLY_HEADERS = "Content-Disposition, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Request-Id"
 
 /** The methods of an address that is unknown: its refusal is to be read like any other. */

@@ -1,4 +1,4 @@
-/** What is told of a request that does not fit its schema: the first fault, by the name of its field. */
+/** The refusal of a request that does not fit its schema: it names the first fault by its field. */
 import { InvalidCursor, InvalidIdempotencyKey, InvalidRequest, type Refusal } from "@slipway/api/shared/Errors"
 import { firstFault } from "@slipway/domain/text/InvalidRequest"
 import type { HttpApiError } from "effect/http-api"

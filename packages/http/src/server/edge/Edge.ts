@@ -46,8 +46,8 @@ const STORE_RETRY_SECONDS = "1"
 const CREATIONS = "/api/public/v1/sandboxes"
 
 /**
- * The target without its query, decoded, as the router has it: a `;` begins the query too. Whoever reads it otherwise asks
- * for the scope of another address than the one that answers. `null`: it is no path, or its percent-encoding is broken.
+ * The target without its query, decoded exactly as the router does (a `;` begins the query too), so that the scope is asked for the
+ * same address that answers. `null`: it is no path, or its percent-encoding is broken.
  */
 const pathOf = (target: string): string | null => {
   const end = target.search(/[?;#]/u)
@@ -66,8 +66,8 @@ const pathOf = (target: string): string | null => {
 const HOST = /^(?:\[[\da-f:.]+\]|(?:[\w.~-]|%[\da-f]{2})+)(?::\d{0,5})?$/iu
 
 /**
- * What is wrong with a request before its target counts. Node's parser lets it pass, and who reads such a request otherwise
- * than the proxy in front of us can be made to answer somebody else's (RFC 9112, sections 3.2, 6.1 and 11.2).
+ * Faults of a request that Node's parser lets pass. A server that reads such a request otherwise than the proxy in front of it can be
+ * made to answer another client's request (RFC 9112, sections 3.2, 6.1 and 11.2).
  */
 const malformed = (request: HttpServerRequest.HttpServerRequest, wire: Wire.Wire): Refusal | null => {
   const { version } = wire
@@ -83,7 +83,7 @@ const malformed = (request: HttpServerRequest.HttpServerRequest, wire: Wire.Wire
   return null
 }
 
-/** What our own server takes, held here where a host hands over requests that it read. */
+/** The limit of our own server, checked here for requests that a host has read. */
 const MAX_HEADER_BYTES = 16 * 1024
 
 /** Nothing of ours has an empty segment, which the router would take for a parameter. */
@@ -97,7 +97,7 @@ const shuttingDown = Unavailable.make("The service is shutting down.", { "retry-
 const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
   (method === "GET" || method === "HEAD") && !path.startsWith("/api/") && headers["accept"]?.includes("text/html") === true
 
-/** What people are shown where nothing is; `null`: the same as programs. */
+/** The page for people at an unknown address; `null`: they get the same answer as programs. */
 export const NotFoundPage = Context.Reference<HttpServerResponse.HttpServerResponse | null>("@slipway/http/NotFoundPage", {
   defaultValue: () => null
 })
@@ -119,9 +119,9 @@ const unrouted = (
     : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
 }
 
-/** Everything that is not an answer, as one. Whatever nobody foresaw is logged and tells nothing. */
+/** A failure as a reply. An unexpected one is logged, and its reply says nothing of it. */
 const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.HttpServerResponse) => {
-  // The client left: there is nobody to answer.
+  // The client left, and needs no answer.
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
   if (error instanceof Refusal) return Effect.succeed(respond(error))
@@ -192,27 +192,65 @@ const withinBase = (target: string, base: string): string => {
   return rest.startsWith("/") ? rest : rest === "" || rest.startsWith("?") ? `/${rest}` : target
 }
 
-export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
-  Effect.gen(function*() {
-    const ids = yield* Ids
-    const live = yield* LiveResponses
-    const connections = yield* Connections
-    const notFoundPage = yield* NotFoundPage
-    const routes = yield* Routes
-    const settings = yield* Settings
-    const { allowedOrigins, publicUrl, requestsPerMinute } = settings
-    const cors = Cors.make(allowedOrigins)
-    const base = basePathOf(publicUrl)
-    const prefix = settings.prefix ?? base
-    const authenticate = yield* Authenticate.make
-    const count = yield* RequestMetrics.make
-    const spanOf = yield* RequestSpan.make
-    const isCollected = yield* RootSpan.Collected
-    const clock = yield* Clock.Clock
-    const queue = AdmissionQueue.make()
-    const boots = yield* BootsHere
-    const creationQueue = AdmissionQueue.make(AdmissionQueue.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
+/** Everything that requests are answered with. Made once. */
+const make = Effect.gen(function*() {
+  const ids = yield* Ids
+  const live = yield* LiveResponses
+  const connections = yield* Connections
+  const notFoundPage = yield* NotFoundPage
+  const routes = yield* Routes
+  const settings = yield* Settings
+  const { allowedOrigins, publicUrl, requestsPerMinute } = settings
+  const cors = Cors.make(allowedOrigins)
+  const base = basePathOf(publicUrl)
+  const prefix = settings.prefix ?? base
+  const authenticate = yield* Authenticate.make
+  const count = yield* RequestMetrics.make
+  const spanOf = yield* RequestSpan.make
+  const isCollected = yield* RootSpan.Collected
+  const clock = yield* Clock.Clock
+  const queue = AdmissionQueue.make()
+  const boots = yield* BootsHere
+  const creationQueue = AdmissionQueue.make(AdmissionQueue.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
+  return {
+    ids,
+    live,
+    connections,
+    notFoundPage,
+    routes,
+    requestsPerMinute,
+    cors,
+    base,
+    prefix,
+    authenticate,
+    count,
+    spanOf,
+    isCollected,
+    clock,
+    queue,
+    creationQueue
+  }
+})
 
+/** Gives handlers the request as it is within the service, and its origin to logs and the audit log. */
+const within = (
+  request: HttpServerRequest.HttpServerRequest,
+  origin: { readonly requestId: string; readonly address: string },
+  whole: HttpEffect.PreResponseHandler
+) =>
+(context: Context.Context<never>) => {
+  HttpEffect.appendPreResponseHandlerUnsafe(context, whole)
+  return context.pipe(
+    Context.add(HttpServerRequest.HttpServerRequest, request),
+    Context.add(References.CurrentLogAnnotations, { ...Context.get(context, References.CurrentLogAnnotations), ...origin }),
+    Context.add(ActingFrom, origin)
+  )
+}
+
+export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
+  Effect.map(make, (edge) => {
+    const { authenticate, base, clock, connections, cors, creationQueue, isCollected, live, notFoundPage, queue, routes } = edge
+    const { count, ids, prefix, requestsPerMinute, spanOf } = edge
     return (route) => {
       const answerTo = (received: HttpServerRequest.HttpServerRequest, requestId: string) => {
         const begunAt = clock.currentTimeNanosUnsafe()
@@ -244,7 +282,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
 
         const fault = malformed(request, wire)
         if (fault !== null) {
-          // Where such a request ends is anybody's guess.
+          // The end of such a request is unknown.
           wire.closeAfter()
           return refused(fault)
         }
@@ -281,16 +319,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         // A request that is interrupted, as a shutdown does in the end, is answered by Effect: without a body.
         const whole: HttpEffect.PreResponseHandler = (_, response) =>
           Effect.sync(() => response.status === 503 && response.body._tag === "Empty" ? finished(respond(shuttingDown), rate) : response)
-        const origin = { requestId, address }
         return Effect.catchCause(queued, (cause) => answer(cause, nothingHere)).pipe(
-          Effect.updateContext((context: Context.Context<never>) => {
-            HttpEffect.appendPreResponseHandlerUnsafe(context, whole)
-            return context.pipe(
-              Context.add(HttpServerRequest.HttpServerRequest, request),
-              Context.add(References.CurrentLogAnnotations, { ...Context.get(context, References.CurrentLogAnnotations), ...origin }),
-              Context.add(ActingFrom, origin)
-            )
-          }),
+          Effect.updateContext(within(request, { requestId, address }, whole)),
           traced,
           Effect.map((response) => finished(response, rate))
         )

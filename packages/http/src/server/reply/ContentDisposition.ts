@@ -1,6 +1,6 @@
 /** The name under which a browser saves a download (RFC 6266, RFC 8187). */
 
-/** What `encodeURIComponent` leaves although RFC 8187 does not allow it. */
+/** Characters that `encodeURIComponent` leaves although RFC 8187 does not allow them. */
 const leftOver = /['()*]/gu
 
 const hex = (char: string) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`

@@ -1,4 +1,4 @@
-/** What browsers may do with a page of ours, in the headers of every page. */
+/** Headers of every page: they limit what browsers may do with it. */
 export const HEADERS = {
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",

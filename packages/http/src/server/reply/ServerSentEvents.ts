@@ -1,4 +1,4 @@
-/** What every event stream of the service has beside its events (HTML, section 9.2). */
+/** Lines of every event stream beside its events (HTML, section 9.2). */
 const utf8 = new TextEncoder()
 
 /** Browsers wait this long before they connect again. */

@@ -1,4 +1,4 @@
-/** What a request says of its body. */
+/** The `content-type` of a request. */
 
 /** Longer headers match no type that is taken here. */
 const MAX_CHARACTERS = 256

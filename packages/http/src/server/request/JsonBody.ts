@@ -19,7 +19,7 @@ const MAX_NESTING = 32
  */
 const MAX_VALUES = 1000
 
-/** What is too much about the text, which need not be JSON. `null`: nothing. */
+/** The limit that the text exceeds, which need not be JSON; `null`: none. */
 const excessOf = (bytes: Uint8Array): string | null => {
   let depth = 0
   let values = 1
@@ -72,7 +72,7 @@ export const layer = Layer.succeed(
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       Effect.flatMap(
         Effect.catchTag(check(request, payload.size > 0), "HttpServerError", Effect.die),
-        // The schemas read `text`; it is the one that was checked, and `{}` where there was none.
+        // The schemas read `text`: the checked text, or `{}` without a body.
         (text) =>
           Effect.provideService(
             endpoint,

@@ -187,160 +187,192 @@ const rangesOf = (checkpoints: ReadonlyArray<Checkpoint>): ReadonlyArray<{ reado
   return [{ name: "All changes", range: ALL }, ...each, ...since]
 }
 
-export const make = Effect.gen(function*() {
-  const sandboxes = yield* Sandboxes
-  const files = yield* Files
-  const changes = yield* ChangesCache
+interface Services {
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly files: typeof Files.Service
+  readonly changes: typeof ChangesCache.Service
+}
 
-  /** What changed, file by file; `null`: it is too much. */
-  const patchOf = Effect.fnUntraced(
-    function*(by: Principal, sandbox: Sandbox, repo: RepoName, range: Range, path: string | null) {
-      return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
-    },
-    Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
-    Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("The sandbox has no such checkpoint, or no longer."))),
-    Effect.catchTags({
-      FileNotFound: () => Effect.succeed("The repository is not there yet."),
-      InvalidPath: () => Effect.succeed([]),
-      SandboxNotRunning: () => Effect.succeed("The sandbox has just ended."),
-      RepoNotFound: Effect.die,
-      RepoRequired: Effect.die
-    })
+/** The changed files with their hunks; a text says why there are none, `null`: the patch is too large. */
+const patchOf = Effect.fnUntraced(
+  function*({ changes }: Services, by: Principal, sandbox: Sandbox, repo: RepoName, range: Range, path: string | null) {
+    return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
+  },
+  Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
+  Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("The sandbox has no such checkpoint, or no longer."))),
+  Effect.catchTags({
+    FileNotFound: () => Effect.succeed("The repository is not there yet."),
+    InvalidPath: () => Effect.succeed([]),
+    SandboxNotRunning: () => Effect.succeed("The sandbox has just ended."),
+    RepoNotFound: Effect.die,
+    RepoRequired: Effect.die
+  })
+)
+
+/** One file, or why it is not shown. */
+const fileOf = Effect.fnUntraced(
+  function*(
+    services: Services,
+    by: Principal,
+    sandbox: Sandbox,
+    repo: RepoName,
+    path: string,
+    { files: changed }: ChangedFiles,
+    restFrom: (after: number) => string,
+    after: number
+  ) {
+    const { id } = sandbox
+    const { base, working } = yield* services.files.compare(by, id, { repo, path })
+    // A renamed file is compared with what it was.
+    const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
+    const before = previous === null ? base : (yield* services.files.compare(by, id, { repo, path: previous })).base
+    if (isLong(before) || isLong(working)) {
+      // Git is quicker than we are.
+      const patched = yield* patchOf(services, by, sandbox, repo, ALL, path)
+      const [one] = typeof patched === "string" || patched === null ? [] : patched
+      return one === undefined
+        ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
+        : yield* CooperativeRender.run(patchedShown(one, restFrom, after))
+    }
+    return yield* CooperativeRender.run(versions(before, working, path, restFrom, after))
+  },
+  Effect.catchTags({
+    AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
+    FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
+    FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
+    FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
+    IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
+    InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
+    SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
+    RepoNotFound: Effect.die,
+    RepoRequired: Effect.die
+  })
+)
+
+/** The comparison that an address asks for. */
+interface Asked {
+  readonly repo: RepoName
+  readonly range: Range
+  /** The file that is shown alone; `null`: all files, one below the other. */
+  readonly path: string | null
+  /** How many files of the list, or lines of the file, come before the first one shown. */
+  readonly after: number
+}
+
+const read = Effect.fnUntraced(function*(url: URL, sandbox: Sandbox) {
+  const path = url.searchParams.get("path")
+  const wanted = url.searchParams.get("repo")
+  const named = wanted === null
+    ? sandbox.repos[0]
+    : isRepo(wanted)
+    ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted))
+    : undefined
+  if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
+  const range = rangeOf(url)
+  if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
+  const given = url.searchParams.get("after") ?? "0"
+  if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
+  const asked: Asked = { repo: named.fullName, range, path, after: Number(given) }
+  return asked
+})
+
+const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
+
+/** The list of changed files, the changes below it, and how many of the listed files have no section on the page. */
+const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }: Page.Member, sandbox: Sandbox, asked: Asked) {
+  const { after, path, range, repo } = asked
+  const by = principalOf(visit)
+  const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
+  const linkToAll = addressOf(sandbox, repo, range)
+  const changed = isAll(range) ? yield* services.changes.read(by, sandbox, repo) : nothingYet
+  // One file of all that changed is compared as it is, however much there is of others.
+  const isAlone = path !== null && isAll(range)
+  const patched = typeof changed === "string" || isAlone ? [] : yield* patchOf(services, by, sandbox, repo, range, path)
+  const problem = typeof changed === "string" ? changed : typeof patched === "string" ? patched : null
+  const known = typeof patched === "string" || patched === null ? [] : patched
+  const list = typeof changed === "string" || !isAll(range) ? { ...nothingYet, files: known } : changed
+  const listFrom = (after: number) => `${linkToAll}&${new URLSearchParams({ after: String(after) }).toString()}`
+  const before = new Set(list.files.slice(0, path === null ? after : 0).map((file) => file.path))
+  const listed = known.filter((file) => !before.has(file.path))
+  const sections = path === null
+    ? yield* CooperativeRender.run(sectionsOf(listed, list.files, linkOf, spaceTogether()))
+    : new Map<string, Html>()
+  const alone = known.find((file) => file.path === path)
+  const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
+  const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
+  const listShown = yield* CooperativeRender.run(
+    ChangesList.render(list, placeOf, new HtmlBudget(LIST_BYTES), listFrom, { after: path === null ? after : 0, shown: path })
   )
 
-  /** One file, or why it is not shown. */
-  const fileOf = Effect.fnUntraced(
-    function*(
-      by: Principal,
-      sandbox: Sandbox,
-      repo: RepoName,
-      path: string,
-      { files: changed }: ChangedFiles,
-      restFrom: (after: number) => string,
-      after: number
-    ) {
-      const { id } = sandbox
-      const { base, working } = yield* files.compare(by, id, { repo, path })
-      // A renamed file is compared with what it was.
-      const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
-      const before = previous === null ? base : (yield* files.compare(by, id, { repo, path: previous })).base
-      if (isLong(before) || isLong(working)) {
-        // Git is quicker than we are.
-        const patched = yield* patchOf(by, sandbox, repo, ALL, path)
-        const [one] = typeof patched === "string" || patched === null ? [] : patched
-        return one === undefined
-          ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
-          : yield* CooperativeRender.run(patchedShown(one, restFrom, after))
-      }
-      return yield* CooperativeRender.run(versions(before, working, path, restFrom, after))
-    },
-    Effect.catchTags({
-      AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
-      FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
-      FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
-      FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
-      IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
-      InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
-      SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
-      RepoNotFound: Effect.die,
-      RepoRequired: Effect.die
-    })
-  )
-
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    const by = principalOf(member.visit)
-    const sandbox = yield* sandboxes.get(by, id)
-    const path = asked.url.searchParams.get("path")
-    const wanted = asked.url.searchParams.get("repo")
-    const named = wanted === null
-      ? sandbox.repos[0]
-      : isRepo(wanted)
-      ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted))
-      : undefined
-    if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
-    const repo = named.fullName
-
-    const range = rangeOf(asked.url)
-    if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
-    const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
-    const linkToAll = addressOf(sandbox, repo, range)
-    const given = asked.url.searchParams.get("after") ?? "0"
-    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
-    const after = Number(given)
-
-    const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
-    const changed = isAll(range) ? yield* changes.read(by, sandbox, repo) : nothingYet
-    // One file of all that changed is compared as it is, however much there is of others.
-    const isAlone = path !== null && isAll(range)
-    const patched = typeof changed === "string" || isAlone ? [] : yield* patchOf(by, sandbox, repo, range, path)
-    const problem = typeof changed === "string" ? changed : typeof patched === "string" ? patched : null
-    const known = typeof patched === "string" || patched === null ? [] : patched
-    const list = typeof changed === "string" || !isAll(range) ? { ...nothingYet, files: known } : changed
-    const listFrom = (after: number) => `${linkToAll}&${new URLSearchParams({ after: String(after) }).toString()}`
-    const before = new Set(list.files.slice(0, path === null ? after : 0).map((file) => file.path))
-    const listed = known.filter((file) => !before.has(file.path))
-    const sections = path === null
-      ? yield* CooperativeRender.run(sectionsOf(listed, list.files, linkOf, spaceTogether()))
-      : new Map<string, Html>()
-    const alone = known.find((file) => file.path === path)
-    const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
-    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
-    const listShown = yield* CooperativeRender.run(
-      ChangesList.render(list, placeOf, new HtmlBudget(LIST_BYTES), listFrom, { after: path === null ? after : 0, shown: path })
-    )
-
-    const publish = html`<form class="actions" method="post" action="/sandboxes/${id}/pull-request">${member.csrf}
+  const publish = html`<form class="actions" method="post" action="/sandboxes/${sandbox.id}/pull-request">${csrf}
 <input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
-    const content = problem !== null ? html`<p>${problem}</p>` : html`
+  const content = problem !== null ? html`<p>${problem}</p>` : html`
 ${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
 ${listShown}
 ${isAll(range) && list.files.length > 0 && publish}`
-    const restFrom = (from: number) => `${linkOf(path ?? "")}&after=${from}`
-    const aboutFile = path === null || typeof changed === "string"
-      ? null
-      : isAlone
-      ? yield* fileOf(by, sandbox, repo, path, changed, restFrom, after)
-      : alone === undefined
-      ? null
-      : yield* CooperativeRender.run(patchedShown(alone, restFrom, after))
-    const file = aboutFile === null ? nothing : html`<section aria-labelledby="file-title">
+  const restFrom = (from: number) => `${linkOf(path ?? "")}&after=${from}`
+  const aboutFile = path === null || typeof changed === "string"
+    ? null
+    : isAlone
+    ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after)
+    : alone === undefined
+    ? null
+    : yield* CooperativeRender.run(patchedShown(alone, restFrom, after))
+  const file = aboutFile === null ? nothing : html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 <p class="fine"><a href="${linkToAll}">All files</a></p>
 ${aboutFile}
 </section>`
-    const ranges = rangesOf(yield* sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })).map(({ name, range: one }) => {
-      const isHere = one.from === range.from && one.to === range.to
-      return html`
+  return { content, file, sections: [...sections.values()], unshown: path === null ? listed.length - sections.size : 0 }
+})
+
+const versionLinks = (sandbox: Sandbox, { range, repo }: Asked, checkpoints: ReadonlyArray<Checkpoint>): Html | false => {
+  const ranges = rangesOf(checkpoints).map(({ name, range: one }) => {
+    const isHere = one.from === range.from && one.to === range.to
+    return html`
 <li><a href="${addressOf(sandbox, repo, one)}"${isHere && html` aria-current="page"`}>${name}</a></li>`
-    })
-    const versions = ranges.length > 1 && html`<nav aria-label="Versions"><ul class="places">${ranges}
+  })
+  return ranges.length > 1 && html`<nav aria-label="Versions"><ul class="places">${ranges}
 </ul></nav>`
-    const places = sandbox.repos.map(({ fullName }) => {
-      const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
-      return html`
+}
+
+const repositoryLinks = ({ id, repos }: Sandbox, repo: RepoName): Html | false => {
+  const places = repos.map(({ fullName }) => {
+    const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
+    return html`
 <li><a href="${address}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
-    })
-    const others = html`<nav aria-label="Repositories"><ul class="places">${places}
+  })
+  return places.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${places}
 </ul></nav>`
+}
+
+const get = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { params, url }) {
+    const id = yield* idOf({ params })
+    const by = principalOf(member.visit)
+    const sandbox = yield* services.sandboxes.get(by, id)
+    const asked = yield* read(url, sandbox)
+    const { range, repo } = asked
+    const { content, file, sections, unshown } = yield* shownOf(services, member, sandbox, asked)
+    const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
     const what = isAll(range)
       ? "Since the commit the sandbox started from."
       : `From ${versionName(range.from)} to ${versionName(range.to)}.`
-    const unshown = path === null && sections.size < listed.length &&
-      html`<p class="warning">${listed.length - sections.size} more files are not shown here: choose one in the list.</p>`
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
 <h1>Files changed</h1>
 <p><a href="/sandboxes/${id}/files?${new URLSearchParams({ repo }).toString()}">All files of ${repo}</a></p>
 <p class="fine">${what}</p>
-${places.length > 1 && others}
-${versions}
+${repositoryLinks(sandbox, repo)}
+${versionLinks(sandbox, asked, checkpoints)}
 <section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
 ${content}
 </section>
 ${file}
-${[...sections.values()]}
-${unshown}`
+${sections}
+${unshown > 0 && html`<p class="warning">${unshown} more files are not shown here: choose one in the list.</p>`}`
     return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
-  return get
+
+export const make = Effect.gen(function*() {
+  return get({ sandboxes: yield* Sandboxes, files: yield* Files, changes: yield* ChangesCache })
 })

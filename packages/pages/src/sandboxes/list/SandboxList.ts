@@ -98,105 +98,121 @@ const table = (page: ReadonlyArray<Sandbox>, queue: Queue, changes: Changes): Ht
 </tbody></table>
 <form id="bulk" method="get" action="/sandboxes/terminate" class="actions"><button class="danger">Terminate the chosen…</button></form>`
 
-export const make = Effect.gen(function*() {
-  const sandboxes = yield* Sandboxes
-  const dashboard = yield* SandboxDashboard
-  const sessions = yield* Sessions
-  const { composer } = yield* Composer.make
-  const waiting = yield* WaitingPiece.make
-  const { cursorKey, publicUrl } = yield* Settings
+interface Services {
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly dashboard: typeof SandboxDashboard.Service
+  readonly sessions: typeof Sessions.Service
+  readonly composer: Effect.Success<typeof Composer.make>["composer"]
+  readonly waiting: Effect.Success<typeof WaitingPiece.make>
+  readonly cursorKey: (typeof Settings.Service)["cursorKey"]
+  readonly publicUrl: string
+}
 
-  /** Of the reader's other grants, those with sandboxes; as many grants as one looks through. */
-  const elsewhere = Effect.fnUntraced(function*(by: Principal, others: ReadonlyArray<Grant>) {
-    const counts = yield* Effect.forEach(others.slice(0, MAX_OTHERS), ({ id, name }) =>
-      Effect.map(
-        sandboxes.list({ ...by, grantId: id }, { after: null, limit: PAGE + 1, repo: null, status: null }),
-        (found) => ({ name, count: found.length })
-      ), { concurrency: 4 })
-    return counts.filter(({ count }) => count > 0)
-  })
+/** The reader's other grants that have sandboxes, and how many; at most {@link MAX_OTHERS} grants are looked into. */
+const elsewhere = Effect.fnUntraced(function*({ sandboxes }: Services, by: Principal, others: ReadonlyArray<Grant>) {
+  const counts = yield* Effect.forEach(others.slice(0, MAX_OTHERS), ({ id, name }) =>
+    Effect.map(
+      sandboxes.list({ ...by, grantId: id }, { after: null, limit: PAGE + 1, repo: null, status: null }),
+      (found) => ({ name, count: found.length })
+    ), { concurrency: 4 })
+  return counts.filter(({ count }) => count > 0)
+})
 
-  /** What an address asks for, and the list as it is now. */
-  const look = Effect.fnUntraced(function*(by: Principal, url: URL) {
-    const attention = asAttentionState(ListFilters.given(url, "state"))
-    if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("There is no such state.")
-    const narrowed = yield* ListFilters.read(url)
-    const { repo, search } = narrowed
-    const wrongRepo = narrowed.noRepo !== null
-    const given = ListFilters.given(url, "after")
-    const after = ListCursor.decode(cursorKey, by.grantId, given)
-    if (given !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+/** The list that an address asks for, as it is now. */
+const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Services, by: Principal, url: URL) {
+  const attention = asAttentionState(ListFilters.given(url, "state"))
+  if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("There is no such state.")
+  const narrowed = yield* ListFilters.read(url)
+  const { repo, search } = narrowed
+  const wrongRepo = narrowed.noRepo !== null
+  const given = ListFilters.given(url, "after")
+  const after = ListCursor.decode(cursorKey, by.grantId, given)
+  if (given !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
 
-    const { more, page } = wrongRepo ?
-      { more: null, page: [] } :
-      yield* nextPage(PAGE, bytesOf.sandbox, (last, limit) =>
-        dashboard.list(by.grantId, {
-          after: last ?? Option.getOrNull(after),
-          limit,
-          repo,
-          attention: Option.getOrNull(attention),
-          search
-        }))
-    // The line is asked about for those who stand in it.
-    const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
-    const changes = yield* dashboard.changes(page.map(({ id }) => id))
-    const chosen = ListFilters.kept(url, ["state", "repo", "search"])
-    const next = new URLSearchParams(chosen)
-    if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
-    const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
-    const isFirst = Option.isNone(after)
-    const none = chosen.size > 0 || !isFirst
-      ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
-      : howToCreate(publicUrl)
-    const list = wrongRepo
-      ? ListFilters.notARepo
-      : page.length > 0
-      ? table(page, queue, changes)
-      : none
-    const newest = !isFirst && html`<a href="${first}">Newest</a> `
-    const older = more !== null && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
-    const piece = html`<div id="list" data-piece="list">
+  const { more, page } = wrongRepo ?
+    { more: null, page: [] } :
+    yield* nextPage(PAGE, bytesOf.sandbox, (last, limit) =>
+      dashboard.list(by.grantId, {
+        after: last ?? Option.getOrNull(after),
+        limit,
+        repo,
+        attention: Option.getOrNull(attention),
+        search
+      }))
+  // The line is asked about for those who stand in it.
+  const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
+  const changes = yield* dashboard.changes(page.map(({ id }) => id))
+  const chosen = ListFilters.kept(url, ["state", "repo", "search"])
+  const next = new URLSearchParams(chosen)
+  if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
+  const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
+  const isFirst = Option.isNone(after)
+  const none = chosen.size > 0 || !isFirst
+    ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
+    : howToCreate(publicUrl)
+  const list = wrongRepo
+    ? ListFilters.notARepo
+    : page.length > 0
+    ? table(page, queue, changes)
+    : none
+  const newest = !isFirst && html`<a href="${first}">Newest</a> `
+  const older = more !== null && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
+  const piece = html`<div id="list" data-piece="list">
 ${list}
 <p class="actions">${newest}${older}</p></div>`
-    return {
-      piece,
-      attention: Option.getOrNull(attention),
-      narrowed,
-      isPlain: first === "/sandboxes" && isFirst
-    }
-  })
+  return {
+    piece,
+    attention: Option.getOrNull(attention),
+    narrowed,
+    isPlain: first === "/sandboxes" && isFirst
+  }
+})
 
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+const get = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, asked) {
     const { url } = asked
     const by = principalOf(member.visit)
-    const { isPlain, narrowed, piece, attention } = yield* look(by, url)
-    const grants = yield* sessions.grantsOf(by.userId)
-    const others = isPlain ? yield* elsewhere(by, grants.filter(({ id }) => id !== by.grantId)) : []
+    const { isPlain, narrowed, piece, attention } = yield* look(services, by, url)
+    const grants = yield* services.sessions.grantsOf(by.userId)
+    const others = isPlain ? yield* elsewhere(services, by, grants.filter(({ id }) => id !== by.grantId)) : []
     const body = html`<h1>Sandboxes</h1>
 ${Page.told(asked, { terminated: "They are being terminated." })}
 ${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
 <details class="start"><summary>New sandbox</summary>
-${yield* composer(member, null)}</details>
+${yield* services.composer(member, null)}</details>
 ${filters(attention, narrowed)}
 ${watchBar}
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}
-${yield* waiting(member.visit.place.grantId)}
+${yield* services.waiting(member.visit.place.grantId)}
 ${keysHelp}`
     const scripts = ["board.js", "compose.js", "keys.js"]
     return Page.show({ title: "Sandboxes", place: "sandboxes", body, scripts }, member, { status: narrowed.noRepo === null ? 200 : 400 })
   }, Effect.catchTag("InvalidRequest", Effect.die))
 
-  /** The list alone, for `board.js`. */
-  const rows: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
-    const { piece } = yield* look(principalOf(member.visit), url)
-    return yield* Piece.answer(html`${piece}${yield* waiting(member.visit.place.grantId)}`)
+/** The list alone, for `board.js`. */
+const rows = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { url }) {
+    const { piece } = yield* look(services, principalOf(member.visit), url)
+    return yield* Piece.answer(html`${piece}${yield* services.waiting(member.visit.place.grantId)}`)
   })
 
-  /** What waits alone, for `waiting.js`. */
-  const asking: Page.Handler<Page.Member> = Effect.fnUntraced(function*({ visit }) {
+/** The piece of sandboxes that wait for people, alone, for `waiting.js`. */
+const asking = ({ waiting }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*({ visit }) {
     return yield* Piece.answer(yield* waiting(visit.place.grantId))
   })
 
-  return { get, rows, asking }
+export const make = Effect.gen(function*() {
+  const { cursorKey, publicUrl } = yield* Settings
+  const services: Services = {
+    sandboxes: yield* Sandboxes,
+    dashboard: yield* SandboxDashboard,
+    sessions: yield* Sessions,
+    composer: (yield* Composer.make).composer,
+    waiting: yield* WaitingPiece.make,
+    cursorKey,
+    publicUrl
+  }
+  return { get: get(services), rows: rows(services), asking: asking(services) }
 })

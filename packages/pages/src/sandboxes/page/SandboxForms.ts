@@ -47,42 +47,47 @@ const overviewOf = (next: string): URL | null => {
   return url?.pathname === "/overview" ? url : null
 }
 
-export const make = Effect.gen(function*() {
-  const sandboxes = yield* Sandboxes
-  const publishing = yield* Publishing
-  const pieces = yield* SandboxPieces.make
+/** The services behind the forms. */
+interface Services {
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly publishing: typeof Publishing.Service
+  readonly pieces: Effect.Success<typeof SandboxPieces.make>
+}
 
-  /** The page again; or, for its script, what there is to say and the pieces that people look at for what they did. */
-  const back = Effect.fnUntraced(function*(
-    member: Page.Member,
-    asked: Page.Asked,
-    id: SandboxId,
-    done: keyof typeof MESSAGES,
-    more: Html | false = false
-  ) {
-    const next = overviewOf(asked.form.all("next")[0] ?? "")
-    if (next !== null) {
-      next.searchParams.set("done", done)
-      return Page.redirect(next.pathname + next.search)
-    }
-    if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
-    const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
-    const { approvals, commands, facts, message, queue } = pieces
-    const changed = yield* Effect.forEach([facts, commands, approvals, queue, message], ({ render }) => render(shown))
-    return Page.fragment(html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
+/** The page again; or, for its script, what there is to say and the pieces that people look at for what they did. */
+const back = Effect.fnUntraced(function*(
+  { pieces, sandboxes }: Services,
+  member: Page.Member,
+  asked: Page.Asked,
+  id: SandboxId,
+  done: keyof typeof MESSAGES,
+  more: Html | false = false
+) {
+  const next = overviewOf(asked.form.all("next")[0] ?? "")
+  if (next !== null) {
+    next.searchParams.set("done", done)
+    return Page.redirect(next.pathname + next.search)
+  }
+  if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
+  const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
+  const { approvals, commands, facts, message, queue } = pieces
+  const changed = yield* Effect.forEach([facts, commands, approvals, queue, message], ({ render }) => render(shown))
+  return Page.fragment(html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
 ${changed}${more}`)
-  })
+})
 
-  const answered = (
-    member: Page.Member,
-    asked: Page.Asked,
-    id: SandboxId,
-    { outcome, rejection }: CommandResult,
-    applied: keyof typeof MESSAGES,
-    more: Html | false = false
-  ) => back(member, asked, id, outcome === "applied" ? applied : rejection ?? "duplicate", more)
+const answered = (
+  services: Services,
+  member: Page.Member,
+  asked: Page.Asked,
+  id: SandboxId,
+  { outcome, rejection }: CommandResult,
+  applied: keyof typeof MESSAGES,
+  more: Html | false = false
+) => back(services, member, asked, id, outcome === "applied" ? applied : rejection ?? "duplicate", more)
 
-  const decide: Handler = Effect.fnUntraced(
+const decide = (services: Services): Handler =>
+  Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const approval = decodeApproval(asked.params["approvalId"])
@@ -98,8 +103,15 @@ ${changed}${more}`)
       if (Option.isNone(decision)) {
         return yield* Refused.bad("An approval is approved or denied, with a reason of 2,000 characters at most.")
       }
-      const result = yield* sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
-      return yield* answered(member, asked, id, result, given === "approve_turn" ? "approved_turn" : outcomeOf[decision.value.decision])
+      const result = yield* services.sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
+      return yield* answered(
+        services,
+        member,
+        asked,
+        id,
+        result,
+        given === "approve_turn" ? "approved_turn" : outcomeOf[decision.value.decision]
+      )
     },
     Effect.catchTags({
       InvalidRequest: Effect.die,
@@ -110,9 +122,10 @@ ${changed}${more}`)
     })
   )
 
-  /** One that a page of many has no room for. */
-  const approval: Handler = Effect.fnUntraced(function*(member, asked) {
-    const sandbox = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+/** The page of one approval, for approvals that the sandbox's page has no space for. */
+const approval = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
+    const sandbox = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
     if (found === undefined) return yield* Refused.notFound("No such approval waits.")
     const card = yield* CooperativeRender.run(SandboxPieces.approvalCard(sandbox, found, member.csrf, new HtmlBudget(APPROVALS_BYTES)))
@@ -122,13 +135,15 @@ ${changed}${more}`)
     return Page.show({ title: `Waiting for you: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
-  const interrupt: Handler = Effect.fnUntraced(function*(member, asked) {
+const interrupt = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
-    return yield* answered(member, asked, id, yield* sandboxes.interrupt(principalOf(member.visit), id), "interrupted")
+    return yield* answered(services, member, asked, id, yield* services.sandboxes.interrupt(principalOf(member.visit), id), "interrupted")
   }, Effect.catchTag("SandboxNotFound", notFound))
 
-  const askToTerminate: Handler = Effect.fnUntraced(function*(member, asked) {
-    const { id, title } = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+const askToTerminate = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
+    const { id, title } = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const body = html`<h1>Terminate this sandbox?</h1>
 <p><strong>${title}</strong> ends for good. What its agent made and nobody published is lost; the conversation stays.</p>
 <div class="actions"><form method="post" action="/sandboxes/${id}/terminate">${member.csrf}<button class="danger">Terminate</button></form>
@@ -136,12 +151,14 @@ ${changed}${more}`)
     return Page.show({ title: "Terminate this sandbox?", place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
-  const terminate: Handler = Effect.fnUntraced(function*(member, asked) {
+const terminate = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
-    return yield* answered(member, asked, id, yield* sandboxes.terminate(principalOf(member.visit), id), "terminated")
+    return yield* answered(services, member, asked, id, yield* services.sandboxes.terminate(principalOf(member.visit), id), "terminated")
   }, Effect.catchTag("SandboxNotFound", notFound))
 
-  const send: Handler = Effect.fnUntraced(
+const send = (services: Services): Handler =>
+  Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const by = principalOf(member.visit)
@@ -149,12 +166,12 @@ ${changed}${more}`)
       const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
       const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? undefined
       const { turnId } = yield* Effect.catchTag(
-        sandboxes.sendMessage(by, id, prompt, Option.none(), whenBusy),
+        services.sandboxes.sendMessage(by, id, prompt, Option.none(), whenBusy),
         "InvalidRequest",
         ({ field }) => Effect.fail(Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers."))
       )
-      const message = (yield* sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
-      return yield* back(member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
+      const message = (yield* services.sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
+      return yield* back(services, member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
     },
     Effect.catchTags({
       SandboxNotFound: notFound,
@@ -168,16 +185,17 @@ ${changed}${more}`)
     })
   )
 
-  const takeBack: Handler = Effect.fnUntraced(
+const takeBack = (services: Services): Handler =>
+  Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const by = principalOf(member.visit)
       const messageId = asked.params["messageId"] ?? ""
-      const text = textOf(yield* sandboxes.get(by, id), messageId)
-      const result = yield* sandboxes.cancelMessage(by, id, messageId)
+      const text = textOf(yield* services.sandboxes.get(by, id), messageId)
+      const result = yield* services.sandboxes.cancelMessage(by, id, messageId)
       // Its script puts it where it can be changed and sent again.
       const more = result.outcome === "applied" && html`<div hidden data-fill="prompt" data-text="${text}"></div>`
-      return yield* answered(member, asked, id, result, "taken_back", more)
+      return yield* answered(services, member, asked, id, result, "taken_back", more)
     },
     Effect.catchTags({
       SandboxNotFound: notFound,
@@ -187,16 +205,17 @@ ${changed}${more}`)
     })
   )
 
-  const publish: Handler = Effect.fnUntraced(
+const publish = (services: Services): Handler =>
+  Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const repo = decodeRepo(yield* asked.form.one("repo"))
       if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
-      const done = yield* publishing.publish(principalOf(member.visit), id, repo.value).pipe(
+      const done = yield* services.publishing.publish(principalOf(member.visit), id, repo.value).pipe(
         Effect.map(({ actionState }) => actionState === "publishing" || actionState === "updating" ? "publishing" : "published"),
         Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
-      return yield* back(member, asked, id, done)
+      return yield* back(services, member, asked, id, done)
     },
     Effect.catchTags({
       SandboxNotFound: notFound,
@@ -210,5 +229,16 @@ ${changed}${more}`)
     })
   )
 
-  return { approval, decide, interrupt, askToTerminate, terminate, send, takeBack, publish }
+export const make = Effect.gen(function*() {
+  const services: Services = { sandboxes: yield* Sandboxes, publishing: yield* Publishing, pieces: yield* SandboxPieces.make }
+  return {
+    approval: approval(services),
+    decide: decide(services),
+    interrupt: interrupt(services),
+    askToTerminate: askToTerminate(services),
+    terminate: terminate(services),
+    send: send(services),
+    takeBack: takeBack(services),
+    publish: publish(services)
+  }
 })

@@ -6,7 +6,7 @@ import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Schema } from "effect"
 import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { html } from "../../html/Html.ts"
+import { html, type Html } from "../../html/Html.ts"
 import { HtmlBudget } from "../../html/HtmlBudget.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
@@ -22,7 +22,7 @@ const decodeId = Schema.decodeUnknownOption(SandboxId)
 export const noSandbox = Refused.notFound("There is no such sandbox.")
 
 /** The sandbox that the address names. */
-export const idOf = ({ params }: Page.Asked): Effect.Effect<SandboxId, Refused> =>
+export const idOf = ({ params }: Pick<Page.Asked, "params">): Effect.Effect<SandboxId, Refused> =>
   Effect.mapError(Effect.fromOption(decodeId(params["sandboxId"])), () => noSandbox)
 
 /** Bytes of the conversation on one page: its newest items. */
@@ -47,78 +47,72 @@ export const MESSAGES = {
   ...labels.rejection
 }
 
-export const make = Effect.gen(function*() {
-  const sandboxes = yield* Sandboxes
-  const pieces = yield* SandboxPieces.make
-  const windowOf = yield* SandboxWindow.make
+interface Services {
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly pieces: Effect.Success<typeof SandboxPieces.make>
+  readonly windowOf: Effect.Success<typeof SandboxWindow.make>
+}
 
-  /** Of a sandbox whose events are no longer kept: what was said stays. */
-  const messagesOf = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
-    const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: SandboxWindow.WINDOW })
-    return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
-      key: id,
-      kind: role === "user" ? "prompt" : "text",
-      text,
-      state: "",
-      at: createdAt,
-      seq: 0
-    }))
-  })
+/** The conversation of a sandbox whose events are no longer kept: its messages are. */
+const messagesOf = Effect.fnUntraced(function*({ sandboxes }: Services, by: Principal, sandbox: Sandbox) {
+  const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: SandboxWindow.WINDOW })
+  return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
+    key: id,
+    kind: role === "user" ? "prompt" : "text",
+    text,
+    state: "",
+    at: createdAt,
+    seq: 0
+  }))
+})
 
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(
-    function*(member, asked) {
-      const id = yield* idOf(asked)
-      const by = principalOf(member.visit)
-      const sandbox = yield* sandboxes.get(by, id)
-      const given = asked.url.searchParams.get("before") ?? ""
-      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
-      const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
-      const end = isEarlier ? Number(given) : sandbox.lastSeq
-      const view = asked.url.searchParams.get("view") === "changes" ? "changes" : "conversation"
-      const parts = SandboxPieces.shownTo(member, sandbox)
-      const [{ conversation, first, hasOlder }, piece] = yield* Effect.all([
-        windowOf(by, sandbox, end),
-        Effect.all({
-          facts: pieces.facts.render(parts),
-          line: pieces.line.render(parts),
-          commands: pieces.commands.render(parts),
-          approvals: pieces.approvals.render(parts),
-          queue: pieces.queue.render(parts),
-          message: pieces.message.render(parts),
-          setup: pieces.setup.render(parts),
-          waiting: pieces.waiting.render(parts),
-          pulls: pieces.pulls.soon(parts),
-          checkpoints: pieces.checkpoints.render(parts),
-          timeline: asked.url.searchParams.has("timeline")
-            ? pieces.timeline.render(parts)
-            : Effect.succeed(TimelinePiece.later(sandbox)),
-          changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
-        }, { concurrency: 3 })
-      ], { concurrency: 2 })
-      const { items } = conversation
-      const shown = items.length > 0 ? items : yield* messagesOf(by, sandbox)
-      const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
-        ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt, seq: 0 }]
-        : []
-      const all = [...waiting, ...shown]
-      const told = yield* CooperativeRender.run(Conversation.render(all, `/sandboxes/${id}`, new HtmlBudget(CONVERSATION_BYTES)))
-      const firstTold = all[all.length - told.length]
-      // What there was no room for, or what was not read.
-      const before = told.length < all.length && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
-      const over = isSettled(sandbox.status) && html` data-over`
-      const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
+type View = "conversation" | "changes"
 
-      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
-<h1>${sandbox.title}</h1>
-<div id="outcome" role="status">${Page.told(asked, MESSAGES, labels.rejection)}</div>
-<p class="fine watch"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a>
-${!isEarlier && notifyButton}</p>
-${piece.facts}
-${piece.line}
-${piece.commands}
-${piece.approvals}
-<p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
-<nav class="views" aria-label="Parts of this page"><ul class="places">
+/** Renders the pieces of the page; `withTimeline`: with the timeline, which otherwise comes with the stream. */
+const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: View, withTimeline: boolean) =>
+  Effect.all({
+    facts: pieces.facts.render(parts),
+    line: pieces.line.render(parts),
+    commands: pieces.commands.render(parts),
+    approvals: pieces.approvals.render(parts),
+    queue: pieces.queue.render(parts),
+    message: pieces.message.render(parts),
+    setup: pieces.setup.render(parts),
+    waiting: pieces.waiting.render(parts),
+    pulls: pieces.pulls.soon(parts),
+    checkpoints: pieces.checkpoints.render(parts),
+    timeline: withTimeline ? pieces.timeline.render(parts) : Effect.succeed(TimelinePiece.later(parts.sandbox)),
+    changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
+  }, { concurrency: 3 })
+
+/** The newest items of the conversation that fit on the page. `before`: the event before the first of them; 0: there is none. */
+const toldOf = Effect.fnUntraced(function*(
+  services: Services,
+  by: Principal,
+  sandbox: Sandbox,
+  { conversation, first, hasOlder }: Effect.Success<ReturnType<Services["windowOf"]>>
+) {
+  const { items } = conversation
+  const shown = items.length > 0 ? items : yield* messagesOf(services, by, sandbox)
+  const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
+    ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt, seq: 0 }]
+    : []
+  const all = [...waiting, ...shown]
+  const told = yield* CooperativeRender.run(Conversation.render(all, `/sandboxes/${sandbox.id}`, new HtmlBudget(CONVERSATION_BYTES)))
+  const firstTold = all[all.length - told.length]
+  // The items that did not fit, or those that were not read.
+  const before = told.length < all.length && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
+  return { told, before, isKept: items.length > 0, isWhole: told.length === all.length }
+})
+
+const workspace = (
+  id: SandboxId,
+  view: View,
+  isEarlier: boolean,
+  piece: Effect.Success<ReturnType<typeof render>>,
+  { before, isKept, isWhole, told }: Effect.Success<ReturnType<typeof toldOf>>
+): Html =>
+  html`<nav class="views" aria-label="Parts of this page"><ul class="places">
 <li><a href="/sandboxes/${id}"${view === "conversation" && html` aria-current="page"`}>Conversation</a></li>
 <li><a href="/sandboxes/${id}?view=changes"${view === "changes" && html` aria-current="page"`}>Changes</a></li>
 </ul></nav>
@@ -127,9 +121,9 @@ ${piece.approvals}
 ${piece.setup}
 <section aria-labelledby="conversation-title">
 <h2 id="conversation-title" tabindex="-1">Conversation</h2>
-${items.length === 0 && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
-${items.length === 0 && told.length < all.length && html`<p class="fine">There is no room for all of it.</p>`}
-${before > 0 && items.length > 0 && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+${!isKept && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
+${!isKept && !isWhole && html`<p class="fine">There is no room for all of it.</p>`}
+${before > 0 && isKept && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
 <ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>
 ${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
 ${piece.queue}
@@ -147,7 +141,38 @@ ${piece.pulls}
 ${piece.checkpoints}
 </section>
 </div>
-</div>
+</div>`
+
+const get = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const sandbox = yield* services.sandboxes.get(by, id)
+      const given = asked.url.searchParams.get("before") ?? ""
+      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
+      const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
+      const end = isEarlier ? Number(given) : sandbox.lastSeq
+      const view = asked.url.searchParams.get("view") === "changes" ? "changes" : "conversation"
+      const [window, piece] = yield* Effect.all([
+        services.windowOf(by, sandbox, end),
+        render(services.pieces, SandboxPieces.shownTo(member, sandbox), view, asked.url.searchParams.has("timeline"))
+      ], { concurrency: 2 })
+      const told = yield* toldOf(services, by, sandbox, window)
+      const over = isSettled(sandbox.status) && html` data-over`
+      const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
+
+      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
+<h1>${sandbox.title}</h1>
+<div id="outcome" role="status">${Page.told(asked, MESSAGES, labels.rejection)}</div>
+<p class="fine watch"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a>
+${!isEarlier && notifyButton}</p>
+${piece.facts}
+${piece.line}
+${piece.commands}
+${piece.approvals}
+<p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
+${workspace(id, view, isEarlier, piece, told)}
 ${piece.timeline}
 ${piece.waiting}
 ${keysHelp}
@@ -159,5 +184,7 @@ ${!isEarlier && live}`
     },
     Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die })
   )
-  return get
+
+export const make = Effect.gen(function*() {
+  return get({ sandboxes: yield* Sandboxes, pieces: yield* SandboxPieces.make, windowOf: yield* SandboxWindow.make })
 })

@@ -4,7 +4,8 @@
  */
 import { ActingFrom } from "@slipway/domain/access/ports/AuditLog"
 import { principalOf } from "@slipway/domain/access/rules/Session"
-import { isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { type Frame, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -53,22 +54,114 @@ const cursorOf = ({ url }: Page.Asked, request: HttpServerRequest.HttpServerRequ
   return /^\d{1,15}$/u.test(given) ? Number(given) : null
 }
 
-export const make = Effect.gen(function*() {
-  const events = yield* SandboxEvents
-  const live = yield* LiveResponses
-  const sandboxes = yield* Sandboxes
-  const pieces = yield* SandboxPieces.make
-  const windowOf = yield* SandboxWindow.make
-  const base = basePathOf((yield* Settings).publicUrl)
-  const names = Struct.keys(pieces)
+interface Services {
+  readonly events: typeof SandboxEvents.Service
+  readonly live: typeof LiveResponses.Service
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly pieces: Effect.Success<typeof SandboxPieces.make>
+  readonly names: ReadonlyArray<SandboxPieces.PieceName>
+  readonly windowOf: Effect.Success<typeof SandboxWindow.make>
+  readonly base: string
+}
 
-  /** `cursor`: the event that all of it is as of, or later; `null`: nobody goes on from there. */
-  const frameOf = (content: Html, cursor: number | null): Uint8Array => {
-    const lines = BasePath.beneath(base, content.toString()).split("\n").map((line) => `data: ${line}\n`).join("")
-    return utf8.encode(`${cursor === null ? "" : `id: ${cursor}\n`}${lines}\n`)
+/** A page that is open, and what its browser has. */
+interface Watched {
+  readonly member: Page.Member
+  readonly id: SandboxId
+  readonly conversation: Conversation.Conversation
+  /** As of the last read. */
+  sandbox: Sandbox
+  /** The last text of each piece: a piece that stays the same is not sent again. */
+  readonly told: Map<string, string>
+  /** Pieces that could not be made the last time, and when they are tried again. */
+  readonly unmade: Map<SandboxPieces.PieceName, { readonly atMillis: number; readonly pauseMillis: number }>
+  /** Slow pieces to render next. */
+  readonly slowOnes: Set<SandboxPieces.PieceName>
+  readonly isSlowDue: Latch.Latch
+}
+
+/** `cursor`: the event that all of the content is as of, or later; `null`: a browser cannot resume there. */
+const frameOf = (base: string, content: Html, cursor: number | null): Uint8Array => {
+  const lines = BasePath.beneath(base, content.toString()).split("\n").map((line) => `data: ${line}\n`).join("")
+  return utf8.encode(`${cursor === null ? "" : `id: ${cursor}\n`}${lines}\n`)
+}
+
+/** Renders pieces; returns those that changed. */
+const rendered = Effect.fnUntraced(function*(
+  { pieces, sandboxes }: Services,
+  page: Watched,
+  names: Iterable<SandboxPieces.PieceName>
+) {
+  const { member, told, unmade } = page
+  page.sandbox = yield* sandboxes.get(principalOf(member.visit), page.id)
+  const shown = SandboxPieces.shownTo(member, page.sandbox)
+  const changed: Array<Html> = []
+  for (const name of names) {
+    const piece = yield* pieces[name].render(shown)
+    const text = piece.toString()
+    if (told.get(name) !== text) changed.push(piece)
+    if (AGAIN_ATTRIBUTE.test(text)) {
+      const before = unmade.get(name)
+      const pauseMillis = before === undefined ? AGAIN_MILLIS : Math.min(2 * before.pauseMillis, LONGEST_AGAIN_MILLIS)
+      unmade.set(name, { atMillis: (yield* Clock.currentTimeMillis) + pauseMillis, pauseMillis })
+    } else unmade.delete(name)
+    told.set(name, text)
   }
+  return changed
+})
 
-  const get: Page.Handler<Page.Member> = Effect.fnUntraced(
+/** The frames for new events: the conversation, and the pieces that are quick to make. Marks slow ones for {@link later}. */
+const soon = Effect.fnUntraced(function*(services: Services, page: Watched, frames: ReadonlyArray<Frame>) {
+  const { base, names, pieces } = services
+  const { conversation, slowOnes } = page
+  const entries = frames.flatMap((frame) => frame._tag === "Entries" ? frame.entries : [])
+  const last = entries.at(-1)
+  if (last === undefined) return [heartbeat]
+  yield* CooperativeRender.run(SandboxWindow.addTo(conversation, entries))
+  const types = new Set<string>(entries.map(({ type }) => type))
+  const due = names.filter((name) => pieces[name].on.some((type) => types.has(type)))
+  for (const name of due) {
+    if (!pieces[name].isSlow) continue
+    slowOnes.add(name)
+    // Its obstacle may be gone: try it at once.
+    page.unmade.delete(name)
+  }
+  if (slowOnes.size > 0) page.isSlowDue.openUnsafe()
+  const quick = due.filter((name) => !pieces[name].isSlow)
+  const changed = quick.length === 0 ? [] : yield* rendered(services, page, quick)
+  const parts = yield* CooperativeRender.run(Conversation.changes(conversation.take(), `/sandboxes/${page.id}`))
+  const rest = parts.slice(0, -1).map((part) => frameOf(base, part, null))
+  return [...rest, frameOf(base, html`${parts.at(-1) ?? null}${changed}`, last.seq)]
+})
+
+/** Waits until slow pieces, pieces that change without events or failed ones are due; returns the frame with those that changed. */
+const later = Effect.fnUntraced(function*(services: Services, page: Watched) {
+  const { base, names, pieces } = services
+  const { isSlowDue, sandbox, slowOnes, unmade } = page
+  const changing = names.filter((name) => pieces[name].changes?.(sandbox) === true)
+  const now = yield* Clock.currentTimeMillis
+  const pauses = [...changing.map(() => AGAIN_MILLIS), ...Array.from(unmade.values(), ({ atMillis }) => Math.max(0, atMillis - now))]
+  yield* pauses.length > 0 ? Effect.timeoutOption(isSlowDue.await, Math.min(...pauses)) : isSlowDue.await
+  isSlowDue.closeUnsafe()
+  const then = yield* Clock.currentTimeMillis
+  const again = [...unmade].flatMap(([name, { atMillis }]) => atMillis <= then ? [name] : [])
+  const due = new Set([...slowOnes, ...changing, ...again])
+  slowOnes.clear()
+  const changed = yield* rendered(services, page, due)
+  return changed.length === 0 ? [] : [frameOf(base, html`${changed}`, null)]
+})
+
+/** The last frames of a finished sandbox: no event follows, so every slow piece is sent now. */
+const atLast = Effect.fnUntraced(function*(services: Services, page: Watched, isEnding: boolean) {
+  if (isEnding || !isSettled(page.sandbox.status)) return []
+  const { base, names, pieces } = services
+  const changed = yield* rendered(services, page, names.filter((name) => pieces[name].isSlow))
+  return [...(changed.length === 0 ? [] : [frameOf(base, html`${changed}`, null)]), over]
+})
+
+const get = (services: Services): Page.Handler<Page.Member> => {
+  const { events, live, names, pieces, windowOf } = services
+  return Effect.fnUntraced(
     function*(member, asked) {
       const id = yield* idOf(asked)
       const by = principalOf(member.visit)
@@ -81,93 +174,38 @@ export const make = Effect.gen(function*() {
       const isBack = request.headers["last-event-id"] !== undefined || asked.url.searchParams.has("back")
       if (following.nothingLeft && !isBack) return HttpServerResponse.empty({ status: 204 })
 
-      let sandbox = following.sandbox
-      // What is told of a tool call may have begun before.
+      const { sandbox } = following
+      // A tool call may have begun before the cursor.
       const conversation = isActive(sandbox.turn)
         ? (yield* windowOf(by, sandbox, since)).conversation
         : new Conversation.Conversation()
       conversation.take()
-      /** By name: what stays the same is not told again. */
-      const told = new Map<string, string>()
-
-      /** Those that could not be made the last time, and when they are tried again. */
-      const unmade = new Map<SandboxPieces.PieceName, { readonly atMillis: number; readonly pauseMillis: number }>()
-
-      const rendered = Effect.fnUntraced(function*(names: Iterable<SandboxPieces.PieceName>) {
-        sandbox = yield* sandboxes.get(by, id)
-        const shown = SandboxPieces.shownTo(member, sandbox)
-        const changed: Array<Html> = []
-        for (const name of names) {
-          const piece = yield* pieces[name].render(shown)
-          const text = piece.toString()
-          if (told.get(name) !== text) changed.push(piece)
-          if (AGAIN_ATTRIBUTE.test(text)) {
-            const before = unmade.get(name)
-            const pauseMillis = before === undefined ? AGAIN_MILLIS : Math.min(2 * before.pauseMillis, LONGEST_AGAIN_MILLIS)
-            unmade.set(name, { atMillis: (yield* Clock.currentTimeMillis) + pauseMillis, pauseMillis })
-          } else unmade.delete(name)
-          told.set(name, text)
-        }
-        return changed
-      })
-
-      const slowOnes = new Set<SandboxPieces.PieceName>()
-      const isSlowDue = Latch.makeUnsafe(false)
-
-      // Which of them reached a browser that comes back, no id tells: an event goes out before the slow pieces that it changed.
-      for (const name of names) if (pieces[name].isLate === true || isBack && pieces[name].isSlow) slowOnes.add(name)
-      if (slowOnes.size > 0) isSlowDue.openUnsafe()
-
-      const soon = Effect.fnUntraced(function*(frames: ReadonlyArray<Frame>) {
-        const entries = frames.flatMap((frame) => frame._tag === "Entries" ? frame.entries : [])
-        const last = entries.at(-1)
-        if (last === undefined) return [heartbeat]
-        yield* CooperativeRender.run(SandboxWindow.addTo(conversation, entries))
-        const types = new Set<string>(entries.map(({ type }) => type))
-        const due = names.filter((name) => pieces[name].on.some((type) => types.has(type)))
-        for (const name of due) {
-          if (!pieces[name].isSlow) continue
-          slowOnes.add(name)
-          // What was in its way may be gone.
-          unmade.delete(name)
-        }
-        if (slowOnes.size > 0) isSlowDue.openUnsafe()
-        const quick = due.filter((name) => !pieces[name].isSlow)
-        const changed = quick.length === 0 ? [] : yield* rendered(quick)
-        const parts = yield* CooperativeRender.run(Conversation.changes(conversation.take(), `/sandboxes/${id}`))
-        const rest = parts.slice(0, -1).map((part) => frameOf(part, null))
-        return [...rest, frameOf(html`${parts.at(-1) ?? null}${changed}`, last.seq)]
-      })
-
-      const later = Effect.gen(function*() {
-        const changing = names.filter((name) => pieces[name].changes?.(sandbox) === true)
-        const now = yield* Clock.currentTimeMillis
-        const pauses = [...changing.map(() => AGAIN_MILLIS), ...Array.from(unmade.values(), ({ atMillis }) => Math.max(0, atMillis - now))]
-        yield* pauses.length > 0 ? Effect.timeoutOption(isSlowDue.await, Math.min(...pauses)) : isSlowDue.await
-        isSlowDue.closeUnsafe()
-        const then = yield* Clock.currentTimeMillis
-        const again = [...unmade].flatMap(([name, { atMillis }]) => atMillis <= then ? [name] : [])
-        const due = new Set([...slowOnes, ...changing, ...again])
-        slowOnes.clear()
-        const changed = yield* rendered(due)
-        return changed.length === 0 ? [] : [frameOf(html`${changed}`, null)]
-      })
-
-      /** Nothing follows on what is over: whatever may not have been told yet is told now. */
-      const atLast = Effect.fnUntraced(function*() {
-        if (connection.ending !== null || !isSettled(sandbox.status)) return []
-        const changed = yield* rendered(names.filter((name) => pieces[name].isSlow))
-        return [...(changed.length === 0 ? [] : [frameOf(html`${changed}`, null)]), over]
-      })
+      const page: Watched = {
+        member,
+        id,
+        conversation,
+        sandbox,
+        told: new Map(),
+        unmade: new Map(),
+        slowOnes: new Set(),
+        isSlowDue: Latch.makeUnsafe(false)
+      }
+      // The id of an event does not say which slow pieces reached a browser that comes back: the event goes out before them.
+      for (const name of names) if (pieces[name].isLate === true || isBack && pieces[name].isSlow) page.slowOnes.add(name)
+      if (page.slowOnes.size > 0) page.isSlowDue.openUnsafe()
 
       const requestId = (yield* ActingFrom)?.requestId
       const bytes = following.frames.pipe(
         Stream.takeUntil(() => connection.ending !== null),
         Stream.groupedWithin(TOGETHER_READS, TOGETHER),
-        Stream.mapEffect(soon),
+        Stream.mapEffect((frames) => soon(services, page, frames)),
         Stream.flattenIterable,
-        Stream.concat(Stream.flattenIterable(Stream.fromEffect(Effect.suspend(atLast)))),
-        Stream.merge(Stream.flattenIterable(Stream.fromEffectRepeat(later)), { haltStrategy: "left" }),
+        Stream.concat(
+          Stream.flattenIterable(Stream.fromEffect(Effect.suspend(() => atLast(services, page, connection.ending !== null))))
+        ),
+        Stream.merge(Stream.flattenIterable(Stream.fromEffectRepeat(Effect.suspend(() => later(services, page)))), {
+          haltStrategy: "left"
+        }),
         Stream.tap(() => Effect.sync(() => connection.wrote())),
         // The reader comes back and misses nothing.
         Stream.catchTags({
@@ -188,5 +226,17 @@ export const make = Effect.gen(function*() {
       InvalidRequest: Effect.die
     })
   )
-  return get
+}
+
+export const make = Effect.gen(function*() {
+  const pieces = yield* SandboxPieces.make
+  return get({
+    events: yield* SandboxEvents,
+    live: yield* LiveResponses,
+    sandboxes: yield* Sandboxes,
+    pieces,
+    names: Struct.keys(pieces),
+    windowOf: yield* SandboxWindow.make,
+    base: basePathOf((yield* Settings).publicUrl)
+  })
 })
