@@ -150,6 +150,6 @@ try {
     for (const name of names) await pack(name, besides(name), staging, destination)
   }))
 } finally {
-  // What is left of others writes on after one has failed.
+  // Other packages may still write after one has failed.
   await rm(staging, { recursive: true, force: true, maxRetries: 5 })
 }

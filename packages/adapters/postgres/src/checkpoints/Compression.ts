@@ -10,7 +10,7 @@ export const PIECE_BYTES = 2 ** 20
 /** Bytes of zlib's buffers: each takes a way to another thread and back. */
 const CHUNK_BYTES = 2 ** 17
 
-/** Waits where zlib has enough to do. A stream that has failed is never ready: whoever reads it ends this. */
+/** Waits while zlib is busy. After a failure zlib never becomes ready again: the reader sees the failure and interrupts this. */
 const write = (duplex: Duplex, chunk: Uint8Array): Effect.Effect<void> =>
   Effect.callback((resume) => {
     if (duplex.write(chunk)) return resume(Effect.void)
