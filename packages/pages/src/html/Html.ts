@@ -13,12 +13,12 @@ class Html {
   toString(): string {
     return this.#text
   }
-  /** Of UTF-8. */
+  /** Length in UTF-8. */
   get bytes(): number {
     return Buffer.byteLength(this.#text)
   }
 }
-// Its type alone: nobody else makes any.
+// The type alone: only this module makes values.
 export type { Html }
 
 /** `null` and `false` are nothing, so that a part can be left out in place. */

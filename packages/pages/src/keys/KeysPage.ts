@@ -32,7 +32,7 @@ const LIVES: ReadonlyMap<string, Life> = new Map<string, Life>([...DAYS.map((day
 ]])
 const USUAL = "90"
 
-/** Of a key's name, in characters as people count them. */
+/** Characters of a key's name, as people count them. */
 const MAX_NAME = 120
 
 const STATES: Record<KeyState, string> = { active: "good", expired: "wait", revoked: "bad" }

@@ -1,11 +1,11 @@
-/** What a form sends: `application/x-www-form-urlencoded`, as browsers write it. */
+/** Forms as browsers send them: `application/x-www-form-urlencoded`. */
 import { failures } from "@slipway/http/server/access/Authenticate"
 import { isInUtf8 } from "@slipway/http/server/request/ContentType"
 import { ByteSize, Clock, Effect, Option } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { Refused } from "./Refused.ts"
 
-/** What the form of a page has at most. */
+/** Bytes that the form of a page may have. */
 export const BYTES = 64 * 1024
 
 /** With a prompt as long as it may be: 60,000 characters of four bytes, each written with three. */

@@ -82,7 +82,7 @@ const navigation = (reader: Reader, here: Place | undefined): Html => {
   </nav>`
 }
 
-/** `reader: null`: nobody is signed in. */
+/** `reader`: the signed-in person; `null`: there is none. */
 export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string => {
   const modules = ["page.js", ...scripts].map((script) =>
     html`<script type="module" src="${Assets.addressOf(script)}"></script>

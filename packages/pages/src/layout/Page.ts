@@ -34,7 +34,7 @@ export interface Member extends Person {
 /** The request for a page. */
 export interface Asked {
   readonly url: URL
-  /** Of the path's `:name` parts. */
+  /** Values of the path's `:name` parts. */
   readonly params: Readonly<Record<string, string | undefined>>
   /** Empty, but for a POST. */
   readonly form: Form.Form
@@ -50,11 +50,11 @@ export type Handler<Who> = (who: Who, asked: Asked) => Effect.Effect<
 interface Methods<Who> {
   readonly GET?: Handler<Who>
   readonly POST?: Handler<Who>
-  /** What its form has at most, where that is not {@link Form.BYTES}. */
+  /** Bytes that its form may have, if not {@link Form.BYTES}. */
   readonly formBytes?: number
 }
 
-/** Nobody is signed in. */
+/** The page needs a signed-in person. */
 class SignInFirst extends Data.TaggedError("SignInFirst")<{ readonly next: string | null }> {}
 
 export const show = (
@@ -64,7 +64,7 @@ export const show = (
 ): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(Layout.render(document, reader), { status, headers, contentType: "text/html; charset=utf-8" })
 
-/** What a script of ours puts into a page that is there. */
+/** HTML that a script puts into an open page. */
 export const fragment = (content: Html): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(content.toString(), { contentType: "text/html; charset=utf-8" })
 
@@ -359,7 +359,7 @@ export const make = Effect.gen(function*() {
   }
 })
 
-/** What happened, by the code in an address: never a text of it. `refusals`: the messages by whose codes nothing was done. */
+/** The message for the code in an address; the address never holds its text. `refusals`: codes for which nothing was done. */
 export const told = (asked: Asked, messages: Readonly<Record<string, string>>, refusals: object = {}): Html | null => {
   const code = asked.url.searchParams.get("done")
   const message = code !== null && Object.hasOwn(messages, code) ? messages[code] : undefined

@@ -1,4 +1,4 @@
-/** What a page says instead of doing what was asked. */
+/** A refusal as a page. */
 import { Data } from "effect"
 import type { Html } from "../html/Html.ts"
 

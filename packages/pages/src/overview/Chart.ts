@@ -8,7 +8,7 @@ export interface Bar {
   readonly text: string
 }
 
-/** What a picture is of: of the labels, and of the values. */
+/** The names of a picture: of its labels, and of its values. */
 interface Named {
   readonly caption: string
   readonly head: string
@@ -63,7 +63,7 @@ export const columns = (named: Named, bars: ReadonlyArray<Bar>): Html => {
   return pictured(named, bars, HEIGHT + 20, [axis, ...drawn])
 }
 
-/** What of a name fits beside its bar; the table has all of it. */
+/** The beginning of a name that fits beside its bar; the table has the whole name. */
 const short = (label: string): string => {
   const characters = Array.from(label)
   return characters.length > 20 ? `${characters.slice(0, 19).join("")}…` : label

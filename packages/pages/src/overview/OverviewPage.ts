@@ -23,9 +23,9 @@ import { dollars, labels, tokensTold } from "../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../shared/WaitingPiece.ts"
 import * as Chart from "./Chart.ts"
 
-/** Of each kind; the list has the others. */
+/** Sandboxes of each kind that are shown; the list has the others. */
 const SHOWN = 20
-/** Of each kind are looked at, for those of one person among them. */
+/** Sandboxes of each kind that are read to find those of one person. */
 const LOOKED_AT = 100
 /** Named bars of a picture. */
 const BARS = 8
@@ -159,7 +159,7 @@ ${Chart.rows(model, byName(past, (group) => group.model))}
 ${failures(past)}</section>`
 }
 
-/** What a form says when it comes back here. */
+/** Messages of forms that lead back here. */
 const MESSAGES = {
   approved: "Approved.",
   approved_turn: "Approved, and all of this kind until the turn ends.",
@@ -168,7 +168,7 @@ const MESSAGES = {
   ...labels.rejection
 }
 
-/** What the page was asked for, for ways back to it. */
+/** The query of the page's address, for links back to it. */
 const queryOf = (url: URL): string => {
   const kept = ListFilters.kept(url, ["search", "repo", "days"])
   return kept.size === 0 ? "" : `?${kept}`
@@ -202,7 +202,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       ? Effect.flatMap(owner, ({ organizationId }) => organizationId === place.organizationId ? workers.list : Effect.succeed(null))
       : Effect.succeed(null)
 
-  /** What changes while somebody looks. */
+  /** The parts that change while the page is open. */
   const present = Effect.fnUntraced(function*(member: Page.Member, { noRepo, repo, search }: ListFilters.Narrowed, query: string) {
     const { grantId } = member.visit.place
     const isShown = isShownTo(member)

@@ -34,7 +34,7 @@ const BEGUN_PER_MINUTE = 10
 /** RFC 6749, section 5.1, wants both of the headers; `no-store` is in every reply. */
 const reply = (value: object) => json(JSON.stringify(value), { headers: { pragma: "no-cache" } })
 
-/** What `error_description` may not have (RFC 6749, section 5.2). */
+/** Characters that `error_description` may not have (RFC 6749, section 5.2). */
 const NOT_DESCRIPTIVE = /[^ !#-[\]-~]/gu
 
 /** A refusal as OAuth has it. */
@@ -76,14 +76,14 @@ const misfit = ({ headers, status, text }: Refused) => {
 
 const isMachine = Schema.is(Machine)
 
-/** A parameter without a value counts as left out (RFC 6749, section 3.2); one that is there twice is refused. */
+/** A parameter without a value counts as left out (RFC 6749, section 3.2); a repeated parameter is refused. */
 const maybe = (form: Form.Form, name: string) => Effect.map(form.maybe(name), (value) => value === "" ? null : value)
 
 const one = Effect.fnUntraced(function*(form: Form.Form, name: string) {
   return (yield* maybe(form, name)) ?? (yield* NotGiven.because("invalid_request", `The parameter ${name} is missing.`))
 })
 
-/** What is asked for, in any order (RFC 6749, section 3.3). */
+/** Whether every requested scope may be granted; they come in any order (RFC 6749, section 3.3). */
 const isOurScope = (scope: string) => scope.split(" ").every((each) => DEVICE_SCOPES.some((ours) => ours === each))
 
 interface Services {

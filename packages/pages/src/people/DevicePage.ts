@@ -16,10 +16,10 @@ import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 
-/** What the command shows. */
+/** The address that the command shows. */
 export const DEVICE_PAGE = "/device"
 
-/** Codes that one person may try in any 60 s: of 34 bits, nobody meets one that waits. */
+/** Codes that one person may try in any 60 s: with 34 bits a code, a pending one cannot be guessed. */
 const TRIED_PER_MINUTE = 20
 
 const MESSAGES = {
@@ -135,7 +135,7 @@ ${body}`
         return yield* Refused.bad("Compare the code with the one in the terminal first, and say that it is the same.")
       }
       const chosen = yield* form.one("grant")
-      // The store would take anything else for an id that is none.
+      // The store would look any other text up as an id.
       const grant = member.grants.find(({ id }) => id === chosen)
       const noGrant = Refused.notFound("There is no such grant that you could work in.")
       if (grant === undefined) return yield* noGrant

@@ -39,7 +39,7 @@ const MESSAGES = {
   before: "It was closed already. Nothing was done."
 }
 
-/** What people do about it who have a clone of the repository, but perhaps not the machine of the service. */
+/** Commands for people who have a clone of the repository, but perhaps no access to the machine of the service. */
 const byHand = ({ baseRef, headRef }: PullRequest): Html =>
   html`<pre tabindex="0"><code>git fetch origin
 git switch ${baseRef}

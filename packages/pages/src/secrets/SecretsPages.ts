@@ -18,7 +18,7 @@ const MESSAGES = {
   distrusted: "The ref is removed. Setups of its commits run without secrets from now on."
 }
 
-/** What stands in the form. The value never comes back. */
+/** The content of the form. The value is never sent back. */
 interface Draft {
   readonly repo: string
   readonly name: string
@@ -36,7 +36,7 @@ const notTheirs = new Refused({
   text: "Only owners of your organization may see which secrets there are and change them. Ask one of them to do it."
 })
 
-/** Lets in owners; nobody else learns whether there are any. */
+/** Admits owners; others do not learn whether there are any secrets. */
 const forOwners = (handler: Handler): Handler => (member, asked) =>
   member.visit.place.role === "owner" ? handler(member, asked) : Effect.fail(notTheirs)
 
@@ -79,7 +79,7 @@ is not taken out of what a setup prints. Files, and what is larger than 20 KB: <
 </form>`
 }
 
-/** What stands in the form of refs. */
+/** The content of the form of refs. */
 interface RefDraft {
   readonly repo: string
   readonly ref: string
@@ -126,7 +126,7 @@ ${problem !== null && html`<p class="problem" role="alert" id="ref-problem">${pr
 const NO_REF: RefDraft = { repo: "", ref: "", problem: null }
 const NO_SECRET: Draft = { repo: "", name: "", problem: null }
 
-/** What a person reads of a refusal, whose field is named for programs. */
+/** Names of fields for people: a refusal has those for programs. */
 const WORDS: Readonly<Record<string, string>> = { repo: "The repository", name: "The name", value: "The value", ref: "The ref" }
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
@@ -178,7 +178,7 @@ ${refsSection(member.csrf, refs, refDraft)}`
     )
   })
 
-  /** What the names in a question's address, or in its form, are of. */
+  /** The secret that an address or a form names. */
   const find = Effect.fnUntraced(function*({ visit }: Page.Member, repo: string, name: string) {
     const found = (yield* secrets.list(visit.place.grantId, repo)).find((secret) => secret.name === name && sameRepo(secret.repo, repo))
     return found ?? (yield* noSecret)

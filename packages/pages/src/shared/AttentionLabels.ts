@@ -38,7 +38,7 @@ export const ordinal = (n: number): string => {
   return `${n}${suffix}`
 }
 
-/** What others have: `8 of 8 at work`. */
+/** Slots in use: `8 of 8 at work`. */
 export const atWorkLabel = ({ atWork, slots }: Queue): string =>
   slots === 0 ? `${atWork} at work, no worker is there` : `${atWork} of ${slots} at work`
 

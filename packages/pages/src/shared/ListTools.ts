@@ -1,4 +1,4 @@
-/** What the list and the overview have in common for people with scripts: how they are watched, and by which keys they are used. */
+/** Common to the list and the overview, for browsers with scripts: watching, and keyboard shortcuts. */
 import { html, type Html } from "../html/Html.ts"
 
 /** Shown by `waiting.js`. */

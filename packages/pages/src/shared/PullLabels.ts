@@ -13,7 +13,7 @@ const BADGES: Readonly<Record<PullState, Html>> = {
 
 export const pullBadge = (pull: Parameters<typeof pullStateOf>[0]): Html => BADGES[pullStateOf(pull)]
 
-/** What the checks of a pull request came to, in one word. */
+/** The result of a pull request's checks, in one word. */
 export const ChecksState = Schema.Literals(["passing", "failing", "running", "none"])
 export type ChecksState = typeof ChecksState.Type
 

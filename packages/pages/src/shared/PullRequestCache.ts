@@ -19,10 +19,10 @@ export interface CachedPullRequest {
   readonly commentCount: number
 }
 
-/** `reading`: nobody knows yet, but will. `silent`: the source host does not tell just now. */
+/** `reading`: the first reading is under way. `silent`: the source host does not answer now. */
 export type Found = CachedPullRequest | "reading" | "silent"
 
-/** What the host has not told by then it does not tell. */
+/** Timeout of a reading. */
 const LONGEST = Duration.seconds(15)
 /** Readings at a time, of all people together: hosts count them. */
 const AT_A_TIME = 6
@@ -36,7 +36,7 @@ const AT_REST = Duration.minutes(15)
 
 /** Characters of all readings that are kept: of thousands of pull requests as people have them, or a hundred with long comments. */
 const MAX_KEPT = 8 * 2 ** 20
-/** What is known of a check or a comment beside its text, about. */
+/** Characters of a check or a comment beside its text, roughly. */
 const ITEM_CHARACTERS = 500
 
 interface Known {
@@ -59,14 +59,14 @@ const versionOf = (sandbox: Sandbox, repo: RepoName): string => {
   return [number, actionState, headSha, state, merged].join(" ")
 }
 
-/** What the sandbox knows once it was read: a reading tells the sandbox what is new. */
+/** The version after a reading: a reading updates the sandbox. */
 const versionOnceRead = ({ status: { actionState, pullRequest } }: CachedPullRequest): string =>
   [pullRequest?.number, actionState, pullRequest?.headSha, pullRequest?.state, pullRequest?.merged].join(" ")
 
 export class PullRequestCache extends Context.Service<PullRequestCache, {
   /**
-   * What is known after `patience`: what the host told or, where it takes longer, what it told last. `sandbox`: as whoever asks may see
-   * it. `holds`: how old a reading may be that is not repeated.
+   * The pull request as read within `patience` or, if that takes longer, as read last. The caller must be allowed to see `sandbox`.
+   * `holds`: a reading of this age or younger is not repeated.
    */
   find(
     by: Principal,

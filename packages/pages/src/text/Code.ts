@@ -9,7 +9,7 @@ export const MAX_COLOURED = 48 * 1024
 
 export const piece = ({ colour, text }: Colours.Piece): Part => colour === null ? text : html`<span class="${colour}">${text}</span>`
 
-/** What the markup of one piece takes beside its text, as characters do. */
+/** Characters that the markup of one piece counts for, beside its text. */
 const MARKUP = 16
 
 /** A block of its own. */

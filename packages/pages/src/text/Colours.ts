@@ -1,7 +1,7 @@
 /**
  * Colours of code, for people who read it: comments, strings, numbers, words of the language and names, one after the other.
  * Ours, since libraries cannot be bounded: 8 kB of one letter hold highlight.js 11.12 for 0.5 to 1.6 s in seven languages,
- * within expressions that nobody can stop (2026-11-23). Here every character is looked at a fixed number of times. Pure.
+ * within regular expressions that cannot be interrupted (2026-11-23). Here every character is looked at a fixed number of times. Pure.
  */
 import * as CooperativeRender from "../html/CooperativeRender.ts"
 import type { Language } from "./Languages.ts"
@@ -76,7 +76,7 @@ export const read = function*(code: string, language: Language): CooperativeRend
   const found: Array<Piece> = []
   let plain = 0
   let at = 0
-  /** What stands before, without spaces: whether a value may follow. */
+  /** The last character before, without spaces: it says whether a value may follow. */
   let before = ""
   let isLineStart = true
   let isInTag = false

@@ -1,11 +1,11 @@
-/** What `Colours.ts` knows of each language: how its comments and strings begin and end, and its words. */
+/** The languages that `Colours.ts` knows: how their comments and strings begin and end, and their words. */
 
 export interface Language {
-  /** What begins a comment that ends with its line. */
+  /** Beginnings of comments that end with their line. */
   readonly line: ReadonlyArray<string>
-  /** What begins and ends a longer one. */
+  /** Beginnings and ends of longer comments. */
   readonly block: ReadonlyArray<readonly [open: string, close: string]>
-  /** What strings begin and end with. Those of {@link long} may have several lines. */
+  /** Quotes of strings. Those of {@link long} may have several lines. */
   readonly strings: ReadonlyArray<string>
   readonly long: ReadonlyArray<string>
   readonly keywords: ReadonlySet<string>

@@ -20,7 +20,7 @@ const MAX_PARAGRAPH = 8 * 1024
 /** A longer look for what closes it is taken at each. */
 const MAX_BRACKETS = 600
 
-/** What a token takes beside its text, as characters do. */
+/** Characters that a token counts for, beside its text. */
 const TOKEN_CHARACTERS = 8
 
 /** Bars times lines of a text: a row of two characters makes as many cells as its table has columns. */
@@ -52,7 +52,7 @@ const withoutTables = blocks(["table"])
 const inline = reader([])
 inline.core.ruler.enableOnly(["inline", "linkify", "text_join"])
 
-/** What was read, paragraph by paragraph. */
+/** The tokens of a text, read paragraph by paragraph. */
 const read = function*(text: string): Chunked<ReadonlyArray<Token>> {
   const tokens = (mayHaveTables(text) ? whole : withoutTables).parse(text, {})
   yield text.length
@@ -125,7 +125,7 @@ const around = (open: Token, content: ReadonlyArray<Part>): Part => {
     case "td_open": {
       const align = alignOf(open)
       const aligned = align !== false && html` class="${align}"`
-      // A head that says nothing is none.
+      // An empty head is a plain cell.
       return open.tag === "th" && content.length > 0 ? html`<th scope="col"${aligned}>${content}</th>` : html`<td${aligned}>${content}</td>`
     }
     case "em_open":
@@ -141,7 +141,7 @@ const around = (open: Token, content: ReadonlyArray<Part>): Part => {
   }
 }
 
-/** One that has nothing within it. */
+/** A token without content tokens. */
 const leaf = function*(token: Token): Chunked<Part> {
   switch (token.type) {
     case "softbreak":
@@ -163,7 +163,7 @@ const leaf = function*(token: Token): Chunked<Part> {
   }
 }
 
-/** A link to it, since nobody's server is to learn that somebody looks. Within a link only its name. */
+/** A link to the image: loading it would tell its server that the page is read. Within a link only its name. */
 const imageOf = (token: Token, isInLink: boolean): Part => {
   const name = token.content.trim() === "" ? "Image" : token.content
   return isInLink ? name : linkTo(attribute(token, "src") ?? "", attribute(token, "title"), name)

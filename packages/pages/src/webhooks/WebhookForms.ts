@@ -1,4 +1,4 @@
-/** What the forms of an endpoint's page do, and the questions before what cannot be undone. */
+/** The forms of an endpoint's page, and the questions before actions that cannot be undone. */
 import { SIGNS_ALONG } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
@@ -65,7 +65,7 @@ are gone for good. The feed keeps its events.</p>
   const redeliver: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
     const { grantId } = member.visit.place
-    // Whoever may not see the endpoint learns nothing of events.
+    // An unknown endpoint is reported before an unknown event.
     yield* webhooks.find(grantId, id)
     const event = yield* Effect.mapError(decodeEvent(asked.params["eventId"]), () => noEvent)
     yield* webhooks.redeliver(grantId, id, event)

@@ -12,7 +12,7 @@ import { reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 
 const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
 
-/** What stands in the form: at first nothing, and every type. */
+/** The content of the form: at first no address, and every type. */
 interface Draft {
   readonly url: string
   readonly types: ReadonlyArray<string>

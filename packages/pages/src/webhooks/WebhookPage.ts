@@ -27,7 +27,7 @@ const decodePosition = Schema.decodeUnknownEffect(Counter)
 
 export const noEndpoint = Refused.notFound("There is no such endpoint.")
 
-/** What cannot be an id is one of no endpoint. */
+/** The endpoint of the address. An invalid id is an unknown endpoint. */
 export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params["endpointId"]), () => noEndpoint)
 
 const positionOf = ({ url }: Page.Asked) => {

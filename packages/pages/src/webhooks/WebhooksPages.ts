@@ -14,7 +14,7 @@ const notTheirs = new Refused({
   text: "Only owners of your organization may see its endpoints and change them. Ask one of them to do it."
 })
 
-/** Lets in who may have endpoints; nobody else learns whether there are any. */
+/** Admits people who may have endpoints; others do not learn whether there are any. */
 const forOwners = (handler: Page.Handler<Page.Member>): Page.Handler<Page.Member> => (member, asked) =>
   scopesOf(member.visit.place.role).includes("webhooks") ? handler(member, asked) : Effect.fail(notTheirs)
 

@@ -1,6 +1,6 @@
 /**
- * The change that an approval is about, as a table of its lines. Whoever decides must see all of what the agent said: a diff of
- * which a table would leave anything out is shown as it came. Pure.
+ * The change that an approval is about, as a table of its lines. The person who decides must see all that the agent said: a diff
+ * that the table cannot show in full is shown as it came. Pure.
  */
 import type { Chunked } from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"
@@ -62,7 +62,7 @@ const namesOf = ({ after, before }: File): string => {
   return before === "/dev/null" ? `New file ${after}` : after === "/dev/null" ? `Deletes ${before}` : `${before} → ${after}`
 }
 
-/** As a table where there is room for one that shows all of it. */
+/** Renders a table, if the whole diff fits into one. */
 export const render = function*(diff: string, budget: HtmlBudget): Chunked<Html> {
   const plain = html`<pre data-field="diff">${diff}</pre>`
   const files = parse(diff)

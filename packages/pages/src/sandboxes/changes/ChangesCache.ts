@@ -14,7 +14,7 @@ import { Context, DateTime, Deferred, Duration, Effect, Layer, Option, type Scop
 
 export const AWAY = "The sandbox's worker cannot be reached just now. Load the page again in a moment."
 
-/** In a sentence why nobody can tell. */
+/** The changed files; a text says why they are unknown. */
 type Found = ChangedFiles | string
 
 /** `at`: when it was read, where more may have changed since. */
@@ -36,7 +36,7 @@ const HOLDS = Duration.minutes(1)
 const MAX_KEPT = 8 * 2 ** 20
 /** Bytes of all patches that are remembered: three of the largest. */
 const MAX_PATCHES = 32 * 2 ** 20
-/** What else is known of a file, in characters. */
+/** Characters that a file counts for, beside its names. */
 const FILE_CHARACTERS = 200
 
 interface Known<A> {
@@ -57,7 +57,7 @@ const restsAs = (sandbox: Sandbox): string | null =>
     ? null
     : [sandbox.checkpoint, sandbox.restores, sandbox.status, ...sandbox.publications.map(({ headSha }) => headSha)].join(" ")
 
-/** What was found last of each thing, in as much memory as `most` says, and who waits for what is being found. */
+/** The last reading of each key, up to `most` in size, and the readings under way with their waiters. */
 const makeReadings = <A, E>(
   most: number,
   sizeOf: (found: A) => number,
@@ -123,11 +123,11 @@ type Reads<A> = (by: Principal, sandbox: Sandbox, repo: RepoName) => Effect.Effe
 
 type DiffError = Effect.Error<ReturnType<Files["Service"]["diff"]>>
 
-/** `sandbox`: as whoever asks may see it. */
+/** Changes of sandboxes. The caller must be allowed to see the sandbox. */
 export class ChangesCache extends Context.Service<ChangesCache, {
   /** As they are. */
   readonly read: Reads<Found>
-  /** As they are or, where that takes longer than a page may, as they were read last; `null`: nobody knows yet, but will. */
+  /** As they are or, where that takes longer than a page may, as they were read last; `null`: the first reading is under way. */
   readonly soon: Reads<Reading | null>
   /** As {@link Files} has it. */
   readonly patch: (by: Principal, sandbox: Sandbox, asked: ComparedTrees) => Effect.Effect<Uint8Array, DiffError>

@@ -16,7 +16,7 @@ const WARNINGS: Record<PartialWarning, string> = {
 export const warnings = (all: ReadonlyArray<PartialWarning>): ReadonlyArray<Html> =>
   all.map((warning) => html`<p class="warning">${WARNINGS[warning]}</p>`)
 
-/** Of each line that `status` says. */
+/** The counts of a file by its `status`. */
 export const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html => {
   if (isProtected(path)) return html`<span class="fine">protected: not shown</span>`
   const renamed = previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`

@@ -1,4 +1,4 @@
-/** What changed in a text, by lines, as reviewers read it: hunks with a little of what is around. Pure. */
+/** The differences of two texts by lines, for reviewers: hunks with some lines of context. Pure. */
 import type { Chunked } from "../../html/CooperativeRender.ts"
 
 export interface Line {
@@ -29,7 +29,7 @@ const MAX_EDITS = 500
 
 /** Lines, or numbers that are compared, that take as long as a character takes to render. */
 const QUICK = 16
-/** What is told at once. */
+/** Work between two yields. */
 const STEP = 256 * QUICK
 
 /** Texts joined give the text; "" has none. */
@@ -70,7 +70,7 @@ const compared = function*(old: Int32Array, now: Int32Array): Chunked<Staying | 
   const middle = MAX_EDITS + 1
   /** By diagonal, which is a line of the old text less one of the new: how many lines of the old text are dealt with. */
   const reached = new Int32Array(2 * middle + 1)
-  /** What was reached before each round. */
+  /** The state before each round. */
   const rounds: Array<Int32Array> = []
   const isBelow = (at: Int32Array, zero: number, diagonal: number, edits: number): boolean =>
     diagonal === -edits || (diagonal !== edits && (at[zero + diagonal - 1] ?? 0) < (at[zero + diagonal + 1] ?? 0))
@@ -147,13 +147,13 @@ export const compare = function*(before: string, after: string): Chunked<Diff> {
   const [old, now] = [yield* linesOf(before), yield* linesOf(after)]
   const known = new Map<string, number>()
   const [a, b] = [yield* numbersOf(old, known), yield* numbersOf(now, known)]
-  // What both begin and end with stays.
+  // The common beginning and end stay.
   const shorter = Math.min(a.length, b.length)
   let [start, end] = [0, 0]
   while (start < shorter && a[start] === b[start]) start++
   while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++
   const [oldEnd, nowEnd] = [a.length - end, b.length - end]
-  // What only came or went is one change, however long it is.
+  // Lines that were only added or only removed are one change of any length.
   const isExact = start === oldEnd || start === nowEnd
   const within = isExact || Math.max(old.length, now.length) > MAX_LINES
     ? null

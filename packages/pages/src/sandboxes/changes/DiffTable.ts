@@ -14,13 +14,13 @@ const MAX_LINE = 400
 /** Characters of lines that get their colours together: what a comment or a string began before is not known within them. */
 const MAX_TOGETHER = 14 * 1024
 
-/** What the markup of a line takes beside its text, as characters do. */
+/** Characters that the markup of a line counts for, beside its text. */
 const MARKUP = 64
 
-/** What the head of a hunk takes. */
+/** Bytes of the head of a hunk. */
 const HEADER_BYTES = 120
 
-/** What a page has room for. */
+/** The space that is left on a page. */
 export interface Space {
   lines: number
   readonly budget: HtmlBudget
@@ -77,7 +77,7 @@ const marked = (pieces: ReadonlyArray<Colours.Piece>, ranges: ChangedWords.Range
 const removal = (part: Part): Html => html`<del>${part}</del>`
 const addition = (part: Part): Html => html`<ins>${part}</ins>`
 
-/** What of each line is marked: removed lines and those that follow in their place are compared one by one. */
+/** The marked ranges of each line: removed lines are compared one by one with the lines that replace them. */
 const wordsOf = function*(lines: ReadonlyArray<Shown>): Chunked<ReadonlyMap<Shown, ChangedWords.Ranges>> {
   const ranges = new Map<Shown, ChangedWords.Ranges>()
   for (let at = 0; at < lines.length;) {
@@ -162,7 +162,7 @@ const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null, b
   return rows
 }
 
-/** What is shown, and how many lines come before those that are not; `null`: all are. */
+/** The shown lines. `next`: how many lines come before the first that is not shown; `null`: all are shown. */
 export interface Beginning {
   readonly content: Html
   readonly next: number | null

@@ -4,7 +4,7 @@ import type { Hunk, Line } from "./Diff.ts"
 
 export interface PatchedFile {
   readonly path: string
-  /** Of one that was renamed. */
+  /** The earlier name of a renamed file. */
   readonly previousPath: string | null
   readonly status: "added" | "deleted" | "modified" | "renamed"
   /** Lines, where they were counted. */
@@ -23,7 +23,7 @@ export interface Extent {
   readonly files?: number
   /** Lines of each file that are kept: each takes as much memory as a hundred characters. */
   readonly lines: number
-  /** Of which all lines are kept. */
+  /** The file of which all lines are kept. */
   readonly whole?: string | null
 }
 
@@ -32,7 +32,7 @@ const MAX_FILES = 500
 /** Bytes of what is said of one file; of a longer one it is only known that it changed. */
 const MAX_FILE = 512 * 1024
 
-/** What a line takes beside its text, as characters do. */
+/** Characters that a line counts for, beside its text. */
 const LINE = 8
 
 const START = "diff --git "
@@ -58,7 +58,7 @@ const unquoted = (name: string): string => {
 /** Without `a/` or `b/`; `null`: on that side there is none. */
 const sideOf = (name: string): string | null => name === "/dev/null" ? null : unquoted(name).slice(2)
 
-/** Of a file that has one name on both sides, which then are equally long. */
+/** The name of a file that has the same name on both sides, which then are equally long. */
 const nameOf = (heading: string): string => {
   const both = heading.slice(START.length)
   return unquoted(both.slice(0, (both.length - 1) / 2)).slice(2)

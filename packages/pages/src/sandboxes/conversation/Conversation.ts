@@ -1,4 +1,4 @@
-/** What was said and done in a sandbox, as its page shows it: one item for each part, in the order in which they began. */
+/** The conversation of a sandbox as its page shows it: one item for each part, in the order in which the parts began. */
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import { DateTime } from "effect"
@@ -20,14 +20,14 @@ export interface Item {
   readonly seq: number
 }
 
-/** What several events tell of one tool call. */
+/** One tool call, from its events. */
 interface ToolCall {
   readonly tool: string
   /** How it stands. */
   readonly state: string
   readonly decision: string
   readonly error: string
-  /** What it does in full, where that is not its name. */
+  /** The whole command, if the name does not say it. */
   readonly command: string
   readonly output: string
 }
@@ -88,7 +88,7 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
         )
     case "sandbox.error":
       return item(`event:${seq}`, "problem", data.message)
-    // One that waits is nothing that was said.
+    // A queued message is not part of the conversation yet.
     case "message.queued":
     case "message.cancelled":
       return null
@@ -142,7 +142,7 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
 
 const OVER = [labels.tool.completed, labels.tool.error]
 
-/** Tool calls that are known to whoever takes items again and again; those that are over are forgotten beyond it. */
+/** Tool calls that are remembered between two takes; beyond it, finished ones are forgotten. */
 const KEPT_CALLS = 50
 
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
@@ -181,13 +181,13 @@ export class Conversation {
   }
 }
 
-/** What agents write for people. What people wrote stays as they typed it: so the agent was told. */
+/** Texts of agents are Markdown. Prompts are shown as typed, because the agent got them so. */
 const isMarkdown = (kind: Item["kind"]): boolean => kind === "text" || kind === "reasoning"
 
 /** Bytes of one item's text: the rest of it has a page of its own. */
 const ITEM_BYTES = 64 * 1024
 
-/** What the head of an item takes, as characters do. */
+/** Characters that the head of an item counts for. */
 const HEAD = 400
 
 /** `address`: of the sandbox's page. */
@@ -227,7 +227,7 @@ const firstIsGone = html`<li data-key="${FIRST_PROMPT}" data-gone></li>`
 /** Bytes of items that are told together. */
 const TOGETHER_BYTES = 256 * 1024
 
-/** What came since, in parts, for a page that has what was before: items of one key replace each other. */
+/** The changed items, in parts, for a page that has the earlier ones: items of one key replace each other. */
 export const changes = function*(items: ReadonlyArray<Item>, address: string): Chunked<ReadonlyArray<Html>> {
   const parts: Array<ReadonlyArray<Html>> = []
   let part: Array<Html> = items.some(({ kind }) => kind === "prompt") ? [firstIsGone] : []

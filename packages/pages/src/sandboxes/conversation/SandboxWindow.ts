@@ -49,7 +49,7 @@ export const make = Effect.map(SandboxEvents, (events) => {
     let bytes = 0
     for (let at = after;;) {
       const page = yield* events.list(by, sandbox.id, { after: at, limit: end - at }).pipe(
-        // What is no longer kept is not shown.
+        // Events that are no longer kept are not shown.
         Effect.catchTag("CursorExpired", () => events.list(by, sandbox.id, { after: 0, limit: PAGE }))
       )
       for (const entry of page) {
@@ -78,7 +78,7 @@ export const make = Effect.map(SandboxEvents, (events) => {
       for (let at = last.after; at > 0 && at > end - WINDOW; at -= PAGE) ends.push(at)
     }
     const room = (WINDOW_BYTES - last.bytes) / (WINDOW / PAGE - 1)
-    // All at once: the database is asked as often, but nobody waits for it as often.
+    // All at once: as many queries, but one wait.
     const older = yield* Effect.forEach(ends, (at) => read(by, sandbox, Math.max(0, at - PAGE), at, room), { concurrency: "unbounded" })
     for (const stretch of older) {
       if (stretch === null) break

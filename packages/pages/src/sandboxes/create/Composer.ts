@@ -22,7 +22,7 @@ const SUGGESTED = 100
 /** The page does not wait longer for a source host's list. */
 const PATIENCE = "1500 millis"
 
-/** What was typed, as it was typed. */
+/** The content of the form, as typed. */
 interface Draft {
   readonly prompt: string
   readonly repos: ReadonlyArray<{ readonly name: string; readonly ref: string }>
@@ -34,7 +34,7 @@ interface Draft {
 
 type Field = "prompt" | "repos" | "model" | "effort" | "approvals"
 
-/** What is wrong with a draft. */
+/** A fault of a draft. */
 interface Problem {
   readonly status: 400 | 403 | 409
   /** `null`: nothing that can be mended by typing. */
@@ -69,7 +69,7 @@ const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & {
   }
 })
 
-/** What a fault of a request is called on the page. `rows`: which row each of the request's repositories was typed in. */
+/** A fault of a request, in the words of the page. `rows`: the row in which each of the request's repositories was typed. */
 const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): Problem => {
   const at = (field: Field, text: string, row: number | null = null): Problem => ({ status: 400, field, row, text })
   const [, index, part] = /^repos\[(\d+)\]\.(\w+)/u.exec(field) ?? []
@@ -125,7 +125,7 @@ export const optionsOf = (names: ReadonlyArray<string>): ReadonlyArray<Html> =>
 interface Shown {
   readonly draft: Draft
   readonly problem: Problem | null
-  /** Of this form: sent twice, it makes one sandbox. */
+  /** The idempotency key of this form: sent twice, it makes one sandbox. */
   readonly key: string
   readonly suggested: ReadonlyArray<string>
   readonly catalogue: Catalogue
@@ -206,7 +206,7 @@ export const make = Effect.gen(function*() {
   const catalogue = yield* ModelCatalogue
   const source = Option.getOrNull(yield* Effect.serviceOption(SourceHost))
 
-  /** What people could mean: what the grant worked with, newest first, then what its accounts have. A host that is slow has none. */
+  /** Suggested repositories: those of recent sandboxes, newest first, then those of the grant's accounts. A slow host adds none. */
   const suggestions = Effect.fnUntraced(
     function*(recent: Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>, search: string) {
       const part = search.toLowerCase()

@@ -1,9 +1,9 @@
-/** Which files are pictures that a page shows. SVG is none: it is a document with scripts. Pure. */
+/** Which files are pictures that a page shows. Not SVG: it is a document with scripts. Pure. */
 
 const startsWith = (bytes: Uint8Array, at: number, start: ReadonlyArray<number> | string): boolean =>
   [...(typeof start === "string" ? Buffer.from(start, "latin1") : start)].every((byte, i) => bytes[at + i] === byte)
 
-/** By its first bytes, whatever its name says; `null`: it is none. */
+/** The type by the first bytes, whatever the name says; `null`: no picture. */
 export const typeOf = (bytes: Uint8Array): string | null =>
   startsWith(bytes, 0, "\x89PNG\r\n\x1a\n")
     ? "image/png"

@@ -31,7 +31,7 @@ const MAX_ALONE = 2_000
 /** Lines that are shown where all files do, and of each of them. */
 const MAX_TOGETHER = 1_500
 const MAX_EACH = 300
-/** Bytes of the list of files, of what changed in all that are shown, in each of them, and in one that stands alone. */
+/** Bytes of the list of files, of all sections together, of each section, and of a file that is shown alone. */
 export const LIST_BYTES = 192 * 1024
 const TOGETHER_BYTES = 640 * 1024
 const EACH_BYTES = 64 * 1024
@@ -96,7 +96,7 @@ const NOTES = {
   large: "Too much changed in it to be shown here."
 }
 
-/** What changed in one file, of those that stand one below the other. `file`: as the list has it. */
+/** The section of one file, where all files stand one below the other. `file`: as the list has it. */
 const sectionOf = function*(
   patched: PatchedFile,
   file: ChangedFile,
@@ -126,7 +126,7 @@ ${yield* changed()}
 `
 }
 
-/** Of as many files as there is space for, by their paths. */
+/** The sections of as many files as there is space for, by their paths. */
 export const sectionsOf = function*(
   patched: ReadonlyArray<PatchedFile>,
   files: ReadonlyArray<ChangedFile>,
@@ -146,7 +146,7 @@ export const sectionsOf = function*(
   return sections
 }
 
-/** The first files of a patch: all lines of the one that is wanted alone, and of others as many as are shown together. */
+/** The first files of a patch: all lines of the file that is shown alone, and of others as many as are shown together. */
 export const filesOf = (patch: Uint8Array, whole: string | null) => CooperativeRender.run(Patch.read(patch, { lines: MAX_EACH, whole }))
 
 export const patchedShown = function*(

@@ -40,7 +40,7 @@ const MAX_LINES = 2_000
 const MAX_LINE = 400
 /** Bytes of what is listed or shown on one page. */
 const PAGE_BYTES = 768 * 1024
-/** What the markup of a line takes beside its text, as characters do. */
+/** Characters that the markup of a line counts for, beside its text. */
 const MARKUP = 64
 /** Bytes of a picture that is shown. */
 const MAX_PICTURE_BYTES = 5 * 2 ** 20
@@ -183,7 +183,7 @@ const isAway = new Refused({ status: 503, title: "Not now", text: AWAY, headers:
 const isOver = new Refused({ status: 409, title: "There are no files", text: "The sandbox does not run, and nothing of it was saved." })
 const isLarge = new Refused({ status: 413, title: "Too large", text: "The file is too large for that." })
 
-/** What reading of a file fails with, as a page. */
+/** Errors of reading a file, as pages. */
 const told = {
   AgentDisconnected: () => Effect.fail(isAway),
   FileNotFound: () => Effect.fail(noFile),

@@ -1,4 +1,4 @@
-/** What the list and the overview are narrowed to: it is in their addresses, so that it can be kept and sent to others. */
+/** Filters of the list and the overview. They are in the addresses, so that people can keep and share them. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
@@ -12,7 +12,7 @@ const asRepo = Schema.decodeUnknownOption(RepoName)
 export interface Narrowed {
   readonly search: string
   readonly repo: RepoName | null
-  /** What was typed instead of a repository's name; `null`: nothing. */
+  /** The text of the field if it is no repository's name; `null` otherwise. */
   readonly noRepo: string | null
 }
 
@@ -26,7 +26,7 @@ export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narr
   return { search, repo, noRepo: repo === null && typed !== "" ? typed : null }
 })
 
-/** What of an address narrows, without what is empty. */
+/** The filters of an address that are not empty. */
 export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
   new URLSearchParams([...url.searchParams].filter(([name, value]) => names.includes(name) && value !== ""))
 

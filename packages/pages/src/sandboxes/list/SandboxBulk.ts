@@ -46,7 +46,7 @@ export const make = Effect.map(Sandboxes, (sandboxes) => {
   const terminate: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
     const ids = yield* idsOf(form.all("id"))
     const by = principalOf(member.visit)
-    // Nobody's sandbox ends because of a list with another one in it.
+    // If one id is unknown, none of the sandboxes is terminated.
     yield* Effect.forEach(ids, (id) => sandboxes.get(by, id), { concurrency: 4, discard: true })
     yield* Effect.forEach(ids, (id) => sandboxes.terminate(by, id), { concurrency: 4, discard: true })
     return Page.redirect("/sandboxes?done=terminated")

@@ -30,7 +30,7 @@ import * as ListFilters from "./ListFilters.ts"
 const PAGE = 50
 /** Other grants that are looked into. */
 const MAX_OTHERS = 10
-/** Nobody looks through so many statuses in vain. */
+/** The queue where no sandbox of the page is queued: it is not read then. */
 const NOTHING: Queue = { places: new Map(), atWork: 0, slots: 0 }
 
 const asAttentionState = Schema.decodeUnknownOption(AttentionState)

@@ -1,4 +1,4 @@
-/** What the forms of a sandbox's page do: as the public API does it, answered by the page again. */
+/** The forms of a sandbox's page: they do the same as the public API, and answer with the page. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"

@@ -28,7 +28,7 @@ export const idOf = ({ params }: Pick<Page.Asked, "params">): Effect.Effect<Sand
 /** Bytes of the conversation on one page: its newest items. */
 const CONVERSATION_BYTES = 384 * 1024
 
-/** What forms say when they come back here. */
+/** Messages of forms that lead back here. */
 export const MESSAGES = {
   approved: "Approved.",
   approved_turn: "Approved, and all of this kind until the turn ends.",

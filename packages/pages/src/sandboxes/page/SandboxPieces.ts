@@ -36,7 +36,7 @@ import * as CheckpointList from "./CheckpointList.ts"
 import * as SandboxPulls from "./SandboxPulls.ts"
 import * as SandboxSetup from "./SandboxSetup.ts"
 
-/** What a piece is made of, and for whom. */
+/** The sandbox that a piece shows, and the person it is for. */
 export interface Shown {
   readonly by: Principal
   readonly csrf: Html
@@ -52,7 +52,7 @@ export interface Piece {
   readonly isSlow: boolean
   /** Takes too long for a page that is being loaded: the page has {@link later} in its place, and its stream begins with it. */
   readonly isLate?: boolean
-  /** What of it is there in time for a page that is being loaded. */
+  /** Renders the part that is ready in time for a page that is being loaded. */
   readonly soon?: Piece["render"]
   /** Whether it changes without an event: then it is rendered again and again. */
   readonly changes?: (sandbox: Sandbox) => boolean
@@ -108,7 +108,7 @@ const commands = ({ csrf, sandbox: { id, status, turn } }: Shown): Html => {
 </div>`
 }
 
-/** What the button says that approves all of a kind. */
+/** Labels of the button that approves all calls of a kind. */
 const allOf: Readonly<Record<ToolKind, string>> = {
   edit: "all edits this turn (plain files)",
   command: "all commands this turn",
@@ -151,7 +151,7 @@ ${ofKind}
 
 /** Bytes of those that wait in one place. */
 export const APPROVALS_BYTES = 160 * 1024
-/** Of which there is no room for all that would happen, and which a page of their own shows. */
+/** Approvals without space on the page that are listed as links to pages of their own. */
 const MAX_ELSEWHERE = 10
 
 const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Html =>
@@ -161,7 +161,7 @@ const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Htm
 </li>
 `
 
-/** Nobody decides on what they cannot see: what does not fit, and what comes after it, is decided on a page of its own. */
+/** People decide only on calls that they see in full: a call that does not fit, and those after it, have pages of their own. */
 export const approvalCards = function*(sandbox: Sandbox, csrf: Html, budget: HtmlBudget, scope = ""): CooperativeRender.Chunked<Html> {
   const { approvals } = sandbox
   const cards: Array<Html> = []
@@ -229,7 +229,7 @@ const message = ({ by, csrf, sandbox: { id, status, turn, waiting } }: Shown, st
   const hint = steers
     ? "A turn is active. Queued, your message waits for a turn of its own. Steering, the agent gets it as soon as it can take it."
     : "A turn is active: your message waits for a turn of its own."
-  // What somebody else started meanwhile is waited for.
+  // Queues also when idle: another person may have started a turn meanwhile.
   const buttons = isBusy
     ? html`<button name="whenBusy" value="queue">Queue</button>
 ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
@@ -244,10 +244,10 @@ ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 </form>`
 }
 
-/** What a page has in the place of a piece that comes with its stream. */
+/** The placeholder of a piece that comes with the stream. */
 export const later = (name: PieceName): Html => html`<div id="${name}" data-piece="${name}"></div>`
 
-/** Of those that the sandbox alone tells. */
+/** A piece that needs nothing but the sandbox. */
 const quick = (on: Piece["on"], render: (shown: Shown) => Html): Piece => ({
   on,
   isSlow: false,

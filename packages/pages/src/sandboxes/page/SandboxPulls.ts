@@ -74,7 +74,7 @@ const checks = ({ checks: { checkRuns, runs } }: PullRequestStatus, budget: Html
 const comment = function*(written: CommentWithText, budget: HtmlBudget): CooperativeRender.Chunked<Html | null> {
   const { author, createdAt, isWhole, line, path, text, url } = written
   const at = DateTime.make(createdAt)
-  // Whoever does not see the place of a link knows it by its words.
+  // Screen readers need words that say where the link leads.
   const time = html`<span class="unseen">Comment of </span>${Option.isSome(at) ? moment(at.value) : createdAt}`
   const place = path !== null && html` <code class="place">${path}${line !== null && `:${line}`}</code>`
   const { length, shown } = yield* Markdown.render(text, budget)
@@ -83,7 +83,7 @@ const comment = function*(written: CommentWithText, budget: HtmlBudget): Coopera
   const made = html`
 <li class="comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
 ${shown}${rest}</li>`
-  // What it says has its room already.
+  // The budget has counted the text already.
   const around = made.bytes - shown.bytes
   if (around > budget.bytes) return null
   budget.bytes -= around
@@ -145,7 +145,7 @@ ${hasTrees(sandbox) && publish}
 `
 }
 
-/** What happens at the source host, no event tells, but for a few hosts: while it may, it is looked at again. */
+/** Whether the pull request may change without an event: most source hosts send none, so it is read again. */
 const mayChange = ({ found }: Pull): boolean =>
   found !== null && (typeof found === "string" || found.status.detailsPending || found.status.pullRequest?.state === "open")
 

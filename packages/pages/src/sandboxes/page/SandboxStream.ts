@@ -26,13 +26,13 @@ import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import { idOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 
-/** What comes within it is told at once: five times a second is as often as anybody can read. */
+/** Events within this time are sent together: people cannot read faster than five updates a second. */
 const TOGETHER = "150 millis"
 /** Reads of the log that are told at once. */
 const TOGETHER_READS = 4
 /** How often a piece is rendered again that changes without events. */
 const AGAIN_MILLIS = 2_000
-/** What could not be made is tried again ever later, up to this: it may be that it never can. */
+/** The longest pause before a failed piece is tried again; the pause doubles each time, since the failure may be permanent. */
 const LONGEST_AGAIN_MILLIS = 60_000
 const AGAIN_ATTRIBUTE = /^<[^>]* data-again/u
 const RETRY_MILLIS = 2_000

@@ -1,10 +1,10 @@
-/** What a sandbox spent its time with, and what its turns cost, from its events alone. Pure functions of bounded state. */
+/** How a sandbox spent its time, and the costs of its turns, from its events alone. Pure functions of bounded state. */
 import { addTokenCounts, noTokenCounts, type TokenCounts } from "@slipway/domain/models/rules/Usage"
 import type { RecordedEvent, SandboxStatus } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { type TurnState, turnTransitions } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
 
-/** What the time goes to. At each moment it is one of these. */
+/** Uses of time. Each moment belongs to one of them. */
 export const KINDS = [
   "earlier",
   "queue",
@@ -36,7 +36,7 @@ export interface TurnTold {
   readonly state: TurnState
   readonly costMicroUsd: number
   readonly requests: number
-  /** Of all of them, as far as they were counted. */
+  /** Tokens of all requests, as far as they were counted. */
   readonly tokens: TokenCounts
 }
 
@@ -84,7 +84,7 @@ export const merged = (segments: ReadonlyArray<Segment>): ReadonlyArray<Segment>
   return result
 }
 
-/** What came to the totals; nothing is ever taken away. */
+/** The increase of the totals; they never fall. */
 const more = (before: TokenCounts, now: TokenCounts): TokenCounts => ({
   input: Math.max(0, now.input - before.input),
   cachedInput: Math.max(0, now.cachedInput - before.cachedInput),
@@ -184,7 +184,7 @@ export class Run {
         const { costMicroUsd, llmRequestCount } = data.usage
         const { tokens = this.#tokens } = data
         const last = this.#turns.at(-1)
-        // What is charged after a turn ended was asked for in it.
+        // A charge that comes after the end of a turn belongs to that turn.
         if (last !== undefined) {
           this.#turns[this.#turns.length - 1] = {
             ...last,

@@ -30,7 +30,7 @@ const NAMES: Record<Timeline.Kind, string> = {
   ending: "Ending"
 }
 
-/** What changes it. The rest of the log need not be decoded. */
+/** Types of events that change the timeline; others are not decoded. */
 const COUNTS = new Set<SandboxEvent["type"]>(["sandbox.status", "sandbox.boot", "turn.started", "turn.updated", "turn.completed",
   "tool.updated", "approval.requested", "approval.resolved", "usage.updated"])
 
@@ -100,7 +100,7 @@ ${byTurn}
 </section>`
 }
 
-/** What a page has until its stream, or the link, brings the picture. */
+/** The placeholder until the stream, or the link, brings the picture. */
 export const later = ({ id }: Sandbox): Html =>
   html`<section id="timeline" data-piece="timeline" aria-labelledby="timeline-title">
 <h2 id="timeline-title">Timeline</h2>
@@ -120,7 +120,7 @@ export const make = Effect.map(SandboxEvents, (events) => {
     const { completedAt, createdAt, id, lastSeq } = sandbox
     const pageAfter = (after: number) =>
       events.list(by, id, { after, limit: PAGE }).pipe(
-        // What is no longer kept is not told.
+        // Events that are no longer kept are left out.
         Effect.catchTag("CursorExpired", () => events.list(by, id, { after: 0, limit: PAGE }))
       )
     let run = runs.get(id)
