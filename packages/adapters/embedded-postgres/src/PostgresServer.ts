@@ -307,6 +307,136 @@ const ask = <A>(connection: Connection, question: (session: PgConnection.PgConne
 /** How the service reaches its database on the server that listens there. */
 const through = (socket: string): Connection => ({ path: socket, username: ServiceRole.ROLE, database: ServiceRole.DATABASE })
 
+/** What the processes of one server are started with. */
+interface Plan {
+  readonly place: Place
+  readonly account: ServerAccount.Account | null
+  readonly binaries: Effect.Success<ReturnType<typeof PostgresBinaries.prepare>>
+  readonly durable: boolean
+  readonly patient: boolean
+  readonly begun: Deferred.Deferred<void> | undefined
+}
+
+/** Makes the service's role and database in a cluster. Does nothing where they are there. */
+const prepareRole = Effect.fnUntraced(function*({ account, binaries, durable, place }: Plan, cluster: string) {
+  const complaint = yield* ServiceRole.prepare({
+    postgres: binaries.postgres,
+    own: asSeenByServer(cluster, account),
+    cluster,
+    account,
+    throwAway: !durable
+  }).pipe(
+    // Another process does the same, or has just started the server.
+    Effect.repeat({
+      while: (complaint) => complaint?.includes("postmaster.pid") === true,
+      schedule: Schedule.spaced("50 millis"),
+      times: 100
+    })
+  )
+  if (complaint !== null) {
+    return yield* failed(`The database in ${place.home} could not be prepared: ${complaint}`, "Check the free space of the data folder.")
+  }
+})
+
+/** Starts the process of a server. */
+const launch = (
+  { account, binaries, durable, patient, place }: Plan,
+  { folder, temporary }: { readonly folder: string; readonly temporary: boolean },
+  log: number
+) => {
+  const own = asSeenByServer(place.cluster, account)
+  const settings = {
+    ...SETTINGS,
+    ...(durable ? DURABLE : THROW_AWAY),
+    unix_socket_directories: temporary ? folder : own,
+    // Read by `findPostmaster` from the command line.
+    "slipway.cluster": place.cluster,
+    "slipway.owner": String(process.pid)
+  }
+  return GuardedServer.start({
+    command: [
+      binaries.postgres,
+      "-D",
+      own,
+      "-p",
+      String(PORT),
+      ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+    ],
+    account,
+    cwd: place.cluster,
+    log,
+    temporaryFolder: temporary ? folder : null,
+    patient
+  })
+}
+
+/** Waits until our server answers there, or fails with its complaints when it ends before. */
+const untilAnswers = (
+  place: Place,
+  server: Effect.Success<ReturnType<typeof launch>>,
+  connection: Connection,
+  logStart: number
+) => {
+  // Somebody else's server may answer at the same place, when both were started at once.
+  const ours = findPostmaster(place.cluster).pipe(
+    Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (found) => found?.watchdog === server.pid })
+  )
+  return Effect.andThen(ours, Effect.retry(ask(connection, (session) => session.query("SELECT 1")), Schedule.spaced("10 millis"))).pipe(
+    Effect.orDie,
+    Effect.raceFirst(Effect.andThen(
+      server.exited,
+      Effect.gen(function*() {
+        // Postgres refuses a second server: the one that made postmaster.pid first has won, and may still be writing it.
+        yield* untilLockIsWritten(place.cluster)
+        yield* clear(place.cluster)
+        return yield* failed(
+          `Postgres did not start: ${yield* complaints(place.log, logStart)}`,
+          `See ${place.log}.`
+        )
+      })
+    )),
+    Effect.timeoutOrElse({
+      duration: "60 seconds",
+      orElse: () => failed("Postgres did not answer within 60 seconds.", `See ${place.log}.`)
+    })
+  )
+}
+
+/** From start to end of one server process. `up` is told where it listens. */
+const life = Effect.fnUntraced(function*(plan: Plan, up: Deferred.Deferred<Connection, EmbeddedPostgresError>) {
+  const { account, begun, place } = plan
+  yield* clear(place.cluster)
+  // A cluster of an earlier version.
+  yield* prepareRole(plan, place.cluster)
+  const socket = yield* socketFolderFor(place.cluster, account)
+  const log = yield* openLog(place.log, account)
+  const server = yield* launch(plan, socket, log.handle.fd)
+  if (begun !== undefined) yield* Deferred.succeed(begun, undefined)
+  const connection = through(path.join(socket.folder, `.s.PGSQL.${PORT}`))
+  yield* untilAnswers(place, server, connection, log.start)
+  yield* Deferred.succeed(up, connection)
+  yield* server.exited
+}, Effect.scoped)
+
+/** Starts the server again whenever it ends by itself. Fails only when the first start does. */
+const keepUp = Effect.fnUntraced(function*(plan: Plan, up: Deferred.Deferred<Connection, EmbeddedPostgresError>) {
+  const { log } = plan.place
+  yield* life(plan, up)
+  while (true) {
+    yield* Effect.logWarning("Postgres ended by itself and is started again", { log })
+    // It may stay so for long: the same reason is said once.
+    let said = ""
+    yield* life(plan, up).pipe(
+      Effect.tapError((error) => {
+        if (error.message === said) return Effect.void
+        said = error.message
+        return Effect.logError("Postgres could not be started again", { error: said })
+      }),
+      Effect.retry(Schedule.spaced("250 millis"))
+    )
+  }
+})
+
 /**
  * Where a server of this process listens, and for as long as the scope lives, that server. `patient`: whether sessions
  * that are still open then may finish.
@@ -320,112 +450,13 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
     account,
     copies: account === null ? place.home : "/var/cache/slipway"
   })
-  const prepare = Effect.fnUntraced(function*(cluster: string) {
-    const complaint = yield* ServiceRole.prepare({
-      postgres: binaries.postgres,
-      own: asSeenByServer(cluster, account),
-      cluster,
-      account,
-      throwAway: !durable
-    }).pipe(
-      // Another process does the same, or has just started the server.
-      Effect.repeat({
-        while: (complaint) => complaint?.includes("postmaster.pid") === true,
-        schedule: Schedule.spaced("50 millis"),
-        times: 100
-      })
-    )
-    if (complaint !== null) {
-      return yield* failed(`The database in ${place.home} could not be prepared: ${complaint}`, "Check the free space of the data folder.")
-    }
-  })
+  const plan: Plan = { place, account, binaries, durable, patient, begun: options.begun }
   yield* removeLeftovers(place.home)
   if ((yield* onDisk(() => stat(place.cluster).catch(missing))) === null) {
-    yield* initialise(place, account, binaries.initdb, durable, prepare)
+    yield* initialise(place, account, binaries.initdb, durable, (cluster) => prepareRole(plan, cluster))
   }
-
-  const own = asSeenByServer(place.cluster, account)
   const up = yield* Deferred.make<Connection, EmbeddedPostgresError>()
-
-  /** From start to end of one server process. */
-  const life = Effect.gen(function*() {
-    yield* clear(place.cluster)
-    // A cluster of an earlier version.
-    yield* prepare(place.cluster)
-    const { folder, temporary } = yield* socketFolderFor(place.cluster, account)
-    const log = yield* openLog(place.log, account)
-    const settings = {
-      ...SETTINGS,
-      ...(durable ? DURABLE : THROW_AWAY),
-      unix_socket_directories: temporary ? folder : own,
-      // Read by `findPostmaster` from the command line.
-      "slipway.cluster": place.cluster,
-      "slipway.owner": String(process.pid)
-    }
-    const server = yield* GuardedServer.start({
-      command: [
-        binaries.postgres,
-        "-D",
-        own,
-        "-p",
-        String(PORT),
-        ...Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`])
-      ],
-      account,
-      cwd: place.cluster,
-      log: log.handle.fd,
-      temporaryFolder: temporary ? folder : null,
-      patient
-    })
-    if (options.begun !== undefined) yield* Deferred.succeed(options.begun, undefined)
-    const connection = through(path.join(folder, `.s.PGSQL.${PORT}`))
-    // Somebody else's server may answer at the same place, when both were started at once.
-    const ours = findPostmaster(place.cluster).pipe(
-      Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (found) => found?.watchdog === server.pid })
-    )
-    yield* Effect.andThen(ours, Effect.retry(ask(connection, (session) => session.query("SELECT 1")), Schedule.spaced("10 millis"))).pipe(
-      Effect.orDie,
-      Effect.raceFirst(Effect.andThen(
-        server.exited,
-        Effect.gen(function*() {
-          // The one that refuses a second server is Postgres: whoever made postmaster.pid first has won, and may still be
-          // writing it.
-          yield* untilLockIsWritten(place.cluster)
-          yield* clear(place.cluster)
-          return yield* failed(
-            `Postgres did not start: ${yield* complaints(place.log, log.start)}`,
-            `See ${place.log}.`
-          )
-        })
-      )),
-      Effect.timeoutOrElse({
-        duration: "60 seconds",
-        orElse: () => failed("Postgres did not answer within 60 seconds.", `See ${place.log}.`)
-      })
-    )
-    yield* Deferred.succeed(up, connection)
-    yield* server.exited
-  }).pipe(Effect.scoped)
-
-  yield* Effect.gen(function*() {
-    yield* life
-    while (true) {
-      yield* Effect.logWarning("Postgres ended by itself and is started again", { log: place.log })
-      // It may stay so for long: the same reason is said once.
-      let said = ""
-      yield* life.pipe(
-        Effect.tapError((error) => {
-          if (error.message === said) return Effect.void
-          said = error.message
-          return Effect.logError("Postgres could not be started again", { error: said })
-        }),
-        Effect.retry(Schedule.spaced("250 millis"))
-      )
-    }
-  }).pipe(
-    Effect.onError((cause) => Deferred.failCause(up, cause)),
-    Effect.forkScoped
-  )
+  yield* keepUp(plan, up).pipe(Effect.onError((cause) => Deferred.failCause(up, cause)), Effect.forkScoped)
   return yield* Deferred.await(up)
 })
 

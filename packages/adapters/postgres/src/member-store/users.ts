@@ -11,7 +11,7 @@ import type { Store } from "./Store.ts"
 
 type Fresh = Parameters<MemberStore["Service"]["recognize"]>[1]
 
-/** Who the identity is by the users that there are. */
+/** The user that the identity belongs to, by the users that there are. */
 const recognition = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, identity: Identity, fresh: Fresh) {
   const known = yield* selectRecognized(sql, identity)
   const login = identity.login.toLowerCase()

@@ -1,0 +1,70 @@
+/** Checkpoints that can be seen: the table `checkpoints`, by sandbox and number. */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { CheckpointRepo } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { DateTime, Effect, Schema } from "effect"
+import { type SqlClient, SqlSchema } from "effect/sql"
+import { Instant } from "../../sql/Instant.ts"
+import { Int8 } from "../../sql/Int8.ts"
+import { textArray } from "../../sql/TextArray.ts"
+
+export const checkpointRows = (reads: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Tuple([SandboxId, Schema.Int, Schema.Int]),
+    Result: Schema.Struct({
+      checkpoint: Schema.Int,
+      turnId: Schema.NullOr(Schema.String),
+      createdAt: Instant,
+      bytes: Int8,
+      repos: Schema.Array(CheckpointRepo)
+    }),
+    execute: ([id, after, limit]) =>
+      reads`
+      SELECT checkpoint, turn_id AS "turnId", created_at AS "createdAt", bytes, repos FROM checkpoints
+      WHERE sandbox_id = ${id} AND checkpoint > ${after} ORDER BY checkpoint LIMIT ${limit}`
+  })
+
+/** Whether a sandbox `s` has ended. */
+export const IS_SETTLED = "s.status IN ('succeeded', 'failed', 'terminated')"
+
+/** Whether a checkpoint `k` of a sandbox `s` is kept no longer: no fork that is being made starts from it. */
+export const isForgotten = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc) => {
+  const isSettled = sql.literal(IS_SETTLED)
+  return sql`(
+    CASE WHEN ${isSettled} THEN k.checkpoint < s.checkpoint OR s.status_at <= ${DateTime.formatIso(endedBefore)}::timestamptz
+      ELSE k.checkpoint <= s.checkpoint - ${KEPT_CHECKPOINTS} AND k.checkpoint IS DISTINCT FROM s.restoring END
+    AND NOT EXISTS (
+      SELECT FROM sandboxes f
+      WHERE f.origin ->> 'sandboxId' = k.sandbox_id AND (f.origin ->> 'checkpoint')::integer = k.checkpoint AND f.checkpoint = 0
+        AND f.status IN ('queued', 'creating', 'running', 'terminating')
+    ))`
+}
+
+/**
+ * Forgets the checkpoints of up to `limit` sandboxes that are marked, and returns the ids of the sandboxes. Their rows are locked before
+ * anything is read: they and their marks change no more, but for a fork's, which is waited for. Another process looks at other rows.
+ */
+export const forgetCheckpoints = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc, limit: number) => {
+  const isSettled = sql.literal(IS_SETTLED)
+  return sql.withTransaction(Effect.gen(function*() {
+    const before = sql`${DateTime.formatIso(endedBefore)}::timestamptz`
+    const rows = yield* sql<{ readonly id: SandboxId }>`
+    SELECT s.id FROM checkpoint_marks m JOIN sandboxes s ON s.id = m.sandbox_id WHERE m.due_at <= ${before}
+    ORDER BY m.due_at LIMIT ${limit} FOR NO KEY UPDATE OF s SKIP LOCKED`
+    if (rows.length === 0) return []
+    const ids = rows.map(({ id }) => id)
+    const these = sql`ANY(${textArray(ids)}::text[])`
+    yield* sql`DELETE FROM checkpoint_marks WHERE sandbox_id = ${these}`
+    const ofThese = sql`k.sandbox_id = ${these} AND s.id = k.sandbox_id AND ${isForgotten(sql, endedBefore)}`
+    // A fork that is being recorded holds what it starts with. Only a second statement sees it when it is there.
+    yield* sql`SELECT FROM checkpoints k, sandboxes s WHERE ${ofThese} ORDER BY k.sandbox_id, k.checkpoint FOR UPDATE OF k`
+    yield* sql`DELETE FROM checkpoints k USING sandboxes s WHERE ${ofThese}`
+    yield* sql`
+    INSERT INTO checkpoint_marks (sandbox_id, due_at)
+    SELECT s.id, s.status_at FROM sandboxes s
+    WHERE s.id = ${these} AND ${isSettled} AND s.status_at > ${before}
+      AND EXISTS (SELECT FROM checkpoints k WHERE k.sandbox_id = s.id)
+    ON CONFLICT (sandbox_id) DO NOTHING`
+    return ids
+  }))
+}
