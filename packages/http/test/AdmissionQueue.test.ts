@@ -3,7 +3,7 @@ import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
 import * as AdmissionQueue from "@slipway/http/server/edge/AdmissionQueue"
 import { Effect, Fiber } from "effect"
 
-/** What happens in a turn of the event loop has happened when the next one does. */
+/** Work in one turn of the event loop is done when the next turn begins. */
 const turn = Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
 
 const begin = (queue: Effect.Effect<void>, begun: Array<string>, name: string) =>

@@ -1,4 +1,4 @@
-/** Every way to be refused for who one is, at every endpoint of the API: the table that is printed is the one that is checked. */
+/** Every refusal of an identity, at every endpoint of the API: the printed table is the checked one. */
 import { assert, layer } from "@effect/vitest"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
@@ -53,7 +53,7 @@ const INVALID = `${MISSING}, error="invalid_token", error_description="The API k
 const scopeChallenge = (scope: string) => `${MISSING}, error="insufficient_scope", scope="${scope}"`
 const LACKING = scopeChallenge("<the endpoint's>")
 
-/** What a request comes with, once what leads to its refusal was done. */
+/** The headers of a request, after the preparation that leads to its refusal. */
 type Given = Effect.Effect<Pick<Ask, "headers">, unknown, Access | AccessStore | Ids | MemberStore | Members | Sessions>
 
 interface Row {
@@ -172,7 +172,7 @@ const rows: ReadonlyArray<Row> = [
     refusal: [401, "unauthorized", MISSING]
   },
   {
-    name: "session of nobody approved",
+    name: "session of an unapproved user",
     given: Effect.map(visitor("new", "member"), ({ request }) => request),
     refusal: [403, "forbidden", undefined]
   },

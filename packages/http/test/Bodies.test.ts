@@ -122,7 +122,7 @@ const rocket = (n: number) => "\u{1F680}".repeat(n)
 const repos = (n: number) => Array.from({ length: n }, (_, i) => ({ fullName: `acme/repo-${i}` }))
 const pairs = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`key-${i}`, "value"]))
 
-/** What a creation takes, and the first thing beyond it. */
+/** The largest valid creation, and the smallest invalid one. */
 const walls: ReadonlyArray<readonly [name: string, taken: ReadonlyArray<object>, refused: ReadonlyArray<object>, field: string]> = [
   ["prompt", [{ prompt: text(1) }, { prompt: text(60_000) }, { prompt: rocket(60_000) }], [{ prompt: "" }, { prompt: text(60_001) }, {
     prompt: rocket(60_001)

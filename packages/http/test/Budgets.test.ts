@@ -39,7 +39,7 @@ it.layer(layer({ catalogue }), { excludeTestServices: true })("budgets", (it) =>
         refused(reply, 402, "budget_exceeded")
         assert.strictEqual(json(reply).error.message, "The spending budget of this API access grant is used up.")
       }
-      // What was accepted before is still found.
+      // A creation that was accepted before is still found.
       const replay = yield* postJson(SANDBOXES, key, creation, headers)
       assert.deepStrictEqual([replay.status, json(replay).id], [200, json(before).id])
       refused(yield* postJson(SANDBOXES, key, { ...creation, prompt: "Else" }, headers), 409, "idempotency_conflict")

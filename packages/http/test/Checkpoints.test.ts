@@ -46,7 +46,7 @@ layer(http(), { excludeTestServices: true })("checkpoints", (it) => {
       assert.deepStrictEqual(yield* list("?after=3"), { data: [], nextCursor: null })
     }))
 
-  it.effect("are at most a hundred on a page, which is also how many there are when nobody says", () =>
+  it.effect("are at most a hundred on a page, which is also the default", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { id } = yield* checkpointed(key, 101)

@@ -61,7 +61,7 @@ describe("the client's address", () => {
     ) assert.strictEqual(clientOf("::1", entry, trust), address, entry)
   })
 
-  it("is whoever handed on what cannot be read", () => {
+  it("is the proxy if its header cannot be read", () => {
     for (
       const entry of ["nonsense", "unknown", "_hidden", "198.51.100.1:port", "1.2.3", "[::1", "198.51.100.1;", "\"198.51.100.1\"",
         "1.2.3.4,,", ",", "999.1.1.1"]
@@ -69,7 +69,7 @@ describe("the client's address", () => {
       assert.strictEqual(clientOf("127.0.0.1", entry, trust), "127.0.0.1", entry)
       assert.strictEqual(clientOf("127.0.0.1", `1.2.3.4, ${entry}, 10.0.0.7`, trust), "10.0.0.7", entry)
     }
-    // Nobody has so many proxies.
+    // More proxies than any service has.
     assert.strictEqual(clientOf("127.0.0.1", `1.2.3.4${", 10.0.0.1".repeat(1000)}`, trust), "10.0.0.1")
   })
 

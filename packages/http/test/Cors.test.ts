@@ -92,7 +92,7 @@ layer(http({ settings: { allowedOrigins: [APP, LOCAL] } }))("pages of an allowed
         assert.deepStrictEqual(corsOf(yield* ask(path, asked("POST"))), {}, path)
         assert.deepStrictEqual(corsOf(yield* ask(path, { key, headers: { origin: APP } })), {}, path)
       }
-      // What is no question of a browser needs a key, as ever.
+      // A request that is no CORS preflight needs a key as usual.
       assert.strictEqual((yield* ask(SANDBOXES, { method: "OPTIONS", headers: { origin: APP } })).status, 401)
       assert.strictEqual((yield* ask(SANDBOXES, { headers: { origin: APP, cookie: `${COOKIE}=x` } })).status, 401)
     }))

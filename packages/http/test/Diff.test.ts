@@ -1,4 +1,4 @@
-/** What differs between versions of a tree, as HTTP tells it (docs/decisions/16). */
+/** The differences between versions of a tree over HTTP (docs/decisions/16). */
 import { assert, layer } from "@effect/vitest"
 import type { CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import {
@@ -18,7 +18,7 @@ const PATCH = "diff --git a/src/main.ts b/src/main.ts\n--- a/src/main.ts\n+++ b/
   "# Protected file modified: .env\n"
 
 const asked: Array<{ readonly repo: string; readonly for: string; readonly query: DiffQuery }> = []
-/** What the trees know of where they have not been. */
+/** The checkpoints of other machines that the trees have learned. */
 const learned = new Set<string>()
 /** The name of the path says what becomes of it. */
 const trees: Partial<WorkingTrees["Service"]> = {
@@ -110,7 +110,7 @@ layer(http({ trees, restored }), { excludeTestServices: true })("what differs", 
       refused(yield* diff(key, id, "?path=huge"), 413, "file_too_large")
     }))
 
-  it.effect("is told of checkpoints that its machine has not been at too, and not of one that cannot be read", () =>
+  it.effect("is told of checkpoints of other machines too, and not of an unreadable one", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { id } = yield* checkpointed(key)
@@ -133,7 +133,7 @@ layer(http({ trees, restored }), { excludeTestServices: true })("what differs", 
     }))
 })
 
-layer(http({ trees }), { excludeTestServices: true })("what differs, where nobody reads checkpoints", (it) => {
+layer(http({ trees }), { excludeTestServices: true })("the difference, where checkpoints cannot be read", (it) => {
   it.effect("is to be asked for again where the trees have not what the checkpoint has", () =>
     Effect.gen(function*() {
       learned.clear()

@@ -16,7 +16,7 @@ describe("documents", () => {
     assert.isAtMost(statSync(path.join(root, "README.md")).size, 5_000)
   })
 
-  it("every example of an environment is one that is read", () => {
+  it("every example of an environment is valid", () => {
     const text = readFileSync(path.join(root, "docs/environments.md"), "utf8")
     // Some have the file that they are as a title.
     const examples = [...text.matchAll(/^```json(?! output)[^\n]*\n(.*?)^```/gmsu)].map(([, example = ""]) => example)

@@ -6,7 +6,7 @@ import { EventSource } from "eventsource"
 import { proxy } from "../testing/CuttingProxy.ts"
 import { drive, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
 
-/** Events in the order in which the client hands them out; each `next` waits for one that satisfies. */
+/** Events in the order in which the client hands them out; each `next` waits for the first event that satisfies. */
 const collect = (source: EventSource) => {
   const seen: Array<{ readonly id: string; readonly type: string }> = []
   const waiting = new Set<() => void>()

@@ -152,7 +152,7 @@ layer(http(), { excludeTestServices: true })("a log that is no longer kept in fu
       }
     }))
 
-  it.effect("is read from its oldest event with 0, and goes on for whoever had read what is gone", () =>
+  it.effect("is read from its oldest event with 0, and goes on for a reader of purged events", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { floor, id, kept } = yield* purged(key)
@@ -460,7 +460,7 @@ layer(http(), { excludeTestServices: true })("an open stream", (it) => {
       assert.strictEqual(fieldsOf(yield* good.reader.next).data.type, "message.updated")
     }))
 
-  it.effect("ends within a second of its key's expiry, which nobody hints at", () =>
+  it.effect("ends within a second of its key's expiry, without a hint", () =>
     Effect.gen(function*() {
       const { reader, record } = yield* opened("expires", { life: Duration.seconds(3) })
       assert.isNotNull(record.expiresAt)
@@ -492,7 +492,7 @@ layer(http(), { excludeTestServices: true })("a shutdown", (it) => {
       refused(refusal, 503, "unavailable")
       assert.strictEqual(refusal.headers["retry-after"], "1")
       refused(yield* ask("/readyz"), 503, "unavailable")
-      // What is under way is still answered, and the connection is not kept.
+      // Requests under way are still answered, and the connection is not kept.
       assert.strictEqual((yield* ask(`${SANDBOXES}/${id}`, { key })).headers.connection, "close")
       assert.strictEqual((yield* ask("/healthz")).status, 200)
     }))
@@ -525,7 +525,7 @@ layer(http({ settings: { streamsPerUser: 3, streamsPerGrant: 4 } }), { excludeTe
 layer(http({ settings: { patience: Duration.seconds(1), streamsPerKey: 50 } }), { excludeTestServices: true })(
   "a reader that stops reading",
   (it) => {
-    it.effect("costs little memory, is dropped, holds nobody up, and misses nothing when it comes back", () =>
+    it.effect("costs little memory, is dropped, delays no other reader, and misses nothing when it comes back", () =>
       Effect.gen(function*() {
         const { key } = yield* mintKey()
         const { id, turn } = yield* running(key)

@@ -28,7 +28,7 @@ layer(
         assert.notMatch(reply.text, /secret/u)
       }
       assert.strictEqual((yield* ask("/healthz")).status, 200)
-      // What needs no store is refused without it.
+      // A request that needs no store is refused without it.
       refused(yield* ask(SANDBOXES), 401, "unauthorized")
       refused(yield* ask(SANDBOXES, { key: "junk" }), 401, "unauthorized")
     }))

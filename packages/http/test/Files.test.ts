@@ -150,7 +150,7 @@ layer(http({ trees: ofRestored, restored: { find: () => found } }), { excludeTes
         refused(yield* get("tree"), 409, "sandbox_not_running")
       }))
 
-    it.effect("are to be asked for again while nobody has them", () =>
+    it.effect("are to be asked for again while no worker has them", () =>
       Effect.gen(function*() {
         const { key } = yield* mintKey()
         const id = yield* failed(key)
@@ -269,7 +269,7 @@ layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: 
       }
     }))
 
-  it.effect("that falls short breaks off, so that nobody takes it for whole", () =>
+  it.effect("that falls short breaks off, so that it is not taken for whole", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { id } = yield* running(key)
@@ -293,7 +293,7 @@ layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: 
 layer(http({ trees, settings: { downloadsPerUser: 3, downloadsPerGrant: 4 } }), { excludeTestServices: true })(
   "downloads of many keys",
   (it) => {
-    it.effect("are counted by user and by grant too: more keys do not give more of them; one that ends makes room", () =>
+    it.effect("are counted by user and by grant too: more keys do not give more of them; the end of one makes room", () =>
       Effect.gen(function*() {
         const begin = Effect.fnUntraced(function*(about: { readonly grant: string; readonly userId: string }) {
           const { key } = yield* mintKey(about)

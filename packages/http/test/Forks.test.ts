@@ -25,7 +25,7 @@ import {
 const restored = (id: SandboxId, checkpoint: number) => drive(id, [{ _tag: "RecordRestore", data: { checkpoint, cause: "command" } }])
 const eventsOf = (key: string, id: string) => Effect.map(ask(`${SANDBOXES}/${id}/events`, { key }), (reply) => json(reply).data)
 
-/** What no endpoint with a body takes, whoever's sandbox it is. */
+/** Bodies that no endpoint takes, for any sandbox. */
 const hostile = Effect.fnUntraced(function*(key: string, path: string, good: object, bad: ReadonlyArray<unknown>) {
   for (const body of [...bad, [], null, "x", 1, { ...good, extra: 1 }]) refused(yield* postJson(path, key, body), 400, "invalid_request")
   refused(yield* ask(path, { key, method: "POST" }), 400, "invalid_request")
@@ -157,14 +157,14 @@ layer(
       // Nor is it a creation's.
       const created = yield* postJson(SANDBOXES, key, { prompt: "Try it otherwise.", repos: [{ fullName: "acme/shop" }] }, headers)
       assert.strictEqual(created.status, 201)
-      // What was left out stays left out, whichever checkpoint is the newest by now.
+      // A fork without files stays so, whichever checkpoint is the newest by now.
       yield* drive(id, [{ _tag: "RecordCheckpoint", data: { checkpoint: 3, bytes: 3, ms: 5, repos: [] } }])
       const later = yield* fork(key, id, {}, headers)
       assert.deepStrictEqual([later.status, json(later).id], [200, json(again).id])
       refused(yield* fork(key, id, {}, { "idempotency-key": "é" }), 400, "invalid_idempotency_key")
     }))
 
-  it.effect("needs a checkpoint: 409 while there is none, 404 for one that is not kept; a finished sandbox has its last one", () =>
+  it.effect("needs a checkpoint: 409 while there is none, 404 for a purged one; a finished sandbox has its last one", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const reply = yield* fork(key, yield* create(key))
@@ -209,7 +209,7 @@ layer(
       assert.strictEqual(json(yield* ask(SANDBOXES, { key })).data.filter(({ title }: { title: string }) => title === prompt).length, 0)
     }))
 
-  it.effect("of another grant's sandbox answers as of nobody's, and so does going back", () =>
+  it.effect("of another grant's sandbox answers like a missing one, and so does going back", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey({ grant: "owner" })
       const stranger = yield* mintKey({ grant: "stranger" })

@@ -96,7 +96,7 @@ layer(http(), { excludeTestServices: true })("a scrape", (it) => {
 })
 
 layer(http({ trees: { has: () => Effect.succeed(false) } }), { excludeTestServices: true })("a scrape after much happened", (it) => {
-  it.effect("names nobody and nothing of theirs", () =>
+  it.effect("names no person and nothing of theirs", () =>
     Effect.gen(function*() {
       const scraping = yield* mintKey({ grant: "distinctive-operations", scopes: ["metrics:read"] })
       const { grant, key, record } = yield* mintKey({ grant: "distinctive-grant" })
@@ -171,7 +171,7 @@ layer(http({ settings: { requestsPerMinute: 1 } }), { excludeTestServices: true 
 layer(http({ access: (store) => ({ ...store, admit: () => Effect.fail(new StoreUnavailable({ cause: "cut" })) }) }), {
   excludeTestServices: true
 })("without a store", (it) => {
-  it.effect("there is no scrape, because nobody can be known", () =>
+  it.effect("there is no scrape, because no client can be known", () =>
     Effect.gen(function*() {
       refused(yield* ask("/metrics", { key: yield* scraper }), 503, "unavailable")
     }).pipe(Effect.orDie))

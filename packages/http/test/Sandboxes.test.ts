@@ -327,7 +327,7 @@ layer(http(), { excludeTestServices: true })("commands", (it) => {
 })
 
 layer(http(), { excludeTestServices: true })("another grant's sandbox", (it) => {
-  it.effect("looks exactly like one that does not exist, in every operation", () =>
+  it.effect("looks exactly like a missing sandbox, in every operation", () =>
     Effect.gen(function*() {
       const owner = yield* mintKey({ grant: "owner" })
       const stranger = yield* mintKey({ grant: "stranger" })

@@ -5,7 +5,7 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import { Arbitrary, Effect, Result, Schema } from "effect"
 import { ask, json, layer as http } from "../testing/Harness.ts"
 
-/** What JSON Schema cannot say. */
+/** Rules that JSON Schema cannot express. */
 const BEYOND_IT = new RegExp(
   [
     "climbs out of",
@@ -49,7 +49,7 @@ layer(http(), { excludeTestServices: true })("the schema of environment files", 
 
 describe("the schema of environment files", () => {
   const fits = new Ajv2020({ strict: false }).compile(jsonSchema())
-  /** What the reader says, `null` when nothing is wrong. */
+  /** The reader's error, `null` when nothing is wrong. */
   const problem = (value: unknown) =>
     Result.match(readEnvironment("file", JSON.stringify(value)), { onFailure: ({ problem }) => problem, onSuccess: () => null })
 

@@ -15,7 +15,7 @@ const running: SetupRecord = {
 }
 
 layer(http(), { excludeTestServices: true })("the setup of a sandbox", (it) => {
-  it.effect("is none before it begins, then as it was saved, without what the agent is told; of another grant's there is no answer", () =>
+  it.effect("is missing before it begins, then as it was saved, without the agent's message; of another grant's there is no answer", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const id = yield* create(key)
@@ -30,7 +30,7 @@ layer(http(), { excludeTestServices: true })("the setup of a sandbox", (it) => {
       assert.deepStrictEqual(json(yield* ask(path, { key })), shown)
       refused(yield* ask(path, { key: (yield* mintKey({ grant: "another" })).key }), 404, "not_found")
 
-      // Whoever ran it has gone with the sandbox.
+      // The worker that ran it has gone with the sandbox.
       yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No.", retryable: false }])
       assert.deepStrictEqual(json(yield* ask(path, { key })), { ...shown, state: "failed" })
       yield* setups.save(taken.lease, { ...running, state: "succeeded", ms: 12, exitCode: 0 })

@@ -68,7 +68,7 @@ layer(http({ host, news: SourceHostEventsGitHub.layer({ secret: Redacted.make(SE
         assert.strictEqual(log.filter(({ type }) => type === "pull_request.updated").length, 2)
       }))
 
-    it.effect("are taken from nobody else, and tell nothing of the secret", () =>
+    it.effect("are taken from no other sender, and tell nothing of the secret", () =>
       Effect.gen(function*() {
         const body = about("slipway/c_aaaaaaaaaaaa")
         const wrong: ReadonlyArray<Record<string, string>> = [

@@ -22,7 +22,7 @@ type WhenBusy = "reject" | "queue" | "steer"
 
 const messagesOf = (id: SandboxId) => `${SANDBOXES}/${id}/messages`
 
-/** What people do in one sandbox with one key. */
+/** A person's actions in one sandbox with one key. */
 const by = (key: string, id: SandboxId) => ({
   send: (prompt: string, whenBusy?: unknown, headers = {}) => postJson(messagesOf(id), key, { prompt, whenBusy }, headers),
   takeBack: (messageId: string) => ask(`${messagesOf(id)}/${encodeURIComponent(messageId)}`, { method: "DELETE", key }),
@@ -55,13 +55,13 @@ layer(http(), { excludeTestServices: true })("a message during a turn", (it) => 
         assert.deepStrictEqual([sent.status, json(sent).outcome, json(sent).turnId], [201, "applied", yield* turnOf(id, n)])
         assert.deepStrictEqual(Object.keys(json(sent)).sort(), ["commandId", "outcome", "revision", "turnId"])
       }
-      // What steers is next, as long as no agent took it.
+      // A steering message is next, as long as no agent took it.
       yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
       refused(yield* send("x"), 409, "turn_active")
       yield* drive(id, [{ _tag: "StartTurn", turnId: yield* turnOf(id, 3) }])
     }))
 
-  it.effect("is one that starts a turn where none is active, whatever whenBusy says", () =>
+  it.effect("starts a turn if none is active, whatever whenBusy says", () =>
     Effect.gen(function*() {
       for (const whenBusy of ["reject", "queue", "steer"]) {
         const { id, send, turn } = yield* busy

@@ -111,7 +111,7 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       assert.deepStrictEqual([stream.status, stream.headers.allow], [405, "GET, OPTIONS"])
     }))
 
-  it.effect("with a broken percent-encoding is 400, one that is merely spelled otherwise is the same address", () =>
+  it.effect("with a broken percent-encoding is 400, another spelling is the same address", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       for (const path of [`${SANDBOXES}/%zz`, `${SANDBOXES}/%`, `${SANDBOXES}/%ff`, `${SANDBOXES}?repo=%zz`]) {
@@ -123,7 +123,7 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       assert.strictEqual((yield* ask("/%61pi/public/v1/sandboxes", { key })).status, 200)
     }))
 
-  it.effect("with an empty segment is none: there is nothing, whatever is asked of it", () =>
+  it.effect("with an empty segment is not found, whatever is asked of it", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const id = yield* create(key)
@@ -360,7 +360,7 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
         [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(17 * 1024)}\r\n\r\n`, 431, "headers_too_large"],
         ["GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "invalid_request"],
         ["CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 404, "not_found"],
-        // What the parser lets pass.
+        // Values that the parser accepts.
         ...["a\r\nHost: a", "a\r\nHost: b", "a,b", "a b", "a/b", "a@b", "a:b", "a:80:80", "[::1", "::1", "a\"", "\u00e9", ""].map(
           (host) => [`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, "invalid_request"] as const
         ),
@@ -384,7 +384,7 @@ layer(http(), { excludeTestServices: true })("what Node's parser refuses", (it) 
       }
     }))
 
-  it.effect("takes nobody's answer away: what was asked before on the connection is answered first", () =>
+  it.effect("takes no answer away: earlier requests on the connection are answered first", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const body = JSON.stringify(creation)

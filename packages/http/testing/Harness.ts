@@ -53,7 +53,7 @@ export const PUBLIC_URL = "https://slipway.test"
 export const COOKIE = "__Host-slipway_session"
 
 interface Options<R> {
-  /** What people see beside the API. */
+  /** The pages beside the API. */
   readonly pages?: Server.Pages<never, R>
   readonly settings?: Partial<Parameters<typeof Settings.layer>[0]>
   readonly trees?: Partial<WorkingTrees["Service"]>
@@ -68,13 +68,13 @@ interface Options<R> {
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
-  /** What keeps the store from taking writes. */
+  /** The reason why the store takes no writes. */
   readonly trouble?: Effect.Effect<string | null>
 }
 
 const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
-/** What the HTTP side asks for. */
+/** The services of the HTTP side. */
 export const services = (
   { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, restored, trees = {} }: Omit<
     Options<never>,
@@ -155,7 +155,7 @@ export interface Ask {
   /** An array sends a line for each. */
   readonly headers?: Record<string, string | ReadonlyArray<string>>
   readonly body?: string | Uint8Array
-  /** Of somebody in front of the service. */
+  /** The port of a proxy in front of the service. */
   readonly port?: number
   /** Leaves out Content-Length. */
   readonly chunked?: boolean
@@ -240,7 +240,7 @@ export const refused = (reply: Reply, status: number, code: string): void => {
   assert.strictEqual(reply.headers["content-type"], "application/json; charset=utf-8")
 }
 
-/** What the same refusal has in common, whoever gets it. */
+/** The common part of the same refusal for different clients. */
 export const withoutNames = ({ headers, status, text }: Reply) => {
   const { date: _date, ratelimit: _ratelimit, "x-request-id": _id, ...rest } = headers
   return { status, text, headers: rest }
@@ -309,7 +309,7 @@ export const saved = Effect.fnUntraced(function*(key: string) {
   return id
 })
 
-/** One that failed, and of which only its checkpoint is left. */
+/** A failed sandbox, of which only its checkpoint is left. */
 export const failed = Effect.fnUntraced(function*(key: string) {
   const id = yield* saved(key)
   yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])

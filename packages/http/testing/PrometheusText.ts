@@ -14,7 +14,7 @@ const SAMPLE = new RegExp(`^(${NAME})(\\{(${LABEL}(?:,${LABEL})*)\\})? (-?\\d+(?
 const HELP = new RegExp(`^# HELP (${NAME}) (\\S.*)$`, "u")
 const TYPE = new RegExp(`^# TYPE (${NAME}) (counter|gauge|histogram)$`, "u")
 
-/** What a sample of the family may be called. */
+/** The sample names of the family. */
 const suffixes: Record<string, ReadonlyArray<string>> = { counter: [""], gauge: [""], histogram: ["_bucket", "_sum", "_count"] }
 
 /** Fails on whatever is not well-formed, told twice, or out of its place. */

@@ -9,7 +9,7 @@ const LOOK_MS = 4000
 const SLOWER = 1.5
 /** The longest pause while somebody looks. */
 const QUIET_MS = 15_000
-/** While nobody does, and after trouble. */
+/** The interval while the page is hidden, and after an error. */
 const SELDOM_MS = 30_000
 
 const watched = document.getElementById("watched")

@@ -1,7 +1,7 @@
 /** Improves the form of a new sandbox: drafts, what belongs to the chosen model, repositories for what is typed. */
 import { keepDraft } from "./draft.js"
 
-/** Of keys pressed in a row one request comes. */
+/** A quick series of keys causes one request. */
 const TYPING_MS = 200
 
 /** A form that was sent is not sent again. @param {HTMLFormElement} form */

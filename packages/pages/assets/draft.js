@@ -1,4 +1,4 @@
-/** What is typed into a form with `data-draft` survives a reload, until it is sent. */
+/** The text of a form with `data-draft` survives a reload, until it is sent. */
 
 const KEPT = "slipway:draft:"
 

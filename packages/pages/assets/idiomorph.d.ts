@@ -1,4 +1,4 @@
-/** What `morph.js` uses of idiomorph 0.7, which comes without types. */
+/** The part of idiomorph 0.7 that `morph.js` uses; the package has no types. */
 declare module "idiomorph" {
   export const Idiomorph: {
     morph(old: Element, now: Element, options: {

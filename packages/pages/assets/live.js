@@ -29,11 +29,11 @@ let cursor = page?.dataset["cursor"] ?? ""
 /** @param {string} text */
 const connection = (text) => {
   const line = find(document, "#connection", HTMLElement)
-  // What has not changed is not announced again.
+  // An unchanged line is not announced again.
   if (line !== null && line.textContent !== text) line.textContent = text
 }
 
-/** Nobody is signed in any more. */
+/** The session has ended. */
 const signInAgain = () => {
   const base = document.documentElement.dataset["base"] ?? ""
   const link = document.createElement("a")
@@ -174,7 +174,7 @@ function open() {
   }
 }
 
-/** Browsers have few connections to a server, and pages that nobody looks at must not take them all. */
+/** Browsers have few connections to a server, and hidden pages must not take them all. */
 const follow = () => {
   if (isOver) return
   if (document.visibilityState === "visible") return open()
@@ -231,11 +231,11 @@ const send = async (form, submitter) => {
   const response = await fetch(form.action, { method: "POST", body }).catch(() => null)
   const said = parsed(await response?.text().catch(() => "") ?? "")
   setBusy(form, false)
-  // What is not signed in is led to signing in.
+  // A visitor without a session is led to signing in.
   if (response?.redirected === true) return end(signInAgain)
   if (response?.ok !== true) return outcome("problem", find(said, "main p", HTMLElement)?.textContent ?? "It did not arrive. Try again.")
   const { className, textContent } = find(said, "p", HTMLElement) ?? {}
-  // What was typed since is the next message.
+  // Text that was typed since is the next message.
   if (className === "told" && String(fieldsOf(form, null)) === typed) form.reset()
   outcome(className ?? "told", textContent ?? "")
   show(said)
@@ -267,7 +267,7 @@ document.addEventListener("submit", (event) => {
 if (page !== null) {
   tellTimes(TIMES)
   setInterval(() => tellTimes(TIMES), TELL_TIMES_MS)
-  // The stream is of this sandbox alone, and pauses while nobody looks.
+  // The stream is of this sandbox alone, and pauses while the page is hidden.
   lookAgain()
   if (page.dataset["over"] !== undefined) end(() => connection("Ended"))
   else follow()

@@ -31,14 +31,14 @@ const callbacks = {
   /** @param {Node} old @param {Node} now */
   beforeNodeMorphed: (old, now) => {
     if (old instanceof Text && now instanceof Text && old.data !== now.data && now.data.startsWith(old.data)) {
-      // What is selected in it stays selected.
+      // The selection stays.
       old.appendData(now.data.slice(old.data.length))
       return false
     }
     if (old instanceof HTMLDetailsElement && now instanceof HTMLDetailsElement) {
       const isNew = wanted.get(old) !== now.open
       wanted.set(old, now.open)
-      // What somebody reads is not closed.
+      // An open detail that is being read is not closed.
       if (isNew && !old.contains(document.activeElement)) old.open = now.open
     }
     return true
@@ -52,7 +52,7 @@ const callbacks = {
   }
 }
 
-/** What is shown of the element's tail stays its tail. */
+/** The visible tail of the element stays visible. */
 const END = 8
 
 /**

@@ -12,7 +12,7 @@ const find = (id, kind) => {
   return element instanceof kind ? element : null
 }
 
-/** The secret of a sign-in link came behind the `#`, which browsers send to nobody: into the form, and out of the address. */
+/** The secret of a sign-in link came behind the `#`, which browsers send to no server: into the form, and out of the address. */
 const takeCode = () => {
   const field = find("code", HTMLInputElement)
   const code = location.hash.slice(1)
@@ -46,7 +46,7 @@ const guardSecret = () => {
   })
 }
 
-/** Whoever signs out leaves no draft behind for who comes next. */
+/** Signing out removes the drafts, so that the next person does not see them. */
 const forgetDrafts = () => {
   document.addEventListener("submit", ({ target }) => {
     if (!(target instanceof HTMLFormElement) || !/\/sign-out(?:\/everywhere)?$/u.test(target.action)) return

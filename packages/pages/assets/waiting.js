@@ -49,7 +49,7 @@ button?.addEventListener("click", async () => {
 showButton()
 tellWaiting()
 
-/** For pages that nothing else keeps up to date while nobody looks: asks for the piece now and then, as long as it is of use. */
+/** For pages without other updates while they are hidden: asks for the piece now and then, as long as it is of use. */
 export const lookAgain = () => {
   let etag = ""
   setInterval(async () => {

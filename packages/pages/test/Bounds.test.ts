@@ -289,7 +289,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const links = [...page.text.matchAll(/<a href="([^"]+)">Look at it and decide/gu)].map(([, link = ""]) => link)
       assert.strictEqual(links.length, 10)
       assert.include(page.text, "4 more wait: they are shown once these are decided.")
-      // What is not seen is not decided.
+      // An unseen approval cannot be decided.
       assert.notInclude(page.text, "name=\"decision\"")
       const alone = yield* get(links[3] ?? "")
       assert.include(alone.text, `3 ${"&#39;".repeat(64_000)}`)
@@ -331,12 +331,12 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       assert.strictEqual(patches, 1)
       assert.strictEqual((yield* get(all)).text, pages[0]?.text)
       assert.strictEqual(patches, 1)
-      // Other versions are other patches, and whoever may not see the sandbox sees none.
+      // Other versions are other patches, and a visitor without access to the sandbox sees none.
       yield* get(`${all}?from=base&to=base`)
       assert.strictEqual(patches, 2)
       const stranger = yield* visitor("outsider")
       assert.strictEqual((yield* Effect.exit(stranger.get(all)))._tag, "Failure")
-      // What an agent may change at any moment is asked for each time.
+      // Files that an agent may change at any moment are asked for each time.
       const { key: other, get: look } = yield* visitor("hurried")
       const { id: busy } = yield* running(other)
       yield* look(`/sandboxes/${busy}/changes`)
@@ -359,7 +359,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
     }))
 })
 
-/** What was worked on in one go, and in all. */
+/** The chunks of work done in one go, and in all. */
 const worked = <A>(steps: CooperativeRender.Chunked<A>): { readonly most: number; readonly all: number } => {
   let [most, all] = [0, 0]
   for (;;) {

@@ -70,7 +70,7 @@ const bodies: Readonly<Record<string, string>> = {
 
 layer(http(), { excludeTestServices: true })("no request holds the event loop", (it) => {
   /**
-   * What the fastest of some tries took of the loop at once: who shares the machine makes single ones slow. None took more than its
+   * The longest hold of the loop in the fastest of some tries: other users of the machine make single tries slow. None took more than its
    * time of a processor, however long the thread had to wait for one.
    */
   const held = Effect.fnUntraced(function*(path: string, asked: Ask) {

@@ -10,7 +10,7 @@ import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply,
 
 const HOSTILE = `</text></title><script>alert("1")</script>'&`
 
-/** `organization`: `null` is the one that runs the service. */
+/** `organization`: `null` is the operator's. */
 const visitor = Effect.fnUntraced(function*(grant: string, role: "owner" | "member", organization: string | null = null) {
   const sessions = yield* Sessions
   const members = yield* Members
@@ -127,7 +127,7 @@ layer(http(), { excludeTestServices: true })("the overview", (it) => {
         assert.include(page, "In all grants together: 0 of 6 at work.")
         for (const hidden of ["big-", "w-1", "Draining", "Work of"]) assert.notInclude(page, hidden)
       }
-      // Who waits is told where in line, on the list and on the page of its own.
+      // A waiting sandbox shows its place in line, on the list and on its own page.
       for (const path of ["/overview", "/sandboxes", `/sandboxes/${id}`]) {
         assert.match(textOf(yield* others[1]!.get(path)), /\d+(?:st|nd|rd|th), 0 of 6 at work/u, path)
       }

@@ -208,7 +208,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       }))
   })
 
-  /** What a browser says of a form that another site sends here. */
+  /** A browser's headers of a form that another site sends here. */
   const strangers: ReadonlyArray<Record<string, string>> = [
     { "sec-fetch-site": "cross-site" },
     { "sec-fetch-site": "same-site" },
@@ -461,7 +461,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
           page(yield* owner.post(`/keys/${before[1]?.[0]?.id}/revoke`, { place }), 409, "You work in another grant now")
         }
         assert.deepStrictEqual([yield* keysOf("acme"), yield* keysOf("elsewhere")], before)
-        // Whoever may work nowhere can still leave.
+        // A user without any grant can still leave.
         sentTo(yield* owner.post("/grant", { grant: acme, place: "x" }), "/keys?done=grant")
         page(yield* owner.post("/keys", { ...mint, place: acme }), 200)
       }))
@@ -553,7 +553,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         sentTo(yield* unapproved.get("/keys"), "/sign-in?next=%2Fkeys")
       }))
 
-    it.effect("ends every session of theirs, and nobody else's, by signing out everywhere", () =>
+    it.effect("ends every session of theirs, and no other session, by signing out everywhere", () =>
       Effect.gen(function*() {
         const userId = yield* joined("barbara")
         const [one, other, stranger] = [yield* signedIn(userId), yield* signedIn(userId), yield* asOwner]
@@ -769,7 +769,7 @@ layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => a
 })(
   "made-up sign-ins behind a trusted proxy",
   (it) => {
-    it.effect("stop only whoever makes them up", () =>
+    it.effect("stop only forged requests", () =>
       Effect.gen(function*() {
         const from = (address: string) =>
           ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20`, "x-forwarded-for": address } })

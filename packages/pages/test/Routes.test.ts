@@ -1,4 +1,4 @@
-/** What is known of every address: stated here again, beside the definition that it is read from. */
+/** The facts of every address: stated here again, beside the definition that they are read from. */
 import { assert, layer } from "@effect/vitest"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"

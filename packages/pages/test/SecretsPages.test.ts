@@ -96,7 +96,7 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       isPage(list, 200)
       assert.include(textOf(list), "The secret is set.")
       assert.match(textOf(list), /NPM_TOKEN acme\/shop [\d-]+ [\d:]+ UTC [\d-]+ [\d:]+ UTC Remove/u)
-      // Another value in its place; each line break is the one that was typed.
+      // Another value in its place; each line break stays as typed.
       redirected(yield* mine.post("/secrets", { ...secret, value: "first line\r\nsecond\r\n" }), "/secrets?done=set")
       assert.strictEqual(yield* valueOf(mine), "first line\nsecond\n")
       assert.deepStrictEqual(yield* secretsOf(mine), ["acme/shop NPM_TOKEN"])

@@ -341,7 +341,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       isPage(yield* mine.post(`/webhooks/${id}/remove`), 404, "Not found")
     }))
 
-  it.effect("do not tell another grant's endpoint from one that never was", () =>
+  it.effect("answer alike for another grant's endpoint and a missing one", () =>
     Effect.gen(function*() {
       const mine = yield* owner
       const theirs = yield* owner

@@ -1,11 +1,14 @@
 /**
- * What a measurement comes to: its ratio, whether that is within reach, and whether it fell since a ratio was kept. A shared machine
- * has bad moments, so a fall counts beyond the noise of the samples of which the kept ratio was made, which is at least a quarter of it.
+ * The verdict on a measurement: its ratio, whether that reaches its goal, and whether it fell since a ratio was kept. A shared machine has
+ * bad moments, so a fall counts only beyond the noise of the kept ratio's samples, which is at least a quarter of it.
  */
 import type { Measurement } from "./Measurement.ts"
 import { deviation, median } from "./Statistics.ts"
 
-/** Of a kept ratio: what a ratio may fall below it however steady its rounds were. Two runs on two busy processors differ as much. */
+/**
+ * The part of a kept ratio by which a new ratio may be lower, however steady its rounds were. Two runs on two busy processors differ as
+ * much.
+ */
 const NOISE_SHARE = 0.25
 /** Deviations of the ratios of single rounds. Of a normal distribution, three hold 96 %. */
 const NOISE_DEVIATIONS = 3
@@ -22,11 +25,11 @@ export interface Kept {
 
 const times = ({ better }: Measurement, ours: number, theirs: number) => better === "higher" ? ours / theirs : theirs / ours
 
-/** Of medians; above 1, ours is the better one. `null`: there is nothing beside it. */
+/** The ratio of medians; above 1, ours is the better one. `null`: there is no other side. */
 export const ratioOf = (measurement: Measurement): number | null =>
   measurement.theirs === null ? null : times(measurement, median(measurement.ours.samples), median(measurement.theirs.samples))
 
-/** Of the measurement's ratio: what is to be kept of it. `null`: it has none. */
+/** The part of the measurement's ratio that is kept. `null`: it has no ratio. */
 export const keptOf = (measurement: Measurement, day: string, machine: string): Kept | null => {
   const { ours, theirs } = measurement
   const ratio = ratioOf(measurement)
@@ -38,7 +41,7 @@ export const keptOf = (measurement: Measurement, day: string, machine: string): 
 
 export interface Judgement {
   readonly ratio: number | null
-  /** Of all that is to be reached. `null`: there is nothing to reach. */
+  /** Whether all goals are reached. `null`: there is no goal. */
   readonly reached: boolean | null
   /** Why the run fails: one sentence each. */
   readonly failures: ReadonlyArray<string>

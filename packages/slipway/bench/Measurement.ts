@@ -17,8 +17,8 @@ export interface Measurement {
   /** `null`: the row is held to a limit alone. Otherwise measured in the same run, in rounds that take turns with ours. */
   readonly theirs: Side | null
   /**
-   * What is to be reached: `times`, of the ratio of medians, which is ours over theirs where higher is better and theirs over
-   * ours where lower is; `most` and `least`, of our median, in the row's unit. None: shown for its own sake.
+   * The goals: `times`, for the ratio of medians, which is ours over theirs where higher is better and theirs over ours where lower is;
+   * `most` and `least`, for our median, in the row's unit. None: shown for its own sake.
    */
   readonly reach: {
     readonly times?: number

@@ -1,11 +1,11 @@
 /** The rows of `npm run bench`: which there are, and which module measures them. */
 import type { Measurement } from "./Measurement.ts"
 
-/** What is measured of a module's rows, and how. */
+/** The rows of a module to measure, and how. */
 export interface Options {
   /** Shorter rounds, of which `--quick` and `--keep` make their ratios; as many of them. */
   readonly quick: boolean
-  /** The ids of this module's rows that are wanted: never empty. Whoever measures another row on the way leaves it out. */
+  /** The ids of this module's rows that are wanted: never empty. A row that is only measured on the way is left out of the results. */
   readonly only: ReadonlySet<string>
   /** Folder for CPU profiles of our processes; `null`: none. */
   readonly profile: string | null
@@ -16,7 +16,7 @@ export interface Options {
 }
 
 export interface RowsModule {
-  /** In the order of the table. Rejects if a side does not answer as it must: a measurement of something else is none. */
+  /** In the order of the table. Rejects if a side gives a wrong answer: a measurement of it would be worthless. */
   measure(options: Options): Promise<ReadonlyArray<Measurement>>
 }
 

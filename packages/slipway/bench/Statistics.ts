@@ -1,4 +1,4 @@
-/** What is said of many samples. `NaN` of none. */
+/** Summaries of many samples. `NaN` without samples. */
 
 export const median = (values: ReadonlyArray<number>): number => {
   const sorted = [...values].sort((a, b) => a - b)

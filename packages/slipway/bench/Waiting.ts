@@ -1,7 +1,7 @@
 /** Waiting that ends. */
 import type { ChildProcess } from "node:child_process"
 
-/** Until a process has ended. One that never began has, and an `exit` that was is not told again. */
+/** Waits until a process has ended. A process that never began counts as ended, and a past `exit` is not emitted again. */
 export const ended = (child: ChildProcess): Promise<void> =>
   child.exitCode !== null || child.signalCode !== null || child.pid === undefined
     ? Promise.resolve()

@@ -101,5 +101,5 @@ else {
   }
 }
 
-// What was given up may hold the process.
+// An abandoned task may hold the process.
 if (process.exitCode === 1) setTimeout(() => process.exit(), 1000).unref()

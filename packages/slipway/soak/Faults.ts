@@ -1,4 +1,4 @@
-/** What is done to the processes while people work. One http process and one worker are spared, so that their memory can be watched. */
+/** Faults of the processes while people work. One http process and one worker are spared, so that their memory can be watched. */
 import { setTimeout as sleep } from "node:timers/promises"
 import type { Client } from "pg"
 import type { Process } from "./Processes.ts"

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import type { Random } from "./Random.ts"
 
 const API = "/api/public/v1/sandboxes"
-/** What a file says that the agent of this sandbox wrote. */
+/** The content of the file that the agent of this sandbox wrote. */
 const markOf = (key: string) => `written for ${key}`
 /** So long anything may take that the service has promised. Faults come every few seconds; a machine is given up after 10 s and a lease. */
 const PATIENCE_MILLIS = 240_000
@@ -20,7 +20,7 @@ export interface Reply {
   readonly text: string
 }
 
-/** What the service said yes to. */
+/** The requests that the service acknowledged. */
 export interface Acknowledged {
   readonly key: string
   readonly id: string
@@ -34,12 +34,12 @@ export interface People {
   readonly acknowledged: ReadonlyMap<string, Acknowledged>
   /** Ids of sandboxes, the newest last. */
   readonly ids: ReadonlyArray<string>
-  /** What must never be: the soak ends with it. */
+  /** Violations: each ends the soak. */
   readonly wrong: Array<string>
   /** Statuses that were answered, and how often. */
   readonly statuses: ReadonlyMap<number, number>
   readonly downloads: () => number
-  /** Goes on until nobody begins anything any more, then ends what it began. */
+  /** Goes on until no new work begins, then ends its own work. */
   readonly work: (name: string) => Promise<void>
 }
 

@@ -36,7 +36,7 @@ export interface Process {
   readonly url: string
   readonly pid: () => number
   readonly isUp: () => boolean
-  /** Each time that it ended, or did not start, and nobody had asked for it: its exit code or signal. */
+  /** Each unexpected end or failed start: its exit code or signal. */
   readonly ends: ReadonlyArray<string>
   /** Ends it at once, without a word to it. */
   readonly kill: () => Promise<void>
@@ -143,7 +143,7 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       const folder = () => path.join(home, "machines", `${name}-${machine}`)
       const log = createWriteStream(path.join(logs, `${name}.log`), { flags: "a" })
 
-      /** Whether it is up; it may have been killed while it started: whoever did so starts it again. */
+      /** Whether it is up; it may have been killed while it started, and is then started again by the fault that killed it. */
       const tryToStart = async () => {
         const dataDir = folder()
         mkdirSync(dataDir, { recursive: true })
@@ -172,7 +172,7 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
         await until(`the start of ${name}`, START_MILLIS, () => ended || isThere.test(said))
         up = !ended
       }
-      /** As any supervisor does: one that finds no database ends, and is started again. */
+      /** Like any supervisor: a process that finds no database ends, and is started again. */
       const start = async () => {
         for (const end = Date.now() + START_MILLIS;;) {
           await tryToStart()

@@ -5,7 +5,7 @@ import type { Random } from "./Random.ts"
 
 const API = "/api/public/v1/sandboxes"
 
-/** What one reader saw of one sandbox: digests of its events by number. */
+/** The events of one sandbox that one reader saw: digests by number. */
 export interface Seen {
   readonly sandboxId: string
   readonly events: Map<number, string>
@@ -77,7 +77,7 @@ export const make = (
     follow: async () => {
       const mineAlready = new Set<string>()
       while (!isOver()) {
-        // Those that were made last have most to say, and nobody reads one twice.
+        // The newest sandboxes have most events, and no reader reads the same one twice.
         const sandboxId = random.pick(ids.slice(-12).filter((id) => !mineAlready.has(id)).concat(""))
         if (sandboxId === "") {
           await sleep(200)

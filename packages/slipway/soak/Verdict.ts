@@ -1,4 +1,4 @@
-/** What must be so when all is over: each function says what is not. */
+/** Conditions that must hold when all is over: each function returns the violations. */
 import * as Mounts from "@slipway/machine/testing/Mounts"
 import { readdirSync } from "node:fs"
 import type * as Partner from "./Partner.ts"
@@ -17,7 +17,7 @@ const LIVE = "status NOT IN ('succeeded', 'failed', 'terminated') OR work IS NOT
 export const live = async (rows: Rows): Wrong =>
   (await rows(`SELECT id, status, work FROM sandboxes WHERE ${LIVE}`)).map((row) => `still there: ${JSON.stringify(row)}`)
 
-/** What was acknowledged is true, and nothing was made that was not: each creation was tried until it was acknowledged. */
+/** Acknowledged work is true, and no unacknowledged sandbox exists: each creation was tried until it was acknowledged. */
 export const acknowledged = async (rows: Rows, all: Iterable<Acknowledged>): Wrong => {
   const wrong: Array<string> = []
   const stored = new Map((await rows("SELECT id, status, title FROM sandboxes")).map((row) => [row["id"], row]))
@@ -127,7 +127,9 @@ export const left = async (rows: Rows, machines: string): Wrong => [
   )
 ]
 
-/** What a process may grow by between the second and the last third of the time: V8 collects late. Memory by whichever is more. */
+/**
+ * The allowed growth of a process between the second and the last third of the time: V8 collects late. For memory the larger one counts.
+ */
 const GROWTH = { mebibytes: 24, share: 0.15, descriptors: 40 }
 
 export const grown = (slopes: ReadonlyArray<Slope>): Array<string> =>

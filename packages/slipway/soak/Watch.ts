@@ -40,7 +40,7 @@ export const make = (processes: ReadonlyArray<Process>) => {
           descriptors: readdirSync(`/proc/${one.pid()}/fd`).length
         })
       } catch {
-        // It is gone: whoever ended it says so.
+        // It is gone; the process that ended it reports that.
       }
     }
   }

@@ -127,7 +127,7 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
       ])
       if (!settled) broken.push(`what people had begun was not over after ${SETTLE_MINUTES} minutes`)
 
-      // Nobody is left but those who were never told of their creation's end.
+      // The only sandboxes left are those whose client never learned of their creation.
       for (const end = Date.now() + SETTLE_MINUTES * 60_000; (await Verdict.live(rows)).length > 0 && Date.now() < end;) await sleep(500)
       broken.push(...await Verdict.live(rows))
 

@@ -6,7 +6,7 @@ import { registerHooks } from "node:module"
 
 export interface Plant {
   readonly name: string
-  /** What the mistake is, for people. */
+  /** Description of the mistake, for people. */
   readonly mistake: string
   /** The rule of the simulation that it breaks. */
   readonly rule: string
@@ -29,7 +29,7 @@ export const plants: ReadonlyArray<Plant> = [
   // Boots
   {
     name: "boot-resumes",
-    mistake: "a boot goes on with the session of one that was cut short, which may have gone with its machine",
+    mistake: "a boot goes on with the session of an earlier boot that was cut short, and the session may have gone with its machine",
     rule: "an agent goes on with a session that its machine has",
     module: "worker/src/boot/BootSandbox.ts",
     from: "const saved = origin === null ? null : known",
@@ -108,7 +108,7 @@ export const plants: ReadonlyArray<Plant> = [
     from: "const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at)",
     to: "const byLimit = (a: Due, b: Due) => DateTime.Order(b.at, a.at)"
   },
-  // What a log makes of a sandbox
+  // The fold of a log into a sandbox
   {
     name: "started-again",
     mistake: "each turn sets anew when the sandbox started",
@@ -145,7 +145,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "youngest-first",
     mistake: "who came last is given first",
-    rule: "whoever waits longest is given first, and grants take turns",
+    rule: "the longest waiting sandbox is leased first, and grants take turns",
     module: LEASING,
     from: "Instant.Order(a.workSince, b.workSince)",
     to: "Instant.Order(b.workSince, a.workSince)"
@@ -153,7 +153,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "no-turns-of-grants",
     mistake: "grants take no turns",
-    rule: "whoever waits longest is given first, and grants take turns",
+    rule: "the longest waiting sandbox is leased first, and grants take turns",
     module: LEASING,
     from: ".sort((a, b) => a.turn - b.turn)",
     to: ""
@@ -161,15 +161,15 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "idle-publication",
     mistake: "of what is over nothing is published any more",
-    rule: "whoever waits longest is given first, and grants take turns",
+    rule: "the longest waiting sandbox is leased first, and grants take turns",
     module: LEASING,
     from: "    case \"succeeded\":\n    case \"failed\":\n      return publications.some(isUnderWay) ? \"errand\" : null",
     to: "    case \"succeeded\":\n    case \"failed\":\n      return null"
   },
   {
     name: "everybody-at-once",
-    mistake: "another machine need not wait for the one that has the files",
-    rule: "whoever waits longest is given first, and grants take turns",
+    mistake: "another machine need not wait for the machine that has the files",
+    rule: "the longest waiting sandbox is leased first, and grants take turns",
     module: LEASING,
     from: "return Instant.isLessThanOrEqualTo(Instant.addDuration(last, lost), now)",
     to: "return Instant.isLessThanOrEqualTo(last, now) || lost === null"
@@ -195,7 +195,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "revoked-grant-heard",
     mistake: "keys of a revoked grant are heard",
-    rule: "nobody is answered whose key is revoked",
+    rule: "a request with a revoked key is not answered",
     module: "domain/memory/access/AccessStoreMemory.ts",
     from: "key.record.revokedAt !== null || grant.revokedAt !== null) return null",
     to: "key.record.revokedAt !== null) return null"
@@ -203,7 +203,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "revoked-key-heard",
     mistake: "a key is heard although it is revoked",
-    rule: "nobody is answered whose key is revoked",
+    rule: "a request with a revoked key is not answered",
     module: "domain/memory/access/AccessStoreMemory.ts",
     from: "grant === undefined || key.record.revokedAt !== null ||",
     to: "grant === undefined ||"
@@ -224,7 +224,7 @@ export const plants: ReadonlyArray<Plant> = [
     from: "if (grant === undefined || grant.revokedAt !== null) return false",
     to: "if (grant === undefined) return false"
   },
-  // What is kept, and for how long
+  // Retention
   {
     name: "logs-by-creation",
     mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",

@@ -23,5 +23,5 @@ export const workerWith = (
     (worker) => Effect.flatMap(Layer.build(clock), (context) => Effect.provide(worker, context))
   )
 
-/** What is simulated here: the worker as services run it. */
+/** The simulated part: the worker as services run it. */
 export const simulated: Pick<Options, "worker" | "webhooks"> = { worker: workerWith(), webhooks: true }

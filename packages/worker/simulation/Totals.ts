@@ -1,4 +1,4 @@
-/** What happened in many simulations, for people. */
+/** Sums over many simulations, for people. */
 import { FaultKind } from "@slipway/testing/simulation/Faults"
 import type { Result } from "@slipway/testing/simulation/Simulation"
 

@@ -48,7 +48,7 @@ if (values.plants) {
   process.exit(0)
 }
 
-// Whoever reads no further, as `head` does, wants no more.
+// A reader that stops early, as `head` does, wants no more.
 process.stdout.on("error", () => process.exit())
 
 const plant = values.plant === undefined ? null : plantOf(values.plant) ?? null
@@ -69,7 +69,7 @@ const begun = performance.now()
 const rate = () => `${(totals.seeds / (performance.now() - begun) * 1000).toFixed(1)} seeds/s`
 let told = begun
 
-/** What one process tells another of a seed. */
+/** The report of one process to another about a seed. */
 interface Told extends Pick<Result, "broken" | "seed" | "steps" | "millis"> {
   readonly counts: ReadonlyArray<readonly [string, number]>
   readonly failure: string
@@ -112,7 +112,7 @@ function tell(): void {
   process.stderr.write(`${totals.seeds} of ${seeds} seeds, ${rate()}\n`)
 }
 
-/** What the first seed that breaks a rule says; `null`: none does. */
+/** The report of the first seed that breaks a rule; `null`: no seed does. */
 function alone(): string | null {
   for (let seed = from; seed < from + seeds; seed++) {
     const result = run(seed)
@@ -124,7 +124,7 @@ function alone(): string | null {
   return null
 }
 
-/** As `alone`: of those that break a rule the lowest seed is told, whoever came to it first. */
+/** As `alone`: the lowest seed that breaks a rule is reported, whichever process ran it. */
 async function together(): Promise<string | null> {
   let next = from
   let found: Told | null = null

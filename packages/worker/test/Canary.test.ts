@@ -219,7 +219,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
         )
       }
 
-      // What was looked for could have been found, and the model was really asked.
+      // The search can find a token, and the model was really asked.
       const token = /MODEL_TOKEN=(\w+)/u.exec(processes.join("\n"))?.[1] ?? ""
       assert.strictEqual(token.length, 43)
       const named = (name: string) =>

@@ -102,7 +102,7 @@ export interface Prompt {
 export class FakeAgent {
   readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
   readonly decisions: Array<string> = []
-  /** What the turn was handed, by id: each once, in order. Cleared with each prompt. */
+  /** The messages that the turn was handed, by id: each once, in order. Cleared with each prompt. */
   readonly steers = new Map<string, string>()
   readonly exit = Deferred.makeUnsafe<string>()
   interrupts = 0
@@ -165,13 +165,13 @@ export const askPlain = (approvalId: string, ...paths: ReadonlyArray<string>): A
 // ---------------------------------------------------------------------------------------------------------------
 // The world
 
-/** What one machine's disk and kernel hold. */
+/** The state of one machine's disk and kernel. */
 export class Machine {
-  /** Of the folder that holds its trees. */
+  /** The folder that holds its trees. */
   path = "/trees"
   readonly boxes = new Set<SandboxId>()
   readonly trees = new Set<SandboxId>()
-  /** What trees hold, and what homes do. Absent: as they were cloned; nothing. */
+  /** The content of trees and of homes. Absent: as they were cloned; nothing. */
   readonly work = new Map<SandboxId, string>()
   readonly homes = new Map<SandboxId, string>()
   readonly rests: Array<SandboxId> = []
@@ -185,16 +185,16 @@ export class World {
   readonly stops: Array<SandboxId> = []
   readonly clones: Array<string> = []
   readonly processes: Array<Process> = []
-  /** What repositories hold, by their name and the path in them. */
+  /** The files of repositories, by repository name and path. */
   readonly files = new Map<string, string>()
-  /** What is there and is no plain file, named likewise. */
+  /** Entries that are no plain files, by the same names. */
   readonly links = new Set<string>()
   /** Branches and tags of the source that have the commit that trees start from. */
   holding: ReadonlyArray<string> = ["main"]
   /** Number of transactions that wrote for a worker's lease. */
   commits = 0
   isolation: "none" | "bubblewrap" | "docker" = "bubblewrap"
-  /** What hosts offer of programs where an image is asked for. */
+  /** The programs that hosts offer for an image. */
   programs = (image: string | null): Programs => ({ id: "", image: null, isRefused: image !== null, path: [], env: {} })
   /** How often the kernel kept boxes to their limits; `null`: hosts cannot tell. */
   limitsMet: LimitsMet | null = null
@@ -205,7 +205,7 @@ export class World {
   readonly cloneFailures: Array<CloneFailed | TreesUnavailable> = []
   /** Steps of a boot that are to die, oldest first. */
   readonly defects: Array<"provision" | "clone" | "agent_start"> = []
-  /** What was given up to make room, in order. */
+  /** Sandboxes that were given up to make room, in order. */
   readonly roomMade: Array<string> = []
   readonly repositoryFailures: Array<RepoNotAccessible | SourceHostError> = []
   /** While set, opening an agent waits for it. */
@@ -214,31 +214,31 @@ export class World {
   beginning: Deferred.Deferred<void> | undefined
   /** Whether agents opened from now on ignore interrupts. */
   hang = false
-  /** What it takes an agent to take a decision. */
+  /** Runs before an agent takes a decision. */
   deciding: Effect.Effect<void> = Effect.void
-  /** What agents do before they take a message that steers. */
+  /** Runs before an agent takes a steering message. */
   steering: Effect.Effect<void> = Effect.void
   sessionId: string | null = "native-1"
   /** Which paths may have changed where agents go on with a conversation. */
   bears = { workspace: true, home: true }
-  /** What it takes to end an agent's processes. */
+  /** Runs when an agent's processes are ended. */
   closing: Effect.Effect<void> = Effect.void
-  /** What it takes to stop a box. */
+  /** Runs when a box is stopped. */
   stopping: Effect.Effect<void> = Effect.void
-  /** What a push takes. */
+  /** Runs when a push is made. */
   pushing: Effect.Effect<void> = Effect.void
 
-  /** What it takes to save trees. */
+  /** Runs when trees are saved. */
   saving: Effect.Effect<void, CannotSave> = Effect.void
-  /** What it takes to read the files of an agent's conversation. */
+  /** Runs when the files of an agent's conversation are read. */
   readingHome: Effect.Effect<void, HostError> = Effect.void
   /** Sandboxes whose trees a loss of power tore. */
   readonly torn = new Set<SandboxId>()
   readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
-  /** What is told although the trees are made. */
+  /** Errors that restoring answers although the trees are made. */
   readonly restoreAnswers: Array<TreesUnavailable> = []
 
-  /** What a process in a box does: how it ends, and what it wrote last. `write`: what it writes before. */
+  /** The result of a process in a box: its exit, and its last output. `write`: writes its earlier output. */
   commands: (command: BoxCommand, write: (text: string) => Effect.Effect<void>) => Effect.Effect<{
     readonly code?: number | null
     readonly output?: string
@@ -255,7 +255,7 @@ export class World {
     return known
   }
 
-  /** Of the machine that workers are on unless it is said otherwise. */
+  /** The boxes of the machine that workers are on by default. */
   get boxes() {
     return this.machine("machine").boxes
   }
@@ -397,7 +397,7 @@ const hostOf = (world: World, { boxes, homes, path, rests }: Machine) =>
         rests.push(sandboxId)
         if (boxes.delete(sandboxId)) homes.set(sandboxId, homes.get(sandboxId) ?? "")
       }),
-    visit: () => Effect.die("nobody visits"),
+    visit: () => Effect.die("no machine visits"),
     readHome: (sandboxId) =>
       Stream.concat(
         Stream.fromEffectDrain(Effect.suspend(() => world.readingHome)),
@@ -776,7 +776,7 @@ export const running = Effect.fnUntraced(function*(
   return { id, agent }
 })
 
-/** What a scenario has. */
+/** The services of a scenario. */
 export type Provided = Layer.Success<ReturnType<typeof layer>> | Scope.Scope
 
 /** A test with a world of its own. */

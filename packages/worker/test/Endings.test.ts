@@ -1,4 +1,4 @@
-/** Many sandboxes that end at once, on Postgres: whoever works for others meanwhile must not notice. No clock is turned here. */
+/** Many sandboxes that end at once, on Postgres: work for other sandboxes meanwhile must not slow down. No clock is turned here. */
 import { assert, it } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"

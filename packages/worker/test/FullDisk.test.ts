@@ -88,7 +88,7 @@ if (SmallDisk.isPossible) {
   }
 
   scenario(
-    "what finished sandboxes left, and mirrors that nobody borrows from, go before a boot fails for want of space",
+    "leftovers of finished sandboxes, and unused mirrors, go before a boot fails for want of space",
     (world) =>
       Effect.gen(function*() {
         // A mirror and a tree of it take twice as much: for two of them there is no room.
@@ -105,7 +105,7 @@ if (SmallDisk.isPossible) {
   )
 
   scenario(
-    "caches that nobody reads go before a boot fails for want of space",
+    "unused caches go before a boot fails for want of space",
     (world) =>
       Effect.gen(function*() {
         const { caches } = yield* setUp(world, 7 * MiB)

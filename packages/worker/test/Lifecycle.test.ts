@@ -149,7 +149,7 @@ scenario(
     })
 )
 
-scenario("a sandbox that nobody uses for half an hour succeeds and is given back", (world) =>
+scenario("a sandbox that is unused for half an hour succeeds and is given back", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)

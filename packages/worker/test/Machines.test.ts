@@ -241,7 +241,7 @@ scenario(
       const first = yield* startWorker(world)
       const { id } = yield* worked(world)
       first.network = "hang"
-      // Of an earlier stay.
+      // The trees are of an earlier stay.
       const other = world.machine("machine-2")
       other.trees.add(id)
       other.work.set(id, "older")
@@ -318,7 +318,7 @@ scenario("a tree that cannot be saved is told, and the sandbox works on", (world
     ])
   }))
 
-scenario("a checkpoint takes as long as it needs while nobody waits for it", (world) =>
+scenario("a checkpoint takes as long as it needs while no caller waits for it", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
@@ -375,7 +375,7 @@ scenario(
     Effect.gen(function*() {
       const first = yield* startWorker(world)
       const { id } = yield* pinned(world)
-      // At rest: nobody holds it.
+      // At rest: no worker holds it.
       yield* pass("6 minutes")
       yield* first.shutDown
       yield* startWorker(world, elsewhere)
@@ -539,7 +539,7 @@ scenario("a publication whose machine is gone is carried out from the checkpoint
   }))
 
 scenario(
-  "one that is over is published by any machine at once, from its last checkpoint: nothing was lost, and no restore is told",
+  "a sandbox that is over is published by any machine at once, from its last checkpoint: nothing was lost, and no restore is told",
   (world) =>
     Effect.gen(function*() {
       const first = yield* startWorker(world)

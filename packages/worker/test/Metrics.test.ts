@@ -115,7 +115,7 @@ counting("counts a publication that a worker carried out", (world) =>
     assert.strictEqual((yield* counted)["publications_total published"], 1)
   }))
 
-counting("counts what nobody gave back and event logs that were purged", (world) =>
+counting("counts leases that were never given back and event logs that were purged", (world) =>
   Effect.gen(function*() {
     const limits = { ...(yield* Policy), retention: Duration.hours(1) }
     const timing = { ...(yield* Timing), tick: Duration.minutes(1) }

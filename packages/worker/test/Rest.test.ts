@@ -1,4 +1,4 @@
-/** What a sandbox costs while nobody needs it, and how it goes on. */
+/** The cost of an unneeded sandbox, and how it goes on. */
 import { assert } from "@effect/vitest"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -23,7 +23,7 @@ import {
 const held = Effect.flatMap(Maintenance, ({ census }) => Effect.map(census, ({ leased }) => leased))
 
 scenario(
-  "a sandbox that nobody needs costs nothing: no agent, no box, no lease; a message wakes it with its conversation",
+  "an unneeded sandbox costs nothing: no agent, no box, no lease; a message wakes it with its conversation",
   (world) =>
     Effect.gen(function*() {
       yield* startWorker(world)
@@ -82,7 +82,7 @@ scenario(
       yield* settle
       assert.deepStrictEqual(agent.decisions, ["t1 approve"])
       assert.strictEqual((yield* find(other.id)).turn?.state, "running")
-      // Both are at it, so nobody else is let in.
+      // Both are at work, so no third one is admitted.
       const third = yield* create()
       yield* pass("2 seconds")
       assert.strictEqual((yield* find(third)).status, "queued")

@@ -101,7 +101,7 @@ scenario("a worker that finds its lease taken kills its agent at once", (world) 
     yield* settle
     assert.isTrue(agent.closed)
     assert.deepStrictEqual(yield* eventsOf(id, "message.updated"), [])
-    // Whoever took it owns the box and the trees by now.
+    // The new worker owns the box and the trees by now.
     assert.deepStrictEqual([...world.boxes], [id])
     assert.deepStrictEqual(world.stops, [])
     yield* first.shutDown
@@ -416,7 +416,7 @@ scenario("a boot that a loss of power broke off has its repositories checked out
   }))
 
 scenario(
-  "an agent begins with all its repositories, whoever was cut off between making two of them anew",
+  "an agent begins with all its repositories, even if a worker was cut off between making two of them anew",
   (world) =>
     Effect.gen(function*() {
       const id = yield* create({ repos: [{ fullName: REPO }, { fullName: "acme/web" }] })

@@ -258,7 +258,7 @@ describe("AcpSession", () => {
           tool: "Write `repo/a.txt`",
           kind: "edit",
           paths: ["repo/a.txt"],
-          // Of an edit that does not say what it writes: what it was called with.
+          // The preview of an edit that does not say what it writes: the call's arguments.
           preview: { command: "{\n  \"token\": \"secret\"\n}" }
         })
         assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))

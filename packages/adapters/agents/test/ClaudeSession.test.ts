@@ -165,7 +165,7 @@ describe("ClaudeSession", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("shows which calls failed, and that they run where nobody is asked", () =>
+  it.live("shows which calls failed, and that they run where no approvals are asked for", () =>
     Effect.gen(function*() {
       const fake = yield* agent(onPrompt(init, start("m1"), use("Bash", { command: "false" }), used(true), result()))
       const session = yield* ClaudeSession.open(fake.process, { ...options, toolApprovalMode: "auto" })

@@ -112,7 +112,7 @@ describe("CodexSession", () => {
         assert.deepStrictEqual(outcome, Result.succeed({ state: "succeeded" as const }))
       }))
 
-    it.live("waits for one that has something to do and has not begun, and not for one that never will", () =>
+    it.live("waits for an agent that has work and has not begun, and not for an agent that never will", () =>
       Effect.gen(function*() {
         const fake = yield* agent((frame) =>
           frame.method === "turn/start"
@@ -169,7 +169,7 @@ describe("CodexSession", () => {
         }).pipe(Effect.scoped)
     )
 
-    it.live("is broken by one that starts more than any may", () =>
+    it.live("is broken by an agent that starts more than the maximum", () =>
       Effect.gen(function*() {
         const { outcome } = yield* run(onStart(...Array.from({ length: 300 }, (_, i) => began(`s${i}`))))
         assert.isTrue(Result.isFailure(outcome) && outcome.failure.detail.includes("more than 256 sub-agents"))
@@ -282,7 +282,7 @@ describe("CodexSession", () => {
       assert.strictEqual(fake.received.filter(({ method }) => method === "turn/interrupt").length, 1)
     }).pipe(Effect.scoped))
 
-  it.live("answers once what it was asked, whoever decides later", () =>
+  it.live("answers each question once, whatever is decided later", () =>
     Effect.gen(function*() {
       const fake = yield* agent(({ id, method }) =>
         method === "turn/start"

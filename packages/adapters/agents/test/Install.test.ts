@@ -42,7 +42,7 @@ const program: Program = {
 type Registry = Readonly<Record<string, Buffer>>
 const honest: Registry = { "fake-agent@1.2.3": wrapper.bytes, "fake-agent-here@1.2.3": build.bytes }
 
-/** What npm would do, with that registry. */
+/** The steps of npm, with that registry. */
 const npmOf = (registry: Registry, at: string) => {
   for (const [spec, bytes] of Object.entries(registry)) writeFileSync(path.join(at, spec), bytes)
   return `echo "$1 $2" >> "${at}/calls"

@@ -186,7 +186,7 @@ describe("offline agent", () => {
       assert.deepStrictEqual([end, said], [{ state: "interrupted" }, ["ready"]])
     }).pipe(Effect.scoped, Effect.provide(TestLayer)))
 
-  it.live("is interrupted as soon as nobody decides what it asked, and takes nothing of what waits", () =>
+  it.live("is interrupted as soon as its question is left undecided, and takes no waiting message", () =>
     Effect.gen(function*() {
       const { lines, sessionId } = yield* bare("prompt")
       const receive = Effect.flatMap(lines.receive, Schema.decodeUnknownEffect(Frame))

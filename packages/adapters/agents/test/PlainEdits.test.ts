@@ -99,7 +99,7 @@ const claudeAsk = (id: number, tool_name: string, input: object) => ({
   request: { subtype: "can_use_tool", tool_name, input, tool_use_id: `c${id}` }
 })
 
-/** What each request was about, in order. */
+/** The subjects of the requests, in order. */
 const requests = (open: Open, frames: ReadonlyArray<object>) =>
   Effect.gen(function*() {
     const session = yield* open(frames)

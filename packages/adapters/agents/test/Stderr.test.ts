@@ -1,4 +1,4 @@
-/** What is logged of an agent's standard error. */
+/** The log of an agent's standard error. */
 import { assert, describe, it } from "@effect/vitest"
 import { StderrTail } from "@slipway/machine/node/StderrTail"
 import { examples } from "@slipway/testing/redaction/SecretExamples"

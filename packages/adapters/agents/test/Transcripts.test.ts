@@ -17,7 +17,7 @@ const registry = Object.fromEntries(
   Object.entries(AgentRuntimeProfiles.profiles).map(([name, profile]) => [name, { ...profile, program: null }])
 )
 
-/** What the replayed agent writes where the recorded one wrote `frame`: frames, or raw text. */
+/** The replayed agent's output where the recorded one wrote `frame`: frames, or raw text. */
 type Spoil = (frame: unknown) => ReadonlyArray<object | string>
 const isAnswer = (frame: unknown): frame is object =>
   typeof frame === "object" && frame !== null && (("id" in frame && "result" in frame) || "response" in frame)
@@ -186,7 +186,7 @@ describe.each(runtimes)("the recorded %s", (runtime) => {
         assert.deepStrictEqual(end, { state: "succeeded" })
         assert.deepStrictEqual(events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : []), [STEER_ID])
         const taken = events.findIndex(({ _tag }) => _tag === "MessageSteered")
-        // What it does first is what it began before.
+        // First it does the work that it began before.
         assert.isAbove(taken, events.findIndex(({ _tag }) => _tag === scenarios.find((scenario) => scenario.name === name)?.steer?.at))
         assert.include(texts(events.slice(taken), "text"), "to the left")
         assert.include(texts(turn(session, 1).events, "text").join(), "to the left", "it is part of the conversation")

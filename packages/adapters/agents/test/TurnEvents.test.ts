@@ -114,7 +114,7 @@ describe("TurnEvents", () => {
     assert.deepStrictEqual(previewOf(asked({ kind: "command", title: "git", command: "a\r\nb" })), { command: "a⟨CR⟩\nb" })
   })
 
-  it("refuses at once what cannot be shown, ends the call with the reason, and asks nobody", () => {
+  it("refuses at once what cannot be shown, ends the call with the reason, and asks for no approval", () => {
     const made = asked({ kind: "command", title: "x", command: `true ${"#".repeat(70_000)}\necho PWNED` })
     assert.deepStrictEqual(made.events.map((event) => event._tag === "ToolUpdated" ? event.status : event._tag), ["pending", "error"])
     const [, ended] = made.events

@@ -1,4 +1,4 @@
-/** What recordings of agents show: the same few sessions of each. They are run to record, and again to replay. */
+/** The recorded sessions of agents: the same few of each. They are run to record, and again to replay. */
 import { profileSteers } from "@slipway/domain/models/rules/Steering"
 import { type AgentEvent, AgentRuntime, type AgentSessionOptions, type TurnEnd } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect } from "effect"
@@ -15,7 +15,7 @@ export interface Scenario {
   readonly decision?: "approve" | "deny"
   /** The event at which the first prompt is interrupted. */
   readonly interruptAt?: (event: AgentEvent) => boolean
-  /** What the first prompt is steered with at its first event of this kind: of agents that can be steered. */
+  /** Steering of the first prompt at its first event of this kind: for agents that can be steered. */
   readonly steer?: { readonly at: AgentEvent["_tag"]; readonly text: string }
 }
 
@@ -29,7 +29,7 @@ export const subAgents: Readonly<Record<string, (prompt: string) => string>> = {
   grok: (prompt) => calling("spawn_subagent", { description: "child", prompt, subagent_type: "general-purpose", background: true }),
   opencode: (prompt) => calling("task", { description: "child", prompt, subagent_type: "general" })
 }
-/** Its calls would ask nobody over ACP, so it has no sub-agents then. */
+/** Its calls would ask for no approval over ACP, so it has no sub-agents then. */
 const withoutSubAgents = new Set(["opencode"])
 
 /** Whether there is a recording of it for this runtime. */

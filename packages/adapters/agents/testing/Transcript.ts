@@ -8,7 +8,7 @@ export interface Line {
   readonly frame: unknown
 }
 
-/** Recordings outlive releases: the driver's version is none in them. */
+/** Recordings outlive releases, so the driver's version is left out. */
 const ours = JSON.stringify(clientInfo)
 const recorded = JSON.stringify({ ...clientInfo, version: "0.0.0" })
 
@@ -20,7 +20,7 @@ export const read = (runtime: string, scenario: string): ReadonlyArray<Line> =>
 const MAX_CHARACTERS = 400
 /** Menus of the agent: tools, commands, skills, models. One entry shows what they look like. */
 const MAX_ENTRIES = 3
-/** Of the machine it was recorded on. */
+/** Fields of the machine it was recorded on. */
 const PRIVATE = new Set(["installationId", "serverName", "account", "userAgent", "hostname", "pid"])
 
 const shorten = (key: string, value: unknown): unknown => {

@@ -57,7 +57,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
 
   const unsized = lacking === undefined ? "" : ` (${lacking})`
   it.live.skipIf(lacking !== undefined)(
-    `keeps a sandbox to the size of its folder, and no file of one that was removed while another runs${unsized}`,
+    `keeps a sandbox to the size of its folder, and no file of a removed sandbox while another runs${unsized}`,
     () =>
       Effect.gen(function*() {
         const folder = yield* openFolder
@@ -108,7 +108,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
   it.layer(layer({ limits: { processes: 40, memoryBytes: 128 * 2 ** 20, fileBytes: 2 ** 20 } }), { excludeTestServices: true })(
     "with boxes",
     (it) => {
-      it.effect("is through with a sandbox only when its containers are gone, whoever removes them", () =>
+      it.effect("is through with a sandbox only when its containers are gone, however they are removed", () =>
         Effect.gen(function*() {
           const { box, host, sandboxId } = yield* provision
           const docker = yield* connect(socket)

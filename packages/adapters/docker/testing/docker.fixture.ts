@@ -28,7 +28,7 @@ export const IMAGE = "slipway-test:1"
 /** The programs of boxes are this machine's: the image brings the folders they appear in, and nothing to download. */
 const makeImage = () => {
   const folder = mkdtempSync(join(tmpdir(), "slipway-image-"))
-  // Which is the image's own root: whoever runs in it passes through.
+  // The image's own root: all its users pass through.
   chmodSync(folder, 0o755)
   // `sbin` is one of the image's own: the daemon puts its init program there.
   for (const name of ["usr", "etc", "sbin", "proc", "sys", "dev", "tmp", "run", "home"]) mkdirSync(join(folder, name))

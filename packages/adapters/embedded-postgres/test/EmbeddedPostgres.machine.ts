@@ -85,7 +85,7 @@ const ownerProcess = (dataDir: string, lines: number) =>
     return { pid: child.pid ?? 0, said, kill }
   })
 
-/** What the role may do that would lead out of its database, and what it owns. */
+/** The rights of the role that would lead out of its database, and its objects. */
 const rightsOf = (connection: PgConnection.Config) =>
   Effect.all({
     role: query(connection, "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles WHERE rolname = current_user"),
@@ -102,7 +102,7 @@ const confined = ({ file, otherDatabase, program, role, roles, superuser }: Effe
 }
 
 describe("the service's role", () => {
-  it.live("owns its schema and can do nothing else; nobody is let in as the superuser", () =>
+  it.live("owns its schema and can do nothing else; the superuser cannot log in", () =>
     Effect.gen(function*() {
       const { connection } = yield* serve(yield* usedFolder)
       confined(yield* rightsOf(connection))
@@ -262,7 +262,7 @@ describe("a server of the data folder", () => {
     }))
 
   it.live(
-    "whose making was killed leaves nothing behind once another start was through; one that is being made is left alone",
+    "leaves nothing behind of a killed initialization once another start was through; a running one is left alone",
     () =>
       Effect.gen(function*() {
         const data = yield* folder
@@ -275,7 +275,7 @@ describe("a server of the data folder", () => {
         yield* eventually(Effect.map(making, (names) => names.length > 0), 60)
         yield* owner.kill
         assert.lengthOf(yield* making, 1)
-        // Of a process that lives, and of an earlier version, which named nobody, long ago.
+        // Leftovers of a live process, and of an earlier version, which named no process, long ago.
         const others = [`initdb-${process.ppid}-abcdef`, "initdb-abcdef"].map((name) => path.join(home, name))
         for (const other of others) yield* Effect.promise(() => mkdir(other))
         yield* Effect.promise(() => utimes(others[1] ?? "", 0, 0))

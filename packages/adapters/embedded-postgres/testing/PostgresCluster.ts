@@ -27,7 +27,7 @@ const SETTINGS = {
   unix_socket_directories: "",
   max_connections: "200",
   shared_buffers: "64MB",
-  // What a full disk is filled with: not with logs of a test's minute.
+  // The test fills the disk with files, not with logs of a minute.
   max_wal_size: "64MB",
   min_wal_size: "32MB"
 }
@@ -49,7 +49,7 @@ export const binariesFor = Effect.fnUntraced(function*({ account, folder }: Home
   return yield* PostgresBinaries.prepare({ native: yield* PostgresBinaries.locate, account, copies: folder })
 })
 
-/** Waits until the server listens there. One that ends instead will not. */
+/** Waits until the server listens there. Fails if the server ends instead. */
 const accepts = (port: number, server: ChildProcess, log: string): Effect.Effect<void> =>
   Effect.callback<boolean>((resume) => {
     const socket = connect(port, "127.0.0.1", () => {

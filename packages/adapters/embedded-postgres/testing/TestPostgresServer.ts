@@ -20,7 +20,7 @@ const throwAway = Effect.gen(function*() {
   return `postgres:///postgres?${query}`
 })
 
-/** What test files did not drop: their templates, and more if they were killed. */
+/** Databases that test files did not drop: their templates, and more if they were killed. */
 const dropAll = (url: string, prefix: string) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient

@@ -7,7 +7,7 @@ import { promisify } from "node:util"
 import { run } from "../src/SystemProcess.ts"
 import * as PostgresCluster from "./PostgresCluster.ts"
 
-/** Of a role, its name says who is let in how. The superuser `slipway` is let in with and without TLS. */
+/** The name of a role says how it is admitted. The superuser `slipway` is admitted with and without TLS. */
 const ADMISSION = `local all all trust
 hostssl all certified 127.0.0.1/32 cert
 hostnossl all certified 127.0.0.1/32 reject
@@ -37,7 +37,7 @@ const certificates = async (folder: string) => {
 }
 
 export interface TlsPostgres {
-  /** Of the certificates and the socket files. Each server has a database `slipway` that belongs to `tls_only`. */
+  /** The folder of the certificates and the socket files. Each server has a database `slipway` that belongs to `tls_only`. */
   readonly folder: string
   readonly ports: Readonly<Record<"tls" | "plain", number>>
 }

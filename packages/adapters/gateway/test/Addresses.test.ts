@@ -1,4 +1,4 @@
-/** What a provider would fetch for an agent does not go out, whatever the protocol; data and texts do. */
+/** Addresses that a provider would fetch for an agent do not go out, whatever the protocol; data and texts do. */
 import { assert, describe, it } from "@effect/vitest"
 import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect } from "effect"

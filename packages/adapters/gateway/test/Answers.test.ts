@@ -115,7 +115,7 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         assert.include(reply.text, "no, [redacted]")
         for (const form of [KEY, spelled.slice(0, -4)]) assert.notInclude(reply.text, form)
       }
-      // Of the account itself an agent learns nothing.
+      // An agent learns nothing of the account itself.
       for (const status of [401, 403]) {
         provider.answer = ({ response }) =>
           Provider.json(response, status, { error: { message: "Incorrect API key provided: sk-ca****4286" } })
@@ -486,7 +486,7 @@ describe("a ledger that is away", () => {
         assert.deepStrictEqual(yield* account, { ...nothingSpent, refusals: 0, refusedFor: null })
         assert.strictEqual((yield* Provider.ask(access, "/v1/chat/completions", chat)).status, 200)
       }).pipe(Effect.scoped, Effect.provide(layerOn(ledger({ reserve: 1, charge: 0 }, charges))))
-      // What was perhaps reserved is given back.
+      // A possible reservation is given back.
       assert.include(charges, null)
     }).pipe(Effect.scoped))
 

@@ -1,4 +1,4 @@
-/** What one sandbox can take of the service by the requests it sends, or does not finish. */
+/** The resources of the service that one sandbox can take by the requests it sends, or does not finish. */
 import { assert, describe, it } from "@effect/vitest"
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
 import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
@@ -96,7 +96,7 @@ describe.each(Object.keys(PATH) as ReadonlyArray<UpstreamProtocol>)("%s", (proto
       const stalled = yield* begin(access, path, body, headers)
       yield* stalled.written
       const next = yield* begin(access, path, body, headers)
-      // What was written first need not be read first: one of the two has room.
+      // The first one written may be read second: one of the two has room.
       isRefusal(yield* Effect.raceFirst(stalled.answer, next.answer), "rate_limit_error")
       // It still has room for a small one.
       assert.strictEqual((yield* Provider.ask(access, path, small)).status, 200)
@@ -136,7 +136,7 @@ const areClosed = (all: ReadonlyArray<{ readonly closed: Promise<void> }>) =>
   Effect.promise(() => Promise.all(all.map(({ closed }) => closed)))
 
 describe("the gateway's connections", () => {
-  it.live("the oldest that say nothing give way, and no one that a session used", () =>
+  it.live("the oldest silent ones give way, and none that a session used", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
       const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))

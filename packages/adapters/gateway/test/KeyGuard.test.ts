@@ -39,7 +39,7 @@ describe("a provider's key", () => {
     }
   })
 
-  it("is not looked for where there is none, or one that would be found everywhere", () => {
+  it("a missing key, and a key that would be found everywhere, are not looked for", () => {
     for (const key of [null, "", "short"]) assert.strictEqual(withoutKey("a short text", key), "a short text")
   })
 

@@ -20,7 +20,7 @@ const PATH: Readonly<Record<UpstreamProtocol, string>> = {
 }
 const protocols = ["openai-chat", "openai-responses", "anthropic-messages"] as const
 
-/** What a model with long answers bills for a request that is read in the dearest way somebody reads it. */
+/** The bill of a model with long answers for a request, by the most expensive reading of it. */
 const bill = (body: Record<string, unknown>) => {
   const limits = ["max_tokens", "max_completion_tokens", "max_output_tokens"].flatMap((name) =>
     body[name] === undefined || body[name] === null ? [] : [Number(body[name]) > 0 ? Number(body[name]) : 20_000]
@@ -36,7 +36,7 @@ const bill = (body: Record<string, unknown>) => {
   )
   const hosted = /web_search|code_execution|computer_use|"x_search/u.test(JSON.stringify(body["tools"] ?? "")) ? 1 : 0
   const earlier = ["previous_response_id", "conversation", "prompt"].some((name) => Object.hasOwn(body, name))
-  // Addresses, whoever's parser takes them for one, and what is kept with the provider.
+  // Addresses, by any parser's reading, and content that is kept with the provider.
   const fetched = earlier || /h\s*t\s*t\s*p\s*s?\s*:|"file_id"|"file_data"|"source":|"item_reference"/iu.test(read)
   const inline = (read.match(/"data:image\/png/gu) ?? []).length
   return {
@@ -109,7 +109,7 @@ describe.each(protocols)("%s", (protocol) => {
     }).pipe(Effect.scoped, Effect.provide(layer({ addresses: "allow" }))))
 
   it.live.each(["in one piece", "as a stream"])(
-    "charges an answer (%s) that nobody waited for, though not a byte of it came",
+    "charges an abandoned answer (%s), though not a byte of it came",
     (how) =>
       Effect.gen(function*() {
         const provider = yield* Provider.start
@@ -145,7 +145,7 @@ describe.each(protocols)("%s", (protocol) => {
 })
 
 describe("a budget of five cents", () => {
-  it.live("is not passed by whoever tries everything, and cuts each second request", () =>
+  it.live("is not passed by any variant of a request, and cuts each second request", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
       provider.answer = ({ body, response }) => {

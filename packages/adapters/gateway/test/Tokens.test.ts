@@ -15,10 +15,10 @@ const PATHS: Readonly<Record<UpstreamProtocol, string>> = {
 }
 const most = Number.MAX_SAFE_INTEGER
 
-/** What one answer brings: the events of a stream, or the whole of it. */
+/** The content of one answer: the events of a stream, or the whole of it. */
 type Answered = { readonly events: ReadonlyArray<object | "[DONE]"> } | { readonly whole: object }
 
-/** What is told after these answers, by the session's account and by the ledger. */
+/** The tokens after these answers, by the session's account and by the ledger. */
 const told = (protocol: UpstreamProtocol, answers: ReadonlyArray<Answered>) =>
   Effect.gen(function*() {
     const provider = yield* Provider.start

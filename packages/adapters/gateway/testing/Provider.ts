@@ -19,7 +19,7 @@ export interface Provider {
   /** Ends in `/v1`. */
   readonly baseUrl: string
   readonly asked: Array<Asked>
-  /** What the next requests get. */
+  /** The answer to the next requests. */
   answer: (asked: Asked) => void
   /** The request after those seen so far by `next`. */
   readonly next: Effect.Effect<Asked>

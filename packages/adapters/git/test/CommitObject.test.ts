@@ -6,7 +6,7 @@ import { join } from "node:path"
 import * as CommitObject from "../src/publish/CommitObject.ts"
 import { gitIn, source, temporaryFolder } from "../testing/Repositories.ts"
 
-it.live("a commit is the one that git makes, whatever its author is called and its message says", () =>
+it.live("a commit equals the one made by git, whatever its author is called and its message says", () =>
   Effect.gen(function*() {
     const origin = yield* source({ "README.md": "# app\n" })
     const gitDir = join(yield* temporaryFolder, "git")

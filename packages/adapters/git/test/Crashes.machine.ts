@@ -41,7 +41,7 @@ const setUp = Effect.gen(function*() {
     yield* agent.write(join(workspacesIn(directory)(sandboxId), "app", "new"), "new\n")
     const { entries } = yield* trees.list(key, "")
     assert.deepStrictEqual(entries.slice(0, 2).map(({ name, status }) => [name, status]), [["src", null], ["README.md", null]])
-    // The one that was killed may have pushed.
+    // The killed process may have pushed.
     const asked = { remote: origin.remote, headRef: "slipway/x", pushed: null, branches: [], author }
     const { head } = yield* trees.branches(key, asked)
     const { sha } = yield* trees.snapshot(key, { message: "x", author, since: { head, merges: [], remote: origin.remote } })
@@ -79,7 +79,7 @@ const killWhen = (
     return worker.signalCode
   })
 
-/** What the mirrors have in one of their folders. */
+/** The entries of the mirrors in one of their folders. */
 const inMirrors = (directory: string, ...folder: ReadonlyArray<string>) =>
   some(join(directory, "mirrors")).flatMap((name) => some(join(directory, "mirrors", name, ...folder)))
 
@@ -179,7 +179,7 @@ describe("what a power failure leaves", () => {
       yield* carryOn
     }))
 
-  it.live("a tree without a repository, or with one that is not whole, is made again", () =>
+  it.live("a tree without a repository, or with an incomplete one, is made again", () =>
     Effect.gen(function*() {
       const { carryOn, directory } = yield* setUp
       const tree = join(directory, "sandboxes", sandboxId, "workspace", "app")

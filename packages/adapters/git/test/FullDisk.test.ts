@@ -1,4 +1,4 @@
-/** The disk of the trees is full, read-only or out of inodes: whoever asks is told so, and it goes on when it is mended. */
+/** The disk of the trees is full, read-only or out of inodes: the caller is told so, and work goes on when the disk is mended. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -115,7 +115,7 @@ describe.skipIf(!SmallDisk.isPossible)("a disk (needs root, to mount)", () => {
 
   for (const trouble of ["full", "out of inodes"] as const) {
     it.live(
-      `that is ${trouble}: room is made of mirrors that nobody borrows from, however young; a borrowed one stays`,
+      `that is ${trouble}: unused mirrors are removed to make room, however young; a borrowed mirror stays`,
       () =>
         Effect.gen(function*() {
           const { directory, disk, options, trees } = yield* setUp()

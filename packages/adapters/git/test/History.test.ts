@@ -204,7 +204,7 @@ it.live("a full clone has all of the history, and fetches again only what is new
     assert.deepStrictEqual((yield* boot()).log(), [next, ...newestFirst])
     const asked = server.seen.map(({ body }) => body.toString()).find((body) => body.includes("command=fetch")) ?? ""
     assert.include(asked, `have ${newestFirst[0]}`)
-    // Whoever has it asks for nothing but what the branch points to.
+    // A clone that has it asks only for the commit of the branch.
     server.seen.length = 0
     yield* boot()
     assert.isTrue(server.seen.every(({ body, method }) => method === "GET" || body.includes("command=ls-refs")))

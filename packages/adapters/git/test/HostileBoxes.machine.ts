@@ -1,4 +1,4 @@
-/** What comes out of a box is whatever its sandbox likes. The host takes objects, looks at them, and decides what is committed. */
+/** Output of a box is hostile. The host takes objects, looks at them, and decides on the commit. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"

@@ -1,4 +1,4 @@
-/** What a repository holds was written by strangers. It is content: nothing of it runs, is followed, or is taken for git's own. */
+/** The content of a repository was written by strangers: nothing of it runs, is followed, or is taken for git's own. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -188,7 +188,7 @@ describe("a hostile repository", () => {
           assert.match(refused.message, /: The repository holds objects that git refuses to take[.:]/u, what)
         }
       }
-      // Of all these nothing came in, so that the next one is as well off as the first.
+      // Nothing of all these was stored, so the next one is as well off as the first.
       const mirror = readdirSync(join(directory, "mirrors")).find((name) => name.endsWith(".git")) ?? ""
       assert.deepStrictEqual(readdirSync(join(directory, "mirrors", mirror, "objects", "pack")), [])
       assert.deepStrictEqual(readdirSync(join(directory, "mirrors", "incoming")), [])

@@ -1,4 +1,4 @@
-/** What an index takes over of what a box learned: as git reads it afterwards. */
+/** The entries of a box's index that the host's index takes over: as git reads them afterwards. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
@@ -39,7 +39,7 @@ it.live("knows of each file what the box says, and that git need not read it aga
     assert.strictEqual(gitIn(folder, "diff-files"), "")
     const inode = Number(/ino: (\d+)/u.exec(gitIn(folder, "ls-files", "--debug", "a"))?.[1])
     assert.strictEqual(inode, looked.readUInt32BE(12 + 20))
-    // Of the same size, and its times are those of the other.
+    // Another file of the same size, with the times of the first.
     renameSync(join(folder, "a"), join(folder, "b"))
     assert.strictEqual(gitIn(folder, "diff", "--name-status"), "D\ta\nM\tb")
   }))

@@ -1,4 +1,4 @@
-/** What a repository may take of this machine, and what is left of one that takes more: nothing. */
+/** The share of this machine that a repository may take, and the rest of a repository that takes more: nothing. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -18,7 +18,7 @@ const MiB = 2 ** 20
 
 const isFetch = ({ body }: Seen) => body.includes("command=fetch")
 
-/** Of a repository, seen through a server that may stall. */
+/** The mirrors of a repository, seen through a server that may stall. */
 const setUp = Effect.fnUntraced(function*(files: Readonly<Record<string, string | Uint8Array>>) {
   const origin = yield* source(files)
   const directory = yield* temporaryFolder
@@ -30,7 +30,7 @@ const setUp = Effect.fnUntraced(function*(files: Readonly<Record<string, string 
       const trees = Context.get(yield* Layer.build(Trees.layer({ directory, ...options })), WorkingTrees)
       return yield* trees.prepare({ ...key, sandboxId }, { remote, ref, defaultBranch: "main", repos: [app] })
     }).pipe(Effect.scoped)
-  /** What is left of all downloads. */
+  /** The leftovers of all downloads. */
   const downloaded = () => {
     const mirrors = join(directory, "mirrors")
     const packs = readdirSync(mirrors).filter((name) => name.endsWith(".git")).flatMap((name) =>
@@ -74,7 +74,7 @@ describe("a download", () => {
       yield* prepare({ maximumFetchBytes: 4 * MiB })
     }))
 
-  // Its clock stands still, so that nobody looks while it runs.
+  // Its clock stands still, so no check happens while it runs.
   it.effect("that is too large is refused also when it was too quick to be seen", () =>
     Effect.gen(function*() {
       const { downloaded, prepare } = yield* setUp({ large: randomBytes(20_000) })

@@ -1,4 +1,4 @@
-/** Mirrors in the long run: many fetches, killed processes, and repositories that nobody asks for any more. */
+/** Mirrors in the long run: many fetches, killed processes, and unused repositories. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -42,7 +42,7 @@ const indexes = (packs: string) => readdirSync(packs).filter((name) => name.ends
 
 /** As many fetches leave it: small packs, objects in several of them, and some that only a tree borrows. */
 const spread = (mirror: string, packs: string) => {
-  const unreachable = Array.from({ length: 5 }, (_, i) => git(mirror, `nobody names it ${i}\n`, "hash-object", "-w", "--stdin"))
+  const unreachable = Array.from({ length: 5 }, (_, i) => git(mirror, `unnamed ${i}\n`, "hash-object", "-w", "--stdin"))
   const ids = [...allObjects(mirror).map((entry) => entry.split(" ")[0] ?? ""), ...unreachable]
   for (let i = 0; i < PACKS; i++) {
     const some = ids.filter((_, at) => at % PACKS === i || at % PACKS === (i + 1) % PACKS)
@@ -80,7 +80,7 @@ describe("a mirror of many packs", () => {
       const gitDir = borrower(folder, mirror)
       const ids = before.map((entry) => entry.split(" ")[0] ?? "")
 
-      // One that has looked at the packs of old, and one that begins anew for each object.
+      // A reader that looked at the old packs, and a reader that begins anew for each object.
       const reader = spawn("git", ["--git-dir", gitDir, "cat-file", "--batch-check"], { stdio: ["pipe", "pipe", "inherit"] })
       const answers = createInterface(reader.stdout)[Symbol.asyncIterator]()
       const read = async (id: string) => {
@@ -188,7 +188,7 @@ it.live("what killed processes left in a mirror is removed, and nothing else", (
     assert.isFalse(existsSync(incoming) || existsSync(removed))
   }))
 
-describe("a mirror that nobody has asked for in a long time", () => {
+describe("a long unused mirror", () => {
   const DAY_MILLIS = 86_400_000
   const age = (mirror: string, days: number) => {
     const then = new Date(Date.now() - days * DAY_MILLIS)
@@ -229,12 +229,12 @@ describe("a mirror that nobody has asked for in a long time", () => {
       assert.isTrue(existsSync(mirror))
     }))
 
-  it.live("stays when it is asked for again: before, at the very moment, or by one that has not borrowed yet", () =>
+  it.live("stays when it is asked for again: before, at the very moment, or by a tree that has not borrowed yet", () =>
     Effect.gen(function*() {
       let meanwhile: Effect.Effect<unknown> = Effect.void
       const { fetch, mirror, mirrors } = yield* setUp({
         keepUnused,
-        // Whoever borrows after this look is not in it.
+        // A tree that borrows after this look is not in it.
         borrowed: Effect.suspend(() => Effect.as(meanwhile, new Set<string>()))
       })
       age(mirror, 31)

@@ -1,4 +1,4 @@
-/** Trees of a machine that lost its power: what is started again has another kernel than the one that wrote them. */
+/** Trees of a machine that lost its power: the restarted process has another kernel than the process that wrote them. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
@@ -14,7 +14,7 @@ const folder = Effect.acquireRelease(
   (path) => Effect.promise(() => rm(path, { recursive: true, force: true }))
 )
 
-/** A process that ends at once, and leaves the file as one that was killed: it is put back as it was while it ran. */
+/** A process that ends at once, and leaves the file as if it was killed: the file is restored to its state while the process ran. */
 const killed = (path: string, boot: string, there: ReadonlyArray<SandboxId>, settled: ReadonlyArray<SandboxId> = []) =>
   Effect.gen(function*() {
     const left = yield* Effect.scoped(Effect.gen(function*() {
@@ -45,7 +45,7 @@ describe("PowerLoss", () => {
       assert.deepStrictEqual(yield* wholeOf(path, "one"), [true, true])
     }))
 
-  it.effect("trees are whole where the process ended in order before another kernel was started, and where nobody said anything", () =>
+  it.effect("trees are whole if the process ended in order before another kernel was started, and if no state was recorded", () =>
     Effect.gen(function*() {
       const path = yield* folder
       assert.deepStrictEqual(yield* wholeOf(path, "one"), [true, true])

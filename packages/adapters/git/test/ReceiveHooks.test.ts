@@ -19,7 +19,7 @@ const HEAD = "slipway/x"
 const hook = (bare: string, name: string, script: string) =>
   writeFileSync(join(bare, "hooks", name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 
-/** Refuses commits that nobody signed off. */
+/** Refuses commits without a sign-off. */
 const SIGN_OFF = `while read -r old new ref; do
   git log -1 --format=%B "$new" | grep -q Signed-off-by || { echo "POLICY: $ref has no Signed-off-by" >&2; exit 1; }
 done`

@@ -1,4 +1,4 @@
-/** What the agent's own git is after its tree was restored, and what is restored of archives that somebody made up. */
+/** The state of the agent's own git after its tree was restored, and the restored part of forged archives. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -76,7 +76,7 @@ const setUp = Effect.fnUntraced(function*() {
   return { ...one, origin, before, baseSha, sources, commit, save }
 })
 
-/** What anybody sees who works in the tree. */
+/** The state that is visible to all who work in the tree. */
 const seen = (tree: string) => ({
   status: gitIn(tree, "status", "--porcelain", "--branch", "--untracked-files=all"),
   log: gitIn(tree, "log", "--format=%H %s"),
@@ -346,7 +346,7 @@ describe("the agent's own commits", () => {
       assert.deepStrictEqual([yield* saved, yield* saved], [{ sha: two, asked: 1 }, { sha: two, asked: 0 }])
       gitIn(tree, "reset", "--quiet", "--hard", one)
       assert.deepStrictEqual(yield* saved, { sha: one, asked: 0 })
-      // What only git can tell: a branch that stands for another one.
+      // Only git can tell this: a branch that stands for another branch.
       gitIn(tree, "symbolic-ref", "refs/heads/alias", "refs/heads/feature/x")
       gitIn(tree, "symbolic-ref", "HEAD", "refs/heads/alias")
       assert.deepStrictEqual(yield* saved, { sha: one, asked: 1 })
@@ -519,7 +519,7 @@ describe("an archive that somebody made up", () => {
     const { tree: place, trees } = yield* machine(options)
     const result = yield* Effect.result(trees.restore(key.sandboxId, content, [{ repo: key.repo, remote: origin.remote }]))
     if (result._tag === "Failure") assert.isFalse(yield* trees.has(key.sandboxId))
-    // Nobody learns it either.
+    // It is not learned either.
     const learning = yield* machine(options)
     yield* learning.trees.prepare(key, { remote: origin.remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
     const learned = yield* Effect.result(learning.trees.learn(key.sandboxId, content))

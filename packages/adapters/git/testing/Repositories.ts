@@ -16,7 +16,7 @@ const ENVIRONMENT = {
   HOME: "/nonexistent",
   GIT_CONFIG_GLOBAL: "/dev/null",
   GIT_CONFIG_NOSYSTEM: "1",
-  // Agents in boxes have other numbers than whoever runs the tests.
+  // Agents in boxes have other user ids than the tests.
   GIT_CONFIG_COUNT: "1",
   GIT_CONFIG_KEY_0: "safe.directory",
   GIT_CONFIG_VALUE_0: "*",
@@ -30,7 +30,7 @@ const ENVIRONMENT = {
 export const gitIn = (folder: string, ...args: ReadonlyArray<string>): string =>
   execFileSync("git", ["-C", folder, ...args], { env: ENVIRONMENT, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim()
 
-/** What `f` gives, or nothing when it fails. */
+/** The result of `f`, or nothing when it fails. */
 export const tolerate = <A>(f: () => A): A | undefined => {
   try {
     return f()

@@ -13,7 +13,7 @@ export type Options = WorkingTreesGit.Options
 /** Where they are. */
 class Workspaces extends Context.Service<Workspaces, (sandboxId: SandboxId) => string>()("@slipway/git/Workspaces") {}
 
-/** What the contract suites ask for. */
+/** Operations for the contract suites. */
 export const workspace = (sandboxId: SandboxId) => Effect.map(Workspaces, (workspaceOf) => workspaceOf(sandboxId))
 
 /** `host` has the trees of `options.directory` as its workspaces. */

@@ -37,7 +37,7 @@ it("tells what runs on a commit in one line and one word", () => {
       ...["failure", "cancelled", "timed_out", "action_required", "startup_failure"].map((conclusion) =>
         [[], [passed, check("completed", conclusion)], "1 of 2 checks passed", "failure"] as const
       ),
-      // A workflow without jobs yet, one that never got any, and one whose jobs are the checks.
+      // A workflow without jobs yet, a workflow that never got any, and a workflow whose jobs are the checks.
       [[workflow("queued")], [], "0 of 1 check passed", "pending"],
       [[workflow("completed", "startup_failure")], [passed], "1 of 1 check passed", "failure"],
       [[workflow("completed", "success")], [passed, passed], "2 of 2 checks passed", "success"]

@@ -15,7 +15,7 @@ import { layer, repository, TestGitHub } from "./TestGitHub.ts"
 const author = { name: "Slipway", email: "slipway@example.com" }
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 
-/** What was asked of GitHub for tokens while `self` ran. */
+/** Token requests to GitHub while `self` ran. */
 const tokensFor = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E, R>) {
   const { requests } = yield* TestGitHub
   const before = requests.length

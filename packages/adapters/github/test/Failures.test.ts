@@ -142,7 +142,7 @@ it.layer(layer())("What does not come back", (it) => {
       assert.isNull(seen.status)
     }))
 
-  it.effect("whoever is interrupted leaves no request behind", () =>
+  it.effect("an interrupted caller leaves no request behind", () =>
     Effect.gen(function*() {
       const { host, repo, server } = yield* pushed
       server.strike({ method: "GET", url: new RegExp(`^/repos/${repo}$`, "u"), outcome: "hang" })
@@ -181,7 +181,7 @@ it.layer(layer())("What does not come back", (it) => {
           failed(true, detail)(yield* Fiber.join(opening))
           const sent = () => server.requests.filter(({ method, url: asked }) => method === "POST" && url.test(asked)).length
           assert.strictEqual(sent(), 1)
-          // What is still being done on the other side is through before the next request of this repository.
+          // Work still in progress on the other side is through before the next request of this repository.
           const found = yield* host.findOpenPullRequest(repo, draft.headRef)
           assert.strictEqual(found?.headSha, when === "after" ? draft.headSha : undefined)
           if (found === null) yield* host.openDraftPullRequest(repo, draft)
@@ -192,7 +192,7 @@ it.layer(layer())("What does not come back", (it) => {
 })
 
 it.layer(layer())("Tokens", (it) => {
-  it.effect("one that is revoked on the way is replaced once, and what was asked for is done once", () =>
+  it.effect("a token revoked on the way is replaced once, and the request is done once", () =>
     Effect.gen(function*() {
       const { draft, host, repo, server, there } = yield* pushed
       server.strike({ method: "POST", url: new RegExp(`^/repos/${repo}/pulls$`, "u"), outcome: "revoke" })
@@ -204,7 +204,7 @@ it.layer(layer())("Tokens", (it) => {
       }
     }))
 
-  it.effect("one that GitHub does not know although it has just given it is a reason to try again", () =>
+  it.effect("a token that GitHub does not know although it has just given it is a reason to try again", () =>
     Effect.gen(function*() {
       const { host, repo, server } = yield* pushed
       server.strike({ method: "GET", url: new RegExp(`^/repos/${repo}$`, "u"), outcome: "revoke", times: 2 })

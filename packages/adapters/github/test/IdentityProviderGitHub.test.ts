@@ -212,7 +212,7 @@ it.layer(layer())("Signing in with GitHub", (it) => {
         const waiting = yield* Effect.forkChild(Effect.flip(provider.identify(yield* back(provider))))
         const { over } = yield* server.arrived(request.method, request.url)
         yield* TestClock.adjust("3 seconds")
-        // Whoever does not wait hangs up.
+        // A caller that does not wait hangs up.
         yield* Effect.promise(() => over)
         assert.deepInclude(yield* Fiber.join(waiting), {
           _tag: "IdentityProviderError",
@@ -222,7 +222,7 @@ it.layer(layer())("Signing in with GitHub", (it) => {
       }
     }))
 
-  it.effect("reaches nobody where nobody listens, and sends nothing over an open line", () =>
+  it.effect("fails without a listener, and sends nothing over an open line", () =>
     Effect.gen(function*() {
       const { answer, provider } = yield* begunWith({ apiUrl: "http://127.0.0.1:1/api/v3" })
       assert.deepInclude(yield* Effect.flip(provider.identify(answer)), { _tag: "IdentityProviderError", retryable: true })

@@ -21,7 +21,7 @@ const make = Effect.gen(function*() {
   return { gitHub, missing: (...repos: ReadonlyArray<RepoName>) => missing(repos) }
 })
 
-it.effect("nobody waits for GitHub: until its first answer nothing is known", () =>
+it.effect("callers do not wait for GitHub: until its first answer nothing is known", () =>
   Effect.gen(function*() {
     const { gitHub, missing } = yield* make
     yield* TestClock.adjust("1 hour")
@@ -33,7 +33,7 @@ it.effect("nobody waits for GitHub: until its first answer nothing is known", ()
     assert.strictEqual(gitHub.looks, 1)
   }))
 
-it.effect("whoever was refused can install the App and come back in a moment; however often, GitHub is asked every 5 seconds at most", () =>
+it.effect("a refused user can install the App and come back in a moment; however often, GitHub is asked every 5 seconds at most", () =>
   Effect.gen(function*() {
     const { gitHub, missing } = yield* make
     yield* missing(other)

@@ -1,7 +1,7 @@
 /**
- * What the test server and `emulate` answer alike. Neither is the judge of the other, that is GitHub's documentation; where
- * `emulate` 0.12.2 has it differently (a private repository is 403 to a token without it and 401 to nobody, unknown tokens
- * are somebody's, messages of commits get a line break) the test server has it as GitHub, in `GitHubServer.test.ts`.
+ * The common answers of the test server and `emulate`. GitHub's documentation decides, not either of them. Where `emulate` 0.12.2 differs
+ * from it, the test server follows GitHub, in `GitHubServer.test.ts`: in `emulate` a private repository is 403 to a token without it and
+ * 401 without a token, unknown tokens have a user, and messages of commits get a line break.
  */
 import { assert, it } from "@effect/vitest"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"

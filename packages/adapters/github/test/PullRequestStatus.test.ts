@@ -166,7 +166,7 @@ it.layer(layer({ readsBeforeMergeable: 0 }))("The status of a pull request", (it
       const seen = (permissions: typeof granted) =>
         Effect.gen(function*() {
           installation.permissions = { metadata: "read", contents: "write", pull_requests: "write", ...permissions }
-          // What was granted when the token was given stays for its time.
+          // The permissions at the time of the token stay for its lifetime.
           server.app.expireTokens()
           const { checks, comments } = yield* host.pullRequestDetails(repo, number)
           assert.strictEqual(comments.length, 1)

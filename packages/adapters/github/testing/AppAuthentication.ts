@@ -8,12 +8,12 @@ export interface Installation {
   readonly id: number
   /** A login. */
   readonly account: string
-  /** What the account granted; tokens never have more. */
+  /** The permissions that the account granted; tokens never have more. */
   permissions: Permissions
   /** Names without their owner, or `all` of the account's. */
   repositories: "all" | Array<string>
   suspended: boolean
-  /** Of the primary rate limit: requests an hour, and those that are left. */
+  /** The primary rate limit: requests an hour, and those that are left. */
   limit: number
   remaining: number
 }
@@ -80,7 +80,7 @@ export class AppAuthentication {
     this.#now = now
   }
 
-  /** What is wrong with an `Authorization` that is to be the App's own; `undefined`: nothing. */
+  /** The fault of an `Authorization` that should be the App's own; `undefined`: none. */
   refusalOfJwt(authorization: string | undefined): Refusal | undefined {
     const jwt = /^bearer (\S+)$/iu.exec(authorization ?? "")?.[1]?.split(".")
     if (jwt?.length !== 3) return undecodable

@@ -84,7 +84,7 @@ export class BareRepository {
     return this.asks(["merge-base", "--is-ancestor", ancestor, sha])
   }
 
-  /** What `head` changed since it left `base`: the three-dot difference, as on a pull request's page. */
+  /** The changes of `head` since it left `base`: the three-dot difference, as on a pull request's page. */
   async counts(base: string, head: string): Promise<Counts> {
     const files = (await this.git(["diff", "--numstat", "--no-renames", `${base}...${head}`])).split("\n").filter((line) => line !== "")
     const lines = files.map((file) => file.split("\t").map((count) => Number(count) || 0))

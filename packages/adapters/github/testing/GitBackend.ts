@@ -20,7 +20,7 @@ export interface GitAnswer {
   readonly body: Buffer
 }
 
-/** `repository` is a bare repository's folder. Whoever asks may push. */
+/** `repository` is a bare repository's folder. Every client may push. */
 export const answer = async (repository: string, { body, headers, method, query, service }: GitRequest): Promise<GitAnswer> => {
   const backend = spawn("git", ["http-backend"], {
     env: {

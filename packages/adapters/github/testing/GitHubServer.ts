@@ -49,7 +49,7 @@ export type Outcome = "hang" | "reset" | "revoke" | Routes.Answer | ((seen: Seen
 
 interface Fault {
   readonly method: string
-  /** Of the URL as {@link Seen} has it. */
+  /** A pattern for the URL as {@link Seen} has it. */
   readonly url: RegExp
   readonly outcome: Outcome
   /** `after`: the request takes effect, only its answer is lost. Default `before`. */
@@ -72,7 +72,7 @@ export interface GitHubServer {
   strike(fault: Fault): void
   /** When such a request has arrived, now or earlier. */
   arrived(method: string, url: RegExp): Effect.Effect<Seen>
-  /** `look` runs as each request from now on arrives, while whoever sent it waits. */
+  /** `look` runs as each request from now on arrives, while its client waits. */
   watch(look: (seen: Seen) => void): void
 }
 

@@ -35,11 +35,11 @@ export interface Comment {
   /** `null`: the account was deleted. */
   readonly user: User | null
   readonly body: string
-  /** Of a comment on code. */
+  /** The file of a comment on code. */
   readonly path: string | null
-  /** `null`: of one that is outdated, or on all of a file. */
+  /** `null`: the comment is outdated, or on all of a file. */
   readonly line: number | null
-  /** Where it was written; of one that is on all of a file it is `null`. */
+  /** The line where it was written; `null` for a comment on all of a file. */
   readonly originalLine: number | null
   readonly createdAt: string
 }
@@ -66,7 +66,7 @@ export interface WorkflowRun {
   readonly createdAt: string
 }
 
-/** What all repositories of a server share. */
+/** State that all repositories of a server share. */
 interface Surroundings {
   readonly nextId: () => number
   readonly now: () => number

@@ -66,7 +66,7 @@ export const findRepository = ({ repositories }: World, owner: string, name: str
 
 const readOnly: Permissions = { metadata: "read", contents: "read", pull_requests: "read", issues: "read", checks: "read", actions: "read" }
 
-/** What a token may do with a repository; `undefined`: it does not even see it. */
+/** The permissions of a token on a repository; `undefined`: it does not even see it. */
 export const permissionsOn = (repository: Repository, token: Token | undefined): Permissions | undefined => {
   const { installation, permissions, repositories } = token ?? {}
   const own = installation !== undefined && installation.account.toLowerCase() === repository.owner.login.toLowerCase() &&
@@ -171,7 +171,7 @@ const openPull = async ({ body, permissions, repository, world }: RepositoryCont
 const listPulls = (context: RepositoryContext): Answer => {
   const { call: { query }, repository, world } = context
   const [state, head, base] = [query.get("state") ?? "open", query.get("head"), query.get("base")]
-  // What is not `owner:branch` is no filter to GitHub: it answers with all.
+  // GitHub ignores a filter that is not `owner:branch`: it answers with all.
   const [, owner, branch] = /^([^:]+):(.+)$/su.exec(head ?? "") ?? []
   const isTheirs = owner === undefined || owner.toLowerCase() === repository.owner.login.toLowerCase()
   const pulls = repository.pulls.filter((pull) =>
@@ -246,7 +246,7 @@ const listCheckRuns = async (context: RepositoryContext): Promise<Answer> => {
   const sha = await repository.bare.resolve(params["ref"] ?? "")
   if (sha === undefined) return refuse(422, `No commit found for SHA: ${params["ref"]}`)
   const all = repository.checkRuns.filter(({ headSha }) => headSha === sha).toReversed()
-  // Of runs of the same name the latest one, unless all are asked for.
+  // The latest of runs with the same name, unless all are asked for.
   const runs = query.get("filter") === "all" ? all : all.filter((run, i) => all.findIndex(({ name }) => name === run.name) === i)
   return page(
     context,

@@ -1,4 +1,4 @@
-/** What the server knows, in the shapes of GitHub's REST API: fewer fields, none that GitHub does not have. */
+/** The data of the server, in the shapes of GitHub's REST API: fewer fields, all of which GitHub has. */
 import type { components } from "@octokit/openapi-types"
 import type { AppAuthentication, Installation } from "./AppAuthentication.ts"
 import type { CheckRun, Comment, Pull, Repository, User, WorkflowRun } from "./Repository.ts"
@@ -162,7 +162,7 @@ export const reviewComment = (addresses: Addresses, from: Repository, comment: C
   ...(comment.originalLine === null ? {} : { original_line: comment.originalLine }),
   html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#discussion_r${comment.id}`,
   pull_request_url: `${addresses.api}/repos/${from.fullName}/pulls/${comment.number}`,
-  // Of deleted accounts GitHub leaves `null` here too, though its own description says otherwise.
+  // For deleted accounts GitHub leaves `null` here too, though its own description says otherwise.
   user: comment.user === null ? null : user(addresses, comment.user),
   body: comment.body,
   created_at: comment.createdAt,

@@ -36,7 +36,7 @@ export class UserAuthorization {
   readonly clientSecret = randomBytes(20).toString("hex")
   /** Registered with the App. Empty: any will do, as on no real GitHub. */
   readonly callbackUrls: Array<string> = []
-  /** Who sits at the browser, signed in to GitHub. */
+  /** The person at the browser, signed in to GitHub. */
   person: Person = { id: 583_231, login: "ada-l", name: "Ada Lovelace", email: null }
   /** Whether that person lets the App know who they are. */
   agrees = true

@@ -96,7 +96,7 @@ const BASELINE = [
   "SYS_CHROOT"
 ]
 
-/** What an API server checks of a pod beside its schema, as far as ours could be wrong. */
+/** An API server's checks of a pod beyond its schema, as far as ours could be wrong. */
 const checkPod = (spec: Stored["spec"], runtimeClasses: ReadonlyArray<string>) => {
   const invalid = (message: string): never => {
     throw new Refused(422, "Invalid", message)
@@ -168,7 +168,7 @@ const bodyOf = async (request: IncomingMessage): Promise<string> => {
 export class ApiServer {
   readonly sent: Array<Sent> = []
   readonly tokens = new Set<string>()
-  /** Who is refused: `verb plural`. */
+  /** Refused requests: `verb plural`. */
   readonly forbidden = new Set<string>()
   readonly runtimeClasses: Array<string> = []
   /** Whether the CRD of agent-sandbox is there. */
@@ -177,9 +177,9 @@ export class ApiServer {
   hasExtensions = false
   /** How old objects are when they are made, milliseconds. */
   age = 0
-  /** Of pods in the namespace; one more is refused. */
+  /** The limit of pods in the namespace; one more is refused. */
   quota = Number.POSITIVE_INFINITY
-  /** Of objects in a page, whatever is asked for. */
+  /** The limit of objects in a page, whatever is asked for. */
   page = Number.POSITIVE_INFINITY
   /** Tokens of pages that were given before are refused as expired, so many times. */
   expire = 0
@@ -266,7 +266,7 @@ export class ApiServer {
     return this.#objects.get(`${plural}/${name}`)
   }
 
-  /** As whoever is not our client makes it. */
+  /** Makes an object as another client does. */
   put(plural: string, object: Omit<Stored, "metadata"> & { metadata: Partial<Metadata> & { name: string } }): Stored {
     const stored: Stored = structuredClone({
       ...object,
@@ -296,7 +296,7 @@ export class ApiServer {
     this.#collect()
   }
 
-  /** As whoever asks for it. Pods end in their own time. */
+  /** Deletes an object as any client does. Pods end in their own time. */
   delete(plural: string, name: string, graceSeconds?: number) {
     const object = this.get(plural, name)
     if (object === undefined) return

@@ -1,4 +1,4 @@
-/** Who a service is to a cluster, and which one it believes. */
+/** The identity of a service for a cluster, and the cluster that it trusts. */
 import { assert, describe, it } from "@effect/vitest"
 import { temporaryFolder } from "@slipway/machine/testing/hosts/Machine"
 import { Effect, Redacted } from "effect"
@@ -54,7 +54,7 @@ describe("a service in a pod", () => {
       yield* version
     }))
 
-  it.live("believes nobody but who has the authority's certificate, and tells no token", () =>
+  it.live("trusts only a server with the authority's certificate, and tells no token", () =>
     Effect.gen(function*() {
       const { environment, serviceAccount } = yield* inPod
       const other = yield* cluster
@@ -103,7 +103,7 @@ describe("a kubeconfig", () => {
       ["a plugin for its token", kubeconfig("{ auth-provider: { name: gcp } }"), "wants a program run for its token (auth-provider)"],
       ["another identity", kubeconfig("{ token: hunter2-secret, as: root }"), "has as, which"],
       ["a password", kubeconfig("{ username: me, password: hunter2-secret }"), "has username, which"],
-      ["a server that nobody vouches for", kubeconfig("{}", "insecure-skip-tls-verify: true"), "leaves the API server unknown"],
+      ["an untrusted server", kubeconfig("{}", "insecure-skip-tls-verify: true"), "leaves the API server unknown"],
       ["a proxy", kubeconfig("{ token: hunter2-secret }", "proxy-url: http://proxy"), "leads through a proxy"],
       ["plain http", kubeconfig("{}").replace("https:", "http:"), "is no https address"],
       ["a certificate without its key", kubeconfig("{ client-certificate: ca.pem }"), "without its key"],

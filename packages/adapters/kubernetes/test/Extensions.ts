@@ -14,7 +14,7 @@ const ASSIGNED = "agents.x-k8s.io/sandbox-name"
 /** A claim waits so long for Sandboxes of its pool that have no address yet. */
 const GRACE_MILLIS = 2000
 
-/** Of labels that claims may put on pods; the controller's flag says others. */
+/** The domains of labels that claims may put on pods; the controller's flag says others. */
 const DOMAINS = ["sandbox.users.io"]
 const RESTRICTED = ["kubernetes.io", "k8s.io", "agents.x-k8s.io"]
 const EXEMPTED = "cluster-autoscaler.kubernetes.io/safe-to-evict"

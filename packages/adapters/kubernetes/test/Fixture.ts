@@ -65,7 +65,7 @@ export const clusterOf = Effect.fnUntraced(function*(
     (server) => Effect.sync(() => server.close())
   )
   const pods = yield* temporaryFolder
-  // Whoever the processes of a container are, they pass through here.
+  // All users of processes of a container pass through here.
   yield* Effect.promise(() => chmod(pods, 0o755))
   const kubelet = yield* Effect.acquireRelease(
     Effect.sync(() => new Kubelet(server, { folder: pods, ...node })),
@@ -120,7 +120,7 @@ export const orderOf = (letter: string, fence = 1): Ordered => {
   return { sandboxId: sandbox(letter), fence, identity: runner, ways: [], worker }
 }
 
-/** What a shell says in the machine, under the order's fence. */
+/** The output of a shell in the machine, under the order's fence. */
 export const say = (address: Address, { fence, worker }: Ordered, script: string) =>
   Effect.scoped(Effect.gen(function*() {
     const connection = yield* RunnerClient.connect({ address, identity: worker, fence })
@@ -131,7 +131,7 @@ export const say = (address: Address, { fence, worker }: Ordered, script: string
     return { text, code }
   }))
 
-/** What its runner reads of a file in the tree. */
+/** The content of a file in the tree that its runner reads. */
 export const read = (address: Address, { fence, worker }: Ordered, file: string) =>
   Effect.scoped(Effect.gen(function*() {
     const connection = yield* RunnerClient.connect({ address, identity: worker, fence })

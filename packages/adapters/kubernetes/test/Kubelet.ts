@@ -1,8 +1,7 @@
 /**
- * A node of one machine, this one: it starts what pods say as processes, gives them their volumes as folders and their addresses on
- * the loopback interface, and tells the API server what becomes of them. As root, containers have the capabilities that they ask for
- * and no other. With network namespaces they are containers: of bubblewrap, with a root of their own that nobody writes to, each in one
- * of those.
+ * A node of one machine, this one: it starts the processes of pods, gives them their volumes as folders and their addresses on the loopback
+ * interface, and tells the API server their state. As root, containers have the capabilities that they ask for and no other. With network
+ * namespaces they are containers of bubblewrap, each in one namespace, with a read-only root of their own.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -26,18 +25,18 @@ export interface Network {
 export interface Options {
   /** Where volumes are, a folder for each pod. */
   readonly folder: string
-  /** Of containers; each is used by one at a time. */
+  /** The networks of containers; each is used by one at a time. */
   readonly networks?: ReadonlyArray<Network>
   /** Whether pods are containers also where there are no networks for them: what runs in them finds folders where the pod has them. */
   readonly contains?: boolean
-  /** What containers see of this machine beside its system. */
+  /** The parts of this machine that containers see beside its system. */
   readonly sees?: ReadonlyArray<string>
 }
 
 interface Running {
   readonly network: Network | undefined
   readonly folder: string
-  /** Of a mount: where its volume is on this machine. */
+  /** The folder on this machine of each mount. */
   readonly places: ReadonlyArray<readonly [mountPath: string, folder: string]>
   readonly ip: string
   child: ChildProcess | undefined
@@ -151,7 +150,7 @@ export class Kubelet {
     return path.join(this.#options.folder, pod)
   }
 
-  /** Of the pod, where what is at the path in its container is here. */
+  /** The place on this machine of a path in the pod's container. */
   placeOf(pod: string, inContainer: string): string {
     const uid = this.#server.get("pods", pod)?.metadata.uid ?? ""
     const found = this.#running.get(uid)?.places.find(([mountPath]) => inContainer.startsWith(mountPath))
@@ -190,7 +189,7 @@ export class Kubelet {
         !label[0].startsWith("agents.x-k8s.io/")
       )
     )
-    // What it put there before and is in the template no more it takes away; labels of others it leaves.
+    // It removes labels that it put there before and that are gone from the template; other labels stay.
     const annotations: Record<string, string> = { ...podTemplate.metadata.annotations, [PROPAGATED]: Object.keys(labels).sort().join(",") }
     const pod = this.#server.get("pods", name)
     if (pod !== undefined) {
@@ -369,7 +368,7 @@ export class Kubelet {
     const { child } = running
     if (child !== undefined && child.exitCode === null && child.signalCode === null) {
       const timer = setTimeout(() => end(child), deletionGracePeriodSeconds * 1000)
-      // What is around a container hands no signal on.
+      // The wrapper of a container hands no signal on.
       const first = isRoot ? childrenOf(child.pid ?? -1)[0] : child.pid
       if (first !== undefined) process.kill(first, "SIGTERM")
       await once(child, "exit")

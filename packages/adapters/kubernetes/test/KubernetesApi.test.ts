@@ -1,4 +1,4 @@
-/** What is believed of an API server, and how long it is waited for. */
+/** The trust in an API server's answers, and the time limits for it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { once } from "node:events"
@@ -65,7 +65,7 @@ describe("an API server", () => {
       }))
   }
 
-  it.live("that tells nothing on a watch is given up, one that does is not", () =>
+  it.live("a watch without events is given up, a watch with events is not", () =>
     Effect.gen(function*() {
       const heard: Array<unknown> = []
       const responses: Array<ServerResponse> = []

@@ -1,4 +1,4 @@
-/** What a pod of a sandbox is allowed, whatever is set. */
+/** The permissions of a sandbox's pod, whatever is set. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Identity from "@slipway/runner/wire/Identity"
 import { Effect } from "effect"
@@ -7,7 +7,7 @@ import { CLAIMS, PODS, SANDBOXES } from "../src/Objects.ts"
 import { cluster, options, orderOf } from "./Fixture.ts"
 import { complaints } from "./Schemas.ts"
 
-// What Kubernetes checks by its schemas, tests read as it is.
+// Kubernetes checks this by its schemas; tests read it as it is.
 // oxlint-disable-next-line typescript/no-explicit-any
 const specOf = (made: { readonly spec: object }): any =>
   "podTemplate" in made.spec ? (made.spec.podTemplate as { readonly spec: unknown }).spec : made.spec
@@ -62,9 +62,9 @@ describe("the pod of a sandbox", () => {
       })
       assert.deepStrictEqual(other.slice(0, command.length - 1), command.slice(0, -1))
       assert.strictEqual(other.at(-1), `$(${env[0].name})`)
-      // Of the pool's Secret it has the runner's half alone.
+      // It has only the runner's half of the pool's Secret.
       assert.deepStrictEqual(settings.secret.items.map(({ key }: { key: string }) => key), ["runner.json"])
-      // Nobody lets the controller open the network for them.
+      // The controller must not open the network for them.
       assert.strictEqual(made.spec.networkPolicyManagement, "Unmanaged")
       const names = [
         MachinePod.poolTemplate({ ...template, image: "registry.example/slipway:2" }, certificate, null),

@@ -45,7 +45,7 @@ for (const mode of ["pods", "agent-sandbox"] as const) {
         assert.lengthOf(made.server.all(holders), 1)
       }))
 
-    it.live("is the one that is there when it is ordered again, under a later lease too", () =>
+    it.live("is the existing machine when it is ordered again, under a later lease too", () =>
       Effect.gen(function*() {
         const made = yield* there
         const machines = yield* worker(made)
@@ -67,7 +67,7 @@ for (const mode of ["pods", "agent-sandbox"] as const) {
         assert.deepStrictEqual(early, { detail: "A later lease has a machine of this sandbox.", retryable: false, ofSandbox: false })
       }))
 
-    it.live("is not the one that was made for another certificate: that is gone before, with all that was in it", () =>
+    it.live("is not a machine that was made for another certificate: that one is gone before, with all its content", () =>
       Effect.gen(function*() {
         const made = yield* there
         const machines = yield* worker(made)
@@ -86,14 +86,14 @@ for (const mode of ["pods", "agent-sandbox"] as const) {
         assert.notStrictEqual(podOf(made, again).metadata.uid, uid)
         assert.isFalse(isOldThere)
         assert.strictEqual((yield* say(address, again, "ls")).text, "")
-        // Whoever had it finds that it is another's, and leaves it.
+        // The earlier owner finds that it is another's, and leaves it.
         yield* machines.remove(order.sandboxId)
         assert.strictEqual((yield* say(address, again, "echo still")).text, "still\n")
         assert.deepStrictEqual(yield* machines.list, [])
         assert.deepStrictEqual(yield* other.list, [order.sandboxId])
       }))
 
-    it.live("is gone once it was removed, with its key; one that is not there may be removed", () =>
+    it.live("is gone once it was removed, with its key; a missing machine may be removed", () =>
       Effect.gen(function*() {
         const made = yield* there
         const machines = yield* worker(made)
@@ -148,7 +148,7 @@ for (const mode of ["pods", "agent-sandbox"] as const) {
         assert.strictEqual((yield* say(address, order, "echo anew")).text, "anew\n")
       }))
 
-    it.live("whose worker's machine never came back is removed once nobody needs its sandbox", () =>
+    it.live("whose worker's machine never came back is removed once its sandbox is unused", () =>
       Effect.gen(function*() {
         const made = yield* there
         const gone = yield* worker(made, { machine: OTHER_MACHINE })
@@ -255,7 +255,7 @@ describe("machines of Kubernetes", () => {
       assert.strictEqual((yield* say(yield* machines.ensure(order), order, "echo mine")).text, "mine\n")
       const { uid } = podOf(made, order).metadata
       assert.deepStrictEqual(made.server.all("secrets").map(({ metadata }) => metadata.ownerReferences?.[0]?.uid), [uid])
-      // Of another worker's machine it would be of another name.
+      // A machine of another worker would have another name.
       const other = orderOf("a", 2)
       yield* machines.ensure(other)
       assert.notStrictEqual(made.server.all("secrets").at(-1)?.metadata.name, name)
@@ -407,7 +407,7 @@ describe("the watch of machines", () => {
       yield* machines.ensure(removed)
       yield* machines.ensure(order)
       yield* between(made)
-      // Who asked for it is not told.
+      // The caller is not told of it.
       yield* machines.remove(removed.sandboxId)
       made.server.delete("pods", nameOf(order))
       const loss = yield* Fiber.join(lost)
@@ -415,7 +415,7 @@ describe("the watch of machines", () => {
       return Option.getOrUndefined(loss)?.detail
     })
 
-  it.live("tells of one that somebody deleted, and of none that the worker removed", () =>
+  it.live("tells of a machine deleted by others, and of none that the worker removed", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       assert.strictEqual(yield* lossOf(made, orderOf("a"), () => Effect.void), "The machine is being deleted. Somebody deleted it.")

@@ -1,4 +1,4 @@
-/** What an operator is told of a cluster. */
+/** The messages about a cluster for an operator. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Probe from "../src/Probe.ts"
@@ -105,12 +105,12 @@ describe("what a cluster gives machines", () => {
       ["nothing but what the chart makes", [POLICY], "ok", "nothing out, workers alone in"],
       ["no policy", [], "missing", "No network policy keeps sandboxes from the network"],
       ["one for others alone", [{ ...POLICY, podSelector: { matchLabels: { app: "other" } } }], "missing", "No network policy keeps"],
-      ["one that says nothing of what goes out", [{ ...POLICY, policyTypes: ["Ingress"] }], "missing", "keeps sandboxes from"],
-      ["one that lets something out", [POLICY, { podSelector: {}, egress: [{}], policyTypes: ["Egress"] }], "missing", "policy-1 allows"],
-      ["one that lets everybody in", [{ ...POLICY, ingress: [{ ports: [{ port: 4003 }] }] }], "note", "policy-0 lets more"],
-      ["one that lets to other ports", [{ ...POLICY, ingress: [{ from: [{}], ports: [{ port: 1, endPort: 9000 }] }] }], "note",
+      ["a machine without news of its outgoing traffic", [{ ...POLICY, policyTypes: ["Ingress"] }], "missing", "keeps sandboxes from"],
+      ["a network with a way out", [POLICY, { podSelector: {}, egress: [{}], policyTypes: ["Egress"] }], "missing", "policy-1 allows"],
+      ["a network open to all clients", [{ ...POLICY, ingress: [{ ports: [{ port: 4003 }] }] }], "note", "policy-0 lets more"],
+      ["a network with a way to other ports", [{ ...POLICY, ingress: [{ from: [{}], ports: [{ port: 1, endPort: 9000 }] }] }], "note",
         "lets more"],
-      ["one that lets nobody in", [{ ...POLICY, ingress: [] }], "missing", "No network policy lets workers"],
+      ["a network closed to all clients", [{ ...POLICY, ingress: [] }], "missing", "No network policy lets workers"],
       ["nothing of what comes in", [{ podSelector: {}, policyTypes: ["Egress"] }], "note", "Everybody in the cluster"]
     ] as ReadonlyArray<readonly [string, ReadonlyArray<unknown>, string, string]>
   ) {

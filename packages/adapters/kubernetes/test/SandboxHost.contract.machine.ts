@@ -25,7 +25,7 @@ const MODES = ["pods", "agent-sandbox", "a warm pool"] as const
 const layer = (mode: typeof MODES[number], options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
   Layer.unwrap(Effect.gen(function*() {
     const known = yield* Machine.temporaryFolder
-    // Also for the one that waits in a pool.
+    // Also for the machine that waits in a pool.
     const networks = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], Cable.cableOf)
     const made = yield* clusterOf({ networks, sees: [...new Set([root, path.dirname(process.execPath)])] })
     made.server.hasSandboxes = mode !== "pods"

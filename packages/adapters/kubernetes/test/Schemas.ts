@@ -1,9 +1,9 @@
 /**
- * What Kubernetes says of its objects, as JSON schemas that take no field they do not know, which is `fieldValidation=Strict` of an API
- * server. They are read from the declarations of `kubernetes-types`, which are made of the OpenAPI document of Kubernetes 1.30: an
- * interface for each of its definitions. `Sandbox`, `SandboxClaim`, `SandboxTemplate` and `SandboxWarmPool` are in our own words, after the
- * CRDs of kubernetes-sigs/agent-sandbox v0.5.6 (`agents.x-k8s.io_sandboxes.yaml`, `extensions.agents.x-k8s.io_*.yaml`, Apache-2.0); pods
- * and network policies in them are those of Kubernetes.
+ * The schemas of Kubernetes's objects, as JSON schemas that refuse unknown fields, which is `fieldValidation=Strict` of an API server. They
+ * are read from the declarations of `kubernetes-types`, which are made of the OpenAPI document of Kubernetes 1.30: an interface for each of
+ * its definitions. `Sandbox`, `SandboxClaim`, `SandboxTemplate` and `SandboxWarmPool` are in our own words, after the CRDs of
+ * kubernetes-sigs/agent-sandbox v0.5.6 (`agents.x-k8s.io_sandboxes.yaml`, `extensions.agents.x-k8s.io_*.yaml`, Apache-2.0); pods and
+ * network policies in them are those of Kubernetes.
  */
 import { Ajv, type ErrorObject } from "ajv"
 import { readFileSync } from "node:fs"
@@ -66,7 +66,7 @@ const object = (properties: Json, required: ReadonlyArray<string>): Json => ({
   additionalProperties: false
 })
 
-/** What a `Sandbox` and a template have in common. */
+/** The common fields of a `Sandbox` and a template. */
 const blueprint = {
   podTemplate: object({
     metadata: object({ labels: texts, annotations: texts }, []),
@@ -158,7 +158,7 @@ const PLACES: Readonly<Record<string, string>> = {
 
 const sentence = ({ instancePath, message = "", params }: ErrorObject): string => `${instancePath} ${message} ${JSON.stringify(params)}`
 
-/** Of a body, what Kubernetes would not take; empty: nothing. */
+/** The parts of a body that Kubernetes would refuse; empty: none. */
 export const complaints = (body: unknown): ReadonlyArray<string> => {
   if (typeof body !== "object" || body === null) return ["it is no object"]
   const { apiVersion, kind } = { apiVersion: "", kind: "", ...body }

@@ -53,7 +53,7 @@ const poolKeys = ({ server }: TestCluster): Identity.Identity =>
   JSON.parse(Buffer.from(server.get("secrets", POOL)?.["data"]["worker.json"], "base64").toString())
 
 describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined ? "" : ` (${reason})`}`, () => {
-  it.live("is one that was there before its sandbox, and another one waits in its place", () =>
+  it.live("is a machine that was there before its sandbox, and another one waits in its place", () =>
     Effect.gen(function*() {
       const made = yield* there
       const machines = yield* pooled(made)
@@ -70,13 +70,13 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       assert.deepStrictEqual([code, text], [0, "/workspace\n1000\nCapEff:\t0000000000000000\n"])
       const [next] = yield* waiting(made)
       assert.notStrictEqual(next?.metadata.uid, warm.metadata.uid)
-      // What was ready is asked for again: it is the same.
+      // The ready machine is asked for again: it is the same.
       assert.deepStrictEqual(yield* machines.ensure(order), address)
       assert.deepStrictEqual(yield* machines.list, [order.sandboxId])
     }))
 
   it.live(
-    "has the half of the pool's keys that lets nobody in, and no process of its sandbox reads it or the sandbox's",
+    "has the half of the pool's keys that admits no client, and no process of its sandbox reads it or the sandbox's",
     () =>
       Effect.gen(function*() {
         const made = yield* there
@@ -106,7 +106,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       const machines = yield* pooled(made)
       yield* waiting(made)
       const [one, two] = [orderOf("a"), orderOf("b")]
-      // The one that waits is one's alone.
+      // The waiting machine goes to a single sandbox.
       const addresses = yield* Effect.all([machines.ensure(one), machines.ensure(two)], { concurrency: 2 })
       assert.notDeepEqual(addresses[0], addresses[1])
       for (const [i, order] of [one, two].entries()) {
@@ -133,7 +133,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
     }))
 
   it.live(
-    "is marked as a sandbox's where it is the one that was found, and not another that has its name by then",
+    "the found machine is marked as a sandbox's, and not another that has its name by then",
     () =>
       Effect.gen(function*() {
         const made = yield* there
@@ -208,7 +208,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
     }))
 
   it.live(
-    "is not the one that was made for another certificate: that is gone before; an older lease has no say",
+    "is not a machine that was made for another certificate: that one is gone before; an older lease has no say",
     () =>
       Effect.gen(function*() {
         const made = yield* there
@@ -242,7 +242,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       })
   )
 
-  it.live("is gone once it was removed, with all that it was claimed by, and nobody is told of its loss", () =>
+  it.live("is gone once it was removed, with its claim, and its loss is not reported", () =>
     Effect.gen(function*() {
       const made = yield* there
       const machines = yield* pooled(made)
@@ -282,7 +282,7 @@ describe.skipIf(reason !== undefined)(`a machine of a pool${reason === undefined
       assert.strictEqual(podOf(made, order).metadata.labels?.[Labels.SANDBOX], order.sandboxId)
     }))
 
-  it.live("whose worker's machine never came back is removed once nobody needs its sandbox", () =>
+  it.live("whose worker's machine never came back is removed once its sandbox is unused", () =>
     Effect.gen(function*() {
       const made = yield* there
       const gone = yield* pooled(made, { machine: OTHER_MACHINE })

@@ -1,4 +1,4 @@
-/** What this process holds on to, garbage left out. */
+/** The memory that this process holds, without garbage. */
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 

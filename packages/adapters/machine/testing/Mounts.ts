@@ -1,4 +1,4 @@
-/** What is mounted below a folder of a test, where a service that was killed left it. */
+/** Mounts below a folder of a test, left by a service that was killed. */
 import { eventually } from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
@@ -19,7 +19,7 @@ export const unmount = (folder: string): void => {
     try {
       execFileSync("umount", ["--lazy", point])
     } catch (error) {
-      // Whoever mounted it may have been about to take it away.
+      // The process that mounted it may have been about to unmount it.
       if (below(folder).includes(point)) throw error
     }
   }

@@ -26,7 +26,7 @@ export const isPossible: boolean = (() => {
   return folder !== null
 })()
 
-/** What can be the matter with it. */
+/** The possible faults of the disk. */
 export const TROUBLES = ["full", "read-only", "out of inodes"] as const
 type Trouble = (typeof TROUBLES)[number]
 

@@ -35,7 +35,7 @@ it.layer(layer)("the table of the audit log", (it) => {
       assert.deepStrictEqual(yield* log.list({ since: null, limit: 10 }), before)
     }))
 
-  it.effect("whoever follows gets what is committed late, even if appended before they began, and nothing that was rolled back", () =>
+  it.effect("a follower gets entries that are committed late, even if appended before it began, and nothing that was rolled back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const log = yield* AuditLog
@@ -74,7 +74,7 @@ it.layer(layer)("the table of the audit log", (it) => {
       assert.deepStrictEqual(yield* names, [])
     }))
 
-  it.effect("whoever follows gets each entry of many writers once", () =>
+  it.effect("a follower gets each entry of many writers once", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const log = yield* AuditLog

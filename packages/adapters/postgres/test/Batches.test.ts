@@ -83,7 +83,7 @@ it.live("requests that are to be apart go one after the other, in their order", 
     assert.deepStrictEqual([yield* pass, yield* pass, yield* pass], [[102, 2, 4], [104], [106]])
   }))
 
-it.live("one that waits and is interrupted is not asked for; one that is on its way goes on for the others", () =>
+it.live("a waiting request that is interrupted is not sent; a sent request goes on for the others", () =>
   Effect.gen(function*() {
     const { fork, next, pass } = doubling()
     const [gone, stays] = yield* Effect.forEach([2, 4], fork)

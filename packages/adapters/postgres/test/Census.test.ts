@@ -1,4 +1,4 @@
-/** What counting sandboxes, and looking something up in a long log, costs where there are many; and that the count is right. */
+/** The cost of counting sandboxes, and of a look-up in a long log, with many rows; and that the count is right. */
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
@@ -14,7 +14,7 @@ import { stores } from "./Stores.ts"
 const layer = stores(CheckpointsPostgres.layer)
 const COPIES = 2000
 
-/** Of one at rest, as many more. */
+/** Many copies of a sandbox at rest. */
 const many = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const { id } = yield* atRest(yield* make())
@@ -35,7 +35,7 @@ it.live("the census looks at none of those at rest, also when they changed since
     yield* sql`UPDATE sandboxes SET work = 'turn', work_since = now()`
     yield* sql`UPDATE sandboxes SET work = NULL, work_since = NULL`
     yield* make()
-    // What is dead is cleared away by the first that comes across it.
+    // The first reader clears dead rows away.
     yield* maintenance.census
     const { result, rows } = yield* rowsRead(maintenance.census, "sandboxes")
     assert.strictEqual(result.resting, COPIES + 1)
@@ -43,7 +43,7 @@ it.live("the census looks at none of those at rest, also when they changed since
     assert.isBelow(rows, 10)
   }).pipe(Effect.provide(layer)))
 
-it.live("those at rest are known whoever writes them: a process of an earlier version too, and many at once", () =>
+it.live("sandboxes at rest are known whatever process writes them: also an earlier version, and many at once", () =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const maintenance = yield* Maintenance

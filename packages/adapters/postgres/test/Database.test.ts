@@ -20,7 +20,7 @@ const told = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 const all = (outcome: string, { length }: ReadonlyArray<unknown>) => Array.from({ length }, () => outcome)
 
 describe("a database that is silent", () => {
-  it.live("answers nobody for more than ten seconds, and everybody again once it is back", () =>
+  it.live("answers within ten seconds while it is down, and serves all callers again once it is back", () =>
     Effect.gen(function*() {
       const network = yield* SilentNetwork.make(yield* TestPostgres.database(Layer.empty))
       yield* Effect.gen(function*() {

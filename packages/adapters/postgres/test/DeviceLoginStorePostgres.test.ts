@@ -19,7 +19,7 @@ const stores = DeviceLoginStorePostgres.layer.pipe(
 register(suite("postgres", stores))
 
 layer(stores, { excludeTestServices: true })("a login that begins", (it) => {
-  it.effect("keeps nobody from deciding about another one, and no command from asking", () =>
+  it.effect("does not delay decisions about other logins, nor commands that poll", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const store = yield* DeviceLoginStore

@@ -39,7 +39,7 @@ class Connections {
     this.#server = server
   }
 
-  /** From now on so many statements are carried out. Of the last one nobody hears, and none of the others is ever sent. */
+  /** From now on so many statements are carried out. The answer to the last one is lost, and the others are never sent. */
   killAfter(statements: number) {
     this.#statements = statements
   }
@@ -60,7 +60,7 @@ class Connections {
       read: () => {},
       write: (chunk: Buffer, _encoding, done) => {
         for (const { bytes, type } of sent(chunk)) {
-          // What follows is of the next one; a statement that has parts is carried out with its last.
+          // Further messages belong to the next statement; a statement that has parts is carried out with its last.
           if (this.#statements <= 0) break
           server.write(bytes)
           if (type === "Q" || type === "S") {

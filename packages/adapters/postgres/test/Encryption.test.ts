@@ -45,7 +45,7 @@ const ours = Effect.fnUntraced(function*(url: string) {
   return [...new Set([migrating, ...pooled])].join(" and ")
 }, Effect.catch(() => Effect.succeed("refused")))
 
-/** What libpq has, where it is installed. */
+/** The result of libpq, where it is installed. */
 const libpqs = (url: string, folder: string) =>
   Effect.callback<string>((resume) => {
     execFile("psql", [url, "-XAtc", STATE], { env: { PATH: process.env["PATH"], HOME: folder, USER: "slipway" } }, (error, stdout) => {
@@ -58,7 +58,7 @@ const MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-ful
 const ROOTS = { none: "", ca: "&sslrootcert=FOLDER/ca.pem", other: "&sslrootcert=FOLDER/other-ca.pem" }
 const OWN = "&sslcert=FOLDER/client.pem&sslkey=FOLDER/client.key"
 
-/** What each of `MODES` leads to: e is encrypted, p plain, - refused. */
+/** The result of each of `MODES`: e is encrypted, p plain, - refused. */
 const MATRIX: ReadonlyArray<readonly [what: string, server: "tls" | "plain", who: string, parameters: string, outcomes: string]> = [
   ["TLS, no CA", "tls", "slipway@localhost", ROOTS.none, "p p e e - -"],
   ["TLS, its CA", "tls", "slipway@localhost", ROOTS.ca, "p p e e e e"],
@@ -140,7 +140,7 @@ layer(Servers.layer, { excludeTestServices: true })("the encryption of connectio
       const complaints = yield* Effect.forEach(
         [
           ["tls", "localhost", "sslmode=require&sslrootcert=/nowhere/ca.pem"],
-          // What was asked for is not there, whether or not it would be used.
+          // The requested file is missing, whether or not it would be used.
           ["plain", "localhost", "sslmode=prefer&sslrootcert=/nowhere/ca.pem"],
           ["tls", "localhost", `sslrootcert=${folder}/server.key`],
           ["tls", "localhost", `sslcert=${folder}/client.pem`],

@@ -63,7 +63,7 @@ describe("hints between processes", () => {
 })
 
 describe("a lost hint", () => {
-  /** Writes sandboxes and tells nobody. */
+  /** Writes sandboxes without hints. */
   const Silent = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
     Layer.provide(AccessStorePostgres.layer),
     Layer.provide(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
@@ -72,14 +72,14 @@ describe("a lost hint", () => {
 
   const event: SandboxEvent = { type: "sandbox.boot", data: { stage: "clone", ms: 1 } }
 
-  it.live("costs a moment: whoever watches a sandbox notices every change of it", () =>
+  it.live("costs a moment: a watcher of a sandbox notices every change of it", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const hints = yield* Hints
       const { grant } = yield* (yield* Access).createGrant("silent")
       const { sandbox } = yield* store.create({ creation: { ...creation, grantId: grant.id }, keyed: null, organizationId: null })
       const changed = yield* hints.watch(sandbox.id)
-      // What happened before the first look is not known, so it counts as a change.
+      // Changes before the first look are unknown, so it counts as a change.
       yield* changed
       for (let i = 0; i < 2; i++) {
         yield* store.change(sandbox.id, "policy", () => Result.succeed([event]), creation.createdAt)

@@ -1,6 +1,6 @@
 /**
- * What changes of the schema make of rows that are there. `earlier/NNNN.json` has the rows, by table, that the stores wrote when
- * migration NNNN was the newest one.
+ * The effect of migrations on existing rows. `earlier/NNNN.json` has the rows, by table, that the stores wrote when migration NNNN was the
+ * newest one.
  */
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"

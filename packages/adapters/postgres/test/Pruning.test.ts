@@ -1,4 +1,4 @@
-/** What pruning checkpoints and events costs where there are many, and with others at it. */
+/** The cost of pruning checkpoints and events with many rows, and beside other work. */
 import { assert, it } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Checkpoints, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"

@@ -46,7 +46,7 @@ const publication = (actionState: ActionState): Publication => ({
 })
 const publications = [[], ...ActionState.literals.map((state) => [publication(state)]), [publication("idle"), publication("updating")]]
 
-/** Of every kind that the rule looks at, also those that no history leads to. */
+/** Sandboxes of every kind that the rule looks at, also those that no history leads to. */
 const states: ReadonlyArray<Sandbox> = SandboxStatus.literals.flatMap((status) =>
   [null, ...TurnState.literals].flatMap((state) =>
     publications.flatMap((published) =>
@@ -64,7 +64,7 @@ const states: ReadonlyArray<Sandbox> = SandboxStatus.literals.flatMap((status) =
   )
 )
 
-/** Of every kind that `isUnsaved` looks at. */
+/** Sandboxes of every kind that `isUnsaved` looks at. */
 const keepings: ReadonlyArray<Sandbox> = [null, ...TurnState.literals].flatMap((state) =>
   [[1, null], [1, "2026-11-21T02:41:00.123Z"], [2, null], [2, "2026-11-21T02:41:00.123Z"]].flatMap(([n, startedAt]) =>
     [[0, null], [3, null], [0, { sandboxId: creation.id, checkpoint: 1 }]].flatMap(([checkpoint, origin]) =>
@@ -161,7 +161,7 @@ it.layer(layer)("beside an earlier version", (it) => {
       const taken = yield* leases.take({ worker: "new", machine: "one" }, ample)
       const lease = taken.find(({ sandbox }) => sandbox.id === id)?.lease ?? assert.fail("not leased")
       yield* leases.release(lease, { mayMove: true })
-      // Of all that is live and that nobody holds.
+      // Live sandboxes without a lease.
       yield* sql`
         UPDATE sandboxes SET fence = fence + 1, worker = 'old', machine = 'two', lease_until = now() + make_interval(secs => 30)
         WHERE id IN (

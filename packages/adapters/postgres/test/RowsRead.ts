@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** What `use` gives, and how many rows of the tables of these names the database looks at for it. */
+/** The result of `use`, and how many rows of the tables of these names the database looks at for it. */
 export const rowsRead = Effect.fnUntraced(function*<A, E, R>(use: Effect.Effect<A, E, R>, tables = "%") {
   const sql = yield* SqlClient.SqlClient
   const read = Effect.map(

@@ -90,7 +90,7 @@ it.live("no row has a value as it is, nor in the encodings that rows have", () =
     assert.include(rows, "acme/shop")
     const bytes = Buffer.from(CANARY)
     for (const form of ["7Qm2", bytes.toString("hex"), bytes.toString("base64").slice(0, 20)]) assert.notInclude(rows, form)
-    // The same value never looks the same: whoever reads the table does not see who has the same one.
+    // The same value never looks the same: a reader of the table does not see which values are equal.
     yield* store.set({ ...key, name: "SAME" }, Redacted.make(CANARY), at)
     const sql = yield* SqlClient.SqlClient
     assert.lengthOf(yield* sql`SELECT DISTINCT substr(sealed, 1, 30) FROM repository_secrets`, 2)
@@ -117,7 +117,7 @@ it.live("a row that is moved to another grant, repository or name, or changed, o
     yield* problemOf(reveal(store, mine))
     yield* sql`UPDATE repository_secrets SET sealed = 'sealed:1:'`
     yield* problemOf(reveal(store, mine))
-    // What somebody wrote there as it is, is no secret.
+    // A plain value in the table is no secret.
     assert.strictEqual((yield* Effect.exit(sql`UPDATE repository_secrets SET sealed = 'plain'`))._tag, "Failure")
     yield* set
     assert.strictEqual(yield* reveal(store, mine), CANARY)
@@ -179,7 +179,7 @@ it.live("a key is replaced while processes go on: both in the file, then the new
     for (const [name, value] of [["TOKEN", CANARY], ["SECOND", "second"], ["THIRD", "third"]] as const) {
       assert.strictEqual(yield* reveal(alone, grantId, name), value)
     }
-    // Who still has the old one alone is told so.
+    // A process with the old key alone is told so.
     const { key } = yield* processWith(yield* keyFile(old))
     assert.match((yield* Effect.flip(key.check)).message, /another key/u)
   })))

@@ -5,7 +5,7 @@ import { Cause, Effect, Exit, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { guard } from "../src/sql/SqlFailure.ts"
 
-/** What a caller of a port is told when the server answers with this SQLSTATE. */
+/** The error that a caller of a port gets when the server answers with this SQLSTATE. */
 const told = Effect.fnUntraced(function*(code: string) {
   const sql = yield* SqlClient.SqlClient
   const exit = yield* Effect.exit(guard(sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'planted' USING ERRCODE = '${code}'; END $$`)))

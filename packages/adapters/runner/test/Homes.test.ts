@@ -84,7 +84,7 @@ describe("a home in a machine", () => {
       assert.strictEqual(refused._tag === "HomeRefused" && refused.reason, "too_large")
     }))
 
-  it.live("is none where the runner was told of none", () =>
+  it.live("has no home when none was configured", () =>
     Effect.gen(function*() {
       const connection = yield* dial(yield* Fixture.start())
       const refused = yield* Effect.flip(readAll(connection, ["file"]))
@@ -93,7 +93,7 @@ describe("a home in a machine", () => {
 })
 
 describe("a process that is let go of", () => {
-  it.live("has ended with what it wrote, though nobody read it", () =>
+  it.live("has ended with its output, though it was not read", () =>
     Effect.gen(function*() {
       const connection = yield* dial(yield* Fixture.start())
       for (const command of ["cat /dev/zero", "sleep 600", "exit 0"]) {

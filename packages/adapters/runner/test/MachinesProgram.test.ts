@@ -11,7 +11,7 @@ import * as Identity from "../src/wire/Identity.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 
-/** One that is this script. */
+/** A program that is this script. */
 const programOf = Effect.fnUntraced(function*(script: string, options: Partial<MachinesProgram.Options> = {}) {
   const folder = yield* temporaryFolder
   const program = join(folder, "program")

@@ -8,7 +8,7 @@ import { decode, encode, type Message, type Violation } from "../src/wire/Wire.t
 
 const immediate = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** What a session keeps at most beside what its room is for. */
+/** The most that a session keeps beside the content of its room. */
 const MOST_KEPT = 4.5 * 1024 * 1024
 
 /** A worker's and a runner's side, and messages that are under way between them until somebody delivers them. */
@@ -245,7 +245,7 @@ describe("the two sides of a session", () => {
     assert.deepStrictEqual([net.worker.channels.size, net.runner.channels.size], [0, 0])
   })
 
-  it("notes are heard whoever reads", async () => {
+  it("notes are heard without a reader of the stream", async () => {
     const { here, net, there } = await opened()
     await there.write(new Uint8Array(1000))
     there.note({ signal: "SIGTERM" })
@@ -280,9 +280,9 @@ describe("the two sides of a session", () => {
   })
 })
 
-/** What a runner may say that its sandbox's agent took over, against a worker that has opened channel 1. */
+/** Messages of a runner that its sandbox's agent took over, against a worker that has opened channel 1. */
 const hostile: Readonly<Record<string, ReadonlyArray<ChannelMessage> | Message>> = {
-  "bytes for a channel that nobody opened": [{ type: "bytes", channel: 3, bytes: Buffer.of(1) }],
+  "bytes for an unopened channel": [{ type: "bytes", channel: 3, bytes: Buffer.of(1) }],
   "a channel with a number of the worker's": [{ type: "open", channel: 3, kind: "dial", header: { way: "model" } }],
   "a channel with a number it had": [2, 2].map((channel) => ({ type: "open", channel, kind: "dial", header: {} })),
   "a file, which only a worker reads": [{ type: "open", channel: 2, kind: "file", header: { read: "a", maximumBytes: 1 } }],
@@ -359,7 +359,7 @@ describe("a worker whose runner was taken over", () => {
     assert.deepStrictEqual(net.violations, [])
   })
 
-  it("sends no beats without end to one that reads nothing", async () => {
+  it("stops sending beats to a peer that reads nothing", async () => {
     const { net, there } = await opened()
     there.onNote(() => {})
     let sent = 0
@@ -375,7 +375,7 @@ describe("a worker whose runner was taken over", () => {
 
   it("reads nothing of a message for a closed channel", async () => {
     const { here, net, there } = await opened()
-    there.reset({ code: "released", message: "nobody waits for it" })
+    there.reset({ code: "released", message: "no reader waits for it" })
     await net.settle()
     const note = Buffer.from(encodeChannel({ type: "note", channel: 1, note: {} }))
     note.write("{", note.length - 1)
@@ -384,7 +384,7 @@ describe("a worker whose runner was taken over", () => {
     assert.strictEqual((await here.wasReset).code, "released")
   })
 
-  it("ends with one that opens and resets, or notes to closed channels, without end, and not with one that has much to do", async () => {
+  it("ends with a peer that opens and resets, or notes to closed channels, without end, and not with a busy peer", async () => {
     const opening = (net: ReturnType<typeof pair>, channel: number) => {
       const frame = (message: ChannelMessage) =>
         net.say("runner", { type: "frame", number: net.worker.received + 1, payload: encodeChannel(message) })
@@ -402,7 +402,7 @@ describe("a worker whose runner was taken over", () => {
     assert.isTrue(hostile.worker.isOver)
 
     const { net, there } = await opened()
-    there.reset({ code: "released", message: "nobody waits for it" })
+    there.reset({ code: "released", message: "no reader waits for it" })
     await net.settle()
     const payload = encodeChannel({ type: "note", channel: 1, note: { text: "x".repeat(10_000) } })
     for (let i = 0; i < 20_000 && net.violations.length === 0; i++) {

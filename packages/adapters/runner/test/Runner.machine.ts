@@ -350,7 +350,7 @@ describe("the fence of a lease", () => {
       })
   )
 
-  it.live("a worker that says goodbye lets nobody in beside processes that survive", () =>
+  it.live("a worker that says goodbye admits no client beside processes that survive", () =>
     Effect.gen(function*() {
       const place = yield* Fixture.start()
       const survivor = yield* surviving
@@ -395,7 +395,7 @@ describe("the fence of a lease", () => {
       })
   )
 
-  it.live("is told at once that no runner listens, while it waits for one that says nothing", () =>
+  it.live("is told at once that no runner listens, while it waits for a silent runner", () =>
     Effect.gen(function*() {
       const place = yield* Fixture.start()
       const { child, told } = yield* Fixture.launch({ ...place, settings: { ...place.settings, state: `${place.folder}/other` } })
@@ -455,7 +455,7 @@ describe("the runner's program", () => {
       assert.isFalse(isAlive(pid))
     }))
 
-  it.live("starts nothing with settings that others may read, or with a fence that is none", () =>
+  it.live("starts nothing with settings that others may read, or with an invalid fence", () =>
     Effect.gen(function*() {
       const made = yield* Fixture.folders
       const { child, exited } = yield* Fixture.launch(made)

@@ -1,4 +1,4 @@
-/** Who is no worker or no runner, and those that say what neither says. */
+/** Strangers that are no worker or no runner, and messages that neither sends. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { once } from "node:events"
@@ -52,7 +52,7 @@ const greet = (place: Fixture.Place, change: Partial<Hello>) =>
   Effect.map(say(place, encode({ type: "hello", hello: { ...hello, ...change } })), ({ heard }) => heard[0])
 
 describe("a runner", () => {
-  it.live("lets nobody in without the key that was minted for its worker", () =>
+  it.live("admits only a client with the key that was minted for its worker", () =>
     Effect.gen(function*() {
       const place = yield* Fixture.start()
       const { runner, worker: stranger } = Identity.mint()
@@ -195,10 +195,10 @@ const nothingOf = (path: string) => HomeFilesArchive.nothing([path])
 const hostile: Readonly<Record<string, { readonly use: Use; readonly said: ReadonlyArray<Uint8Array | string> }>> = {
   "a message that is text": { use: run, said: ["hello"] },
   "a message that is too long": { use: run, said: [new Uint8Array(300 * 1024)] },
-  "a message that is none": { use: run, said: [Buffer.of(99)] },
+  "an invalid message": { use: run, said: [Buffer.of(99)] },
   "a frame out of order": { use: run, said: [encode({ type: "frame", number: 2, payload: encodeChannel(note({ pid: 1 })) })] },
   "a process without a number": { use: run, said: frames(note({ pid: "1" })) },
-  "an exit that is none": { use: run, said: frames(note({ pid: 1 }), note({ exit: { code: 256, signal: null }, stderr: "" })) },
+  "an invalid exit": { use: run, said: frames(note({ pid: 1 }), note({ exit: { code: 256, signal: null }, stderr: "" })) },
   "a second exit": {
     use: run,
     said: frames(note({ pid: 1 }), ...[1, 2].map(() => note({ exit: { code: 0, signal: null }, stderr: "" })))
@@ -207,7 +207,7 @@ const hostile: Readonly<Record<string, { readonly use: Use; readonly said: Reado
   "more bytes than the file has": { use: read, said: frames(note({ size: 3 }), chunk(Buffer.from("four"))) },
   "more names than were asked for": { use: list, said: frames(chunk(Buffer.concat([entry("a"), entry("b")]))) },
   "a name with a slash": { use: list, said: frames(chunk(entry("/"))) },
-  "a home that is none": { use: readHome, said: home(Buffer.from("PK")) },
+  "an invalid home": { use: readHome, said: home(Buffer.from("PK")) },
   "a home that is cut": { use: readHome, said: home(...nothingOf("talk").slice(0, -1)) },
   "a home with another checksum": { use: readHome, said: home(...nothingOf("talk").slice(0, -1), Buffer.alloc(33)) },
   "a home of other paths": { use: readHome, said: home(...nothingOf("secrets")) },
@@ -238,7 +238,7 @@ describe("a worker whose runner was taken over", () => {
       }))
   }
 
-  it.live("gives up on one that says nothing", () =>
+  it.live("gives up on a silent peer", () =>
     Effect.gen(function*() {
       const connection = yield* dial(yield* takenOver([]), { silence: "1 second", patience: "3 seconds", beat: "300 millis" })
       assert.strictEqual((yield* Effect.flip(connection.ended))._tag, "RunnerUnreachable")

@@ -93,10 +93,10 @@ describe("a worker and a runner in two network namespaces", () => {
   )
 
   it.live.skipIf(noNamespaces !== undefined)(
-    `all processes of the sandbox's user end with the session, whoever started them${because(noNamespaces)}`,
+    `all processes of the sandbox's user end with the session, whichever program started them${because(noNamespaces)}`,
     () =>
       Effect.gen(function*() {
-        // A number that nobody else on this machine has.
+        // A unique user id on this machine.
         const uid = 1_000_000_000 + process.pid
         const made = yield* Fixture.folders
         const settings = { ...made.settings, user: { uid, gid: uid, marks: 1_000_000 } }

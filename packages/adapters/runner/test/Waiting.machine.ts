@@ -66,7 +66,7 @@ const adopt = ({ adoption, host, pool, port }: Waits, change: Partial<Adoption> 
 
 const refusalOf = (effect: ReturnType<typeof adopt>) => Effect.map(Effect.flip(effect), ({ detail }) => detail)
 
-/** What a shell says in it. */
+/** The output of a shell in it. */
 const say = (place: Waits, script: string, fence = 4) =>
   Effect.scoped(Effect.gen(function*() {
     const connection = yield* dial(place, { fence })
@@ -96,12 +96,12 @@ describe("a runner that waits for its sandbox", () => {
     Effect.gen(function*() {
       const place = yield* waiting
       assert.strictEqual(yield* adopt(place), "adopted")
-      // Nobody said hello yet, and who comes too late is known all the same.
+      // No worker said hello yet, and a late worker is known all the same.
       assert.include(String(yield* Effect.exit(say(place, "echo never", 3))), "fence")
       assert.strictEqual(yield* say(place, "echo here"), "here\n")
     }).pipe(Effect.scoped))
 
-  it.live("is adopted once: whoever has the pool's key finds whose it is, and may tell it nothing any more", () =>
+  it.live("is adopted once: a client with the pool's key finds its owner, and may tell it nothing any more", () =>
     Effect.gen(function*() {
       const place = yield* waiting
       const other = { ...place.adoption.settings, identity: Identity.mint().runner }
@@ -135,11 +135,11 @@ describe("a runner that waits for its sandbox", () => {
       assert.strictEqual(yield* adopt(place), "adopted")
     }).pipe(Effect.scoped))
 
-  it.live("lets nobody in without the key of its pool's worker", () =>
+  it.live("admits only a client with the key of its pool's worker", () =>
     Effect.gen(function*() {
       const place = yield* waiting
       const stranger = Identity.mint().worker
-      // The runner's own half is no way in: whoever breaks out in one machine has it.
+      // The runner's own half admits no client: an attacker who breaks out in one machine has it.
       const told = JSON.parse(readFileSync(path.join(place.folder, "pool.json"), "utf8"))
       const half: Identity.Identity = { ...told.identity, peer: place.pool.peer }
       for (const pool of [{ ...stranger, peer: place.pool.peer }, half]) {
@@ -157,7 +157,7 @@ describe("a runner that waits for its sandbox", () => {
       assert.strictEqual(yield* adopt(place), "adopted")
     }).pipe(Effect.scoped))
 
-  it.live("refuses what is none of its business, and goes on waiting", () =>
+  it.live("refuses foreign requests, and goes on waiting", () =>
     Effect.gen(function*() {
       const place = yield* waiting
       const { adoption } = place
@@ -186,7 +186,7 @@ describe("a runner that waits for its sandbox", () => {
       assert.strictEqual(yield* adopt(place), "adopted")
     }).pipe(Effect.scoped))
 
-  it.live("says nothing of a key that is none", () =>
+  it.live("says nothing of an invalid key", () =>
     Effect.gen(function*() {
       const place = yield* waiting
       const { settings } = place.adoption

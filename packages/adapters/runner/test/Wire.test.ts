@@ -8,7 +8,7 @@ const Byte = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 255 }))
 const Bytes = Schema.Array(Byte)
 const Count = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 40 }))
 
-/** What anybody may send: any first byte, then anything. */
+/** Bytes of a hostile peer: any first byte, then anything. */
 const isReadOrRefused = (read: () => unknown) => {
   try {
     read()

@@ -6,8 +6,8 @@ import { existsSync } from "node:fs"
 export const ip = (...args: ReadonlyArray<string>) => void execFileSync("ip", args, { stdio: "pipe" })
 
 /**
- * Of the network for benchmarks (RFC 2544), four for each cable. Two runs at once must not have the same ones: one would reach the other's
- * machines.
+ * Addresses of the network for benchmarks (RFC 2544), four for each cable. Two runs at once must not have the same ones: one would reach
+ * the other's machines.
  */
 const addressOf = (number: number, end: 1 | 2) => {
   const block = process.pid % 128 * 256 + number
@@ -20,7 +20,7 @@ const sweep = () => {
   for (const name of names) {
     const [, pid, number] = /^slipway-runner-(\d+)-(\d+)$/u.exec(name) ?? []
     if (pid === undefined || existsSync(`/proc/${pid}`)) continue
-    // Of what else takes it away meanwhile, nobody is told.
+    // Something else may remove it meanwhile, without notice.
     attempt(() => ip("link", "delete", hereOf(Number(pid), Number(number))))
     attempt(() => ip("netns", "delete", name))
   }

@@ -138,7 +138,7 @@ export const line = (
               into.write(record)
               if (cut?.direction !== direction || ++passed < cut.records) continue
               cuts++
-              // What was passed on arrives; nothing comes after it.
+              // Bytes passed on so far arrive; nothing comes after them.
               into.end()
               from.destroy()
               return

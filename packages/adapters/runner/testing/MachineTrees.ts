@@ -31,13 +31,13 @@ export class Machines extends Context.Service<Machines, {
   workspace(sandboxId: SandboxId): string
   /** Makes it, or starts its runner again on the disk that is there. */
   start(sandboxId: SandboxId): Effect.Effect<void>
-  /** Its runner is killed, and nobody has noticed; the disk stays. */
+  /** Its runner is killed unnoticed; the disk stays. */
   kill(sandboxId: SandboxId): Effect.Effect<void>
   /** It is gone with its disk. */
   remove(sandboxId: SandboxId): Effect.Effect<void>
 }>()("@slipway/runner/Machines") {}
 
-/** What the contract suites ask for. */
+/** Operations for the contract suites. */
 export const workspace = (sandboxId: SandboxId) => Effect.map(Machines, (machines) => machines.workspace(sandboxId))
 
 const failed = (detail: string, retryable: boolean) => new HostError({ operation: "spawn", detail, retryable })

@@ -22,7 +22,7 @@ export const runner = join(root, "packages/adapters/runner/src/program/RunnerPro
 
 export const INSTALLATION = "test"
 
-/** What machines see of this one: the runner, Node; and the system's programs, where an image has none. */
+/** The parts of this machine that machines see: the runner, Node; and the system's programs, where an image has none. */
 export const sees = (kind: Kind): ReadonlyArray<string> => [
   ...new Set([root, dirname(process.execPath), ...kind === "docker" ? ["/usr", "/etc/alternatives"] : []])
 ]
@@ -87,11 +87,11 @@ export const fixture = (kind: Kind): SandboxHostContract.Fixture<Folder> => ({
 })
 
 interface Changes {
-  /** Of the machines' addresses, say. */
+  /** Changes the machines' addresses, for example. */
   readonly change?: ((machines: Machines["Service"]) => Machines["Service"]) | undefined
   /** Variables of the example. */
   readonly more?: Readonly<Record<string, string>> | undefined
-  /** Of orders; see {@link changed}. */
+  /** Changes orders; see {@link changed}. */
   readonly order?: string | undefined
   readonly timing?: SandboxHostRunner.Options["timing"]
 }
@@ -101,7 +101,7 @@ export const layerIn = (folder: string, kind: Kind, { change = (machines) => mac
     const honest = yield* program(folder, kind, more)
     const file = order === undefined ? honest : yield* changed(folder, honest, order)
     const machines = MachinesProgram.make({ program: file, installation: INSTALLATION })
-    // What a rule that broke has left.
+    // Removes the rest of a broken rule.
     yield* Effect.addFinalizer(() =>
       Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
     )
@@ -121,7 +121,7 @@ interface Network {
   readonly address: string
 }
 
-/** What tells the example of them. */
+/** Settings that tell the example of them. */
 export const networks = (all: ReadonlyArray<Network>) => ({
   MACHINES_NETWORKS: all.map(({ address, name }) => `${name}:${address}`).join(",")
 })

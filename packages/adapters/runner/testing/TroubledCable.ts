@@ -8,13 +8,13 @@ import { attempt, noNamespaces } from "./Cable.ts"
 
 const program = fileURLToPath(new URL("troubled-cable.pl", import.meta.url))
 
-/** Of packets, in each direction. */
+/** Faults of packets, in each direction. */
 export interface Trouble {
   /** Rates are from 0 to 1. */
   readonly lost: number
   /** The longest that one waits. */
   readonly delayMillis: number
-  /** Of those that do not wait, and so overtake all that do. */
+  /** The share of packets that do not wait, and so overtake all that do. */
   readonly overtaking: number
   /** The second one comes after the longest delay. */
   readonly doubled: number
@@ -22,7 +22,7 @@ export interface Trouble {
 
 export const NONE: Trouble = { lost: 0, delayMillis: 0, overtaking: 0, doubled: 0 }
 
-/** What a bad line does, and what TCP still takes for one that works. */
+/** The faults of a bad line that TCP still takes for a working one. */
 export const BAD: Trouble = { lost: 0.02, delayMillis: 5, overtaking: 0.1, doubled: 0.02 }
 
 /** Packets of one direction, since there is a cable. */
@@ -46,7 +46,7 @@ export interface Told {
 }
 
 export interface TroubledCable {
-  /** Of the namespace. */
+  /** The name of the namespace. */
   readonly name: string
   readonly address: string
   readonly tell: Effect.Effect<Told>
@@ -60,10 +60,10 @@ export interface TroubledCable {
   readonly breakAt: (packet: number, dials: number) => Effect.Effect<Told>
 }
 
-/** Of this process, so far. */
+/** The number of cables of this process, so far. */
 let cables = 0
 
-/** What happens to which packet is chosen by `seed`, in each direction in the order that they come. */
+/** `seed` chooses the fate of each packet, in each direction in the order of arrival. */
 export const troubledCable = (trouble: Trouble, seed = 1): Effect.Effect<TroubledCable, never, Scope.Scope> =>
   Effect.gen(function*() {
     const own = `${process.pid}x${++cables}`

@@ -98,7 +98,7 @@ const impostor = (answer: (socket: Socket) => void) =>
   })
 
 it.layer(database, { excludeTestServices: true })("the link to a worker", (it) => {
-  it.effect("answers nobody who does not know the secret, and nothing that was changed on the way or is old", () =>
+  it.effect("refuses a client that does not know the secret, and a message that was changed on the way or is old", () =>
     Effect.gen(function*() {
       const asked: Array<string> = []
       yield* worker(treesWith({ list: () => Effect.andThen(Effect.sync(() => asked.push("list")), empty) }))
@@ -120,7 +120,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       assert.deepStrictEqual(asked, ["list"])
     }))
 
-  it.effect("tells whoever asks whether the worker lives and can do its part, and why not", () =>
+  it.effect("tells every caller whether the worker lives and can do its part, and why not", () =>
     Effect.gen(function*() {
       const trouble = Ref.makeUnsafe<string | null>(null)
       const of = Ref.makeUnsafe<string | null>(null)
@@ -147,7 +147,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       assert.deepStrictEqual(yield* ready, ok)
     }))
 
-  it.effect("believes nobody who does not know the secret, and does not tell it", () =>
+  it.effect("trusts only a peer that knows the secret, and does not tell it", () =>
     Effect.gen(function*() {
       const said = JSON.stringify(yield* empty)
       const head = "HTTP/1.1 200 OK\r\nslipway-proof: 00\r\ncontent-length: "
@@ -170,7 +170,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
 
       yield* lease(id, "another")
       const untold = yield* failure(reach())
-      // Whoever has its address now is not the one that is meant.
+      // The present owner of its address is another worker.
       yield* Effect.flatMap(
         LinkAddresses.make,
         ({ publish }) => Effect.flatMap(addressOfWorker, (address) => publish("another", MACHINE, address))
@@ -202,7 +202,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       assert.strictEqual(tree, own)
     }))
 
-  it.effect("whom nobody holds is read at its machine, and as its checkpoint has it at any other once that is gone", () =>
+  it.effect("an unleased sandbox is read at its machine, and from its checkpoint at any other machine once that is gone", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* sql`DELETE FROM worker_links`
@@ -241,7 +241,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         { address: "" }
       yield* Scope.close(its, Exit.void)
       yield* Effect.flatMap(LinkAddresses.make, ({ publish }) => publish("its", MACHINE, address))
-      // What another machine has of it is from an earlier stay.
+      // The files on another machine are from an earlier stay.
       assert.deepStrictEqual(yield* readBy(), ["other", "restored"])
       yield* sql`UPDATE worker_links SET seen_at = now() - interval '61 seconds' WHERE worker = 'its'`
       assert.deepStrictEqual(yield* readBy(), ["other", "restored"])
@@ -250,10 +250,10 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
       yield* start("back", MACHINE, true)
       yield* sql`DELETE FROM worker_links WHERE worker = 'again'`
       assert.deepStrictEqual(yield* readBy(), ["back", "own"])
-      // Nobody works for one that is over, whatever its machine still has.
+      // No worker works for a sandbox that is over, whatever its machine still has.
       for (const status of ["succeeded", "failed"] as const) assert.strictEqual((yield* readBy({ status }))[1], "restored")
 
-      // Whoever works for it may be away for a moment, and nobody else knows how its files are.
+      // Its worker may be away for a moment, and no other worker knows the state of its files.
       yield* lease(id, "its")
       yield* sql`DELETE FROM worker_links WHERE worker = 'its'`
       assert.strictEqual(yield* failure(readBy()), "AgentDisconnected")
@@ -363,7 +363,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
           }))
         assert.isTrue(isRight)
         assert.strictEqual(received, size)
-        // What lies in the two processes and between them, most of it in the kernel.
+        // Bytes in the two processes and between them, most of them in the kernel.
         assert.isBelow(ahead, 16 * MiB)
       }))
     }))

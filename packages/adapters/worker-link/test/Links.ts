@@ -66,7 +66,7 @@ export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER)
 
 export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } })
 
-/** What a worker's endpoint asks for beside its trees. */
+/** The services of a worker's endpoint beside its trees. */
 export const beside = (stored: Partial<Sandbox> = {}) =>
   Layer.mock(SandboxStore, { find: ({ grantId, id }) => Effect.succeed(sandboxOf(id, { grantId, ...stored })) })
 
@@ -87,7 +87,7 @@ export const overTheLink = Layer.effect(
     const { reach } = yield* RemoteTrees
     const context = yield* Effect.context<SqlClient.SqlClient>()
     const reader = (id: SandboxId) => Effect.andThen(Effect.provide(Effect.orDie(lease(id)), context), Effect.orDie(reach(sandboxOf(id))))
-    // A worker that has no tree of the sandbox is no worker of it. Any other trouble with the link is none of the port's.
+    // A worker without a tree of the sandbox is not its worker. Other errors of the link are not the port's.
     const local = (id: SandboxId) => <A, E, R>(self: Effect.Effect<A, E | AgentDisconnected, R>) =>
       Effect.catchIf(
         self,

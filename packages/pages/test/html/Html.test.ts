@@ -9,8 +9,8 @@ const legible = (text: string) => text.toWellFormed().replaceAll("\0", "\ufffd")
 const NAMED: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: "\"" }
 
 /**
- * What a parser makes of the markup of one element with one attribute: tokenization as the HTML standard has it (13.2.5),
- * as far as such an element can need it. Anything that would be another tag or attribute throws.
+ * A parser's result for one element with one attribute: tokenization as in the HTML standard (13.2.5), as far as such an element can need
+ * it. Anything that would be another tag or attribute throws.
  */
 const parse = (markup: string) => {
   const text = markup.replaceAll(/\r\n?/gu, "\n")

@@ -66,7 +66,7 @@ const host: Partial<SourceHost["Service"]> = {
     Effect.suspend(() => {
       asked.set(number, (asked.get(number) ?? 0) + 1)
       if (number === 116) return Effect.never
-      // What the other tests tell of stays as they told it.
+      // Pull requests of the other tests stay as they were.
       if (number === 117 || number < 100) return new SourceHostError({ operation: "read", detail: "No.", retryable: true })
       return Effect.succeed({ pullRequest: pull(number), checks: { ...noChecks, ...CHECKS[number] }, comments: [], pending: false })
     })
@@ -99,7 +99,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.deepStrictEqual([...asked.values()], [1, 1, 1, 1, 1, 1, 1])
     }))
 
-  it.effect("shows those whose checks came to what is asked for, and says of how many nobody knows", () =>
+  it.effect("shows those with the requested checks, and says how many are unknown", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("chosen-checks")
       const first = yield* create(key, { title: "first" })
@@ -120,7 +120,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.strictEqual((yield* get("/pulls?checks=x")).status, 400)
     }))
 
-  it.effect("tells who has none where they come from, and is for nobody who is not signed in", () =>
+  it.effect("tells a visitor without any where they come from, and needs a session", () =>
     Effect.gen(function*() {
       const { get } = yield* visitor("none")
       const page = yield* get("/pulls")

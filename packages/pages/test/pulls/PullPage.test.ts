@@ -86,7 +86,7 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.notInclude(alone.text, "Too much changed in it")
     }))
 
-  it.effect("is there for people of the grant whose sandbox opened it, and for nobody else, nor are its forms", () =>
+  it.effect("is only for people of the grant whose sandbox opened it, and so are its forms", () =>
     Effect.gen(function*() {
       const { address, get, sha, standing } = yield* opened("owner")
       const other = yield* visitor("other")

@@ -127,7 +127,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       isPage(yield* get("/sandboxes?state=odd"), 400)
     }))
 
-  it.effect("has further pages, of which nobody can make up the address", () =>
+  it.effect("has further pages, whose addresses cannot be forged", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("many")
       const ids = yield* Effect.forEach(Array.from({ length: 51 }), () => create(key))
@@ -570,7 +570,7 @@ const trees: Partial<WorkingTrees["Service"]> = {
   }
 }
 
-/** What a frame of the stream says, and where one would go on after it. */
+/** The content of a frame of the stream, and the id after it. */
 const frameOf = (block: string | null) => {
   assert(block !== null, "the stream ended")
   const lines = block.split("\n")
@@ -648,7 +648,7 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       const { cursor, until } = yield* followed(reader, id)
       const { html, id: at } = yield* until("data-piece=\"changes\"")
       assert.include(html, `<a href="/sandboxes/${id}/changes?repo=acme%2Fshop&amp;path=src%2Fa.ts">src/a.ts</a>`)
-      // Nobody goes on from there.
+      // No client goes on from there.
       assert.isNull(at)
       assert.match(html, /<section id="timeline" data-piece="timeline"[^>]*>[^]*<rect class="idle|<rect class="turn"/u)
       const view = yield* reader.get(`/sandboxes/${id}?view=changes`)
@@ -704,7 +704,7 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       const again = yield* openStream(`/sandboxes/${id}/pieces?since=0`, { headers: { cookie, "last-event-id": String(cursor + 1) } })
       yield* again.next
       let next = frameOf(yield* again.next)
-      // What may have been lost beside it comes when it is ready.
+      // Events that may have been lost beside it come when they are ready.
       while (next.id === null) next = frameOf(yield* again.next)
       const { html, id: at } = next
       assert.deepStrictEqual([...html.matchAll(/data-key="([^"]+)"/gu)].map(([, key]) => key), ["tool:two"])
@@ -858,7 +858,7 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       assert.include(page.text, `>new ${ESCAPED}<`)
       assert.notInclude(page.text, HOSTILE)
       assert.notInclude(page.text, "SECRET")
-      // What no patch tells of leads to its own page.
+      // A change without a patch leads to its own page.
       assert.include(page.text, `/changes?repo=acme%2Fshop&amp;path=image"`)
     }))
 

@@ -8,7 +8,7 @@ const language = (name: string): Languages.Language => {
   return found
 }
 
-/** What has a colour, as `colour:text`. */
+/** The coloured parts, as `colour:text`. */
 const colours = (name: string, code: string) =>
   Colours.pieces(code, language(name)).flatMap(({ colour, text }) => colour === null ? [] : [`${colour}:${text}`])
 

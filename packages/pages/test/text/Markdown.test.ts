@@ -40,7 +40,7 @@ describe("Markdown of an agent", () => {
     assert.include(render("|a|\n|-|"), `<div class="table-box" tabindex="0" role="group" aria-label="Table">`)
   })
 
-  it("has code in the colours of its language, and without them where nobody knows it", () => {
+  it("has code in the colours of its language, and without them for an unknown language", () => {
     assert.include(
       render("```ts\nconst a = '<b>' // why\n```"),
       `<p class="code-name">ts</p><pre class="code"><code><span class="keyword">const</span> a = ` +
@@ -50,7 +50,7 @@ describe("Markdown of an agent", () => {
     assert.include(render("```constructor\nconst a\n```"), "<code>const a\n</code>")
   })
 
-  it("leads to the web alone, and tells nobody who reads it", () => {
+  it("leads to the web alone, and tells no other site of the reader", () => {
     assert.include(render("[a](https://example.org/x?y=1&z)"), `<a href="https://example.org/x?y=1&amp;z" ${LINK}>a</a>`)
     assert.include(render("see https://example.org/a_b."), `<a href="https://example.org/a_b" ${LINK}>https://example.org/a_b</a>.`)
     for (

@@ -1,6 +1,6 @@
 /**
- * What an agent costs beside its model: from spawn to an open session, from a prompt to the model's first word, and in
- * memory. Real programs, a fake model on the loopback, no isolation; each run in a new home.
+ * The cost of an agent beside its model: from spawn to an open session, from a prompt to the model's first word, and in memory. Real
+ * programs, a fake model on the loopback, no isolation; each run in a new home.
  */
 import * as Installed from "@slipway/agents/Installed"
 import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProfiles"
@@ -28,10 +28,10 @@ const REPOSITORY = { name: RepoName.make("acme/shop"), folder: "shop" }
 /** Milliseconds and mebibytes of one run. */
 interface Sample {
   readonly ready: number
-  /** Of the first prompt: until the model is asked; `null`: there is no model. */
+  /** Time from the first prompt until the model is asked; `null`: there is no model. */
   readonly firstAsked: number | null
   readonly firstWord: number
-  /** Of the next prompt. */
+  /** Time from the next prompt. */
   readonly nextAsked: number | null
   readonly nextWord: number
   readonly memory: number
@@ -112,7 +112,7 @@ const sample = (profile: string) =>
     return taken
   }).pipe(Effect.scoped)
 
-/** What the first word takes without an agent, on a connection that is there. */
+/** The time of the first word without an agent, on an open connection. */
 const direct = Effect.gen(function*() {
   const model = yield* FakeModel.start()
   const once = async () => {

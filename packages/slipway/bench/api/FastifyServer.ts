@@ -1,7 +1,7 @@
 /**
- * What Slipway is compared with: the same statements, answers and headers as somebody would write them by hand, with
- * Fastify and `pg`. It validates bodies and serializes answers by JSON schema and prepares its statements. It leaves out
- * what the measured requests do not need.
+ * The server that Slipway is compared with: the same statements, answers and headers as somebody would write them by hand, with Fastify and
+ * `pg`. It validates bodies and serializes answers by JSON schema and prepares its statements. It leaves out everything that the measured
+ * requests do not need.
  */
 import fastify, { type FastifyReply, type FastifyRequest } from "fastify"
 import { createHash, randomBytes } from "node:crypto"

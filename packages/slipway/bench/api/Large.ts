@@ -1,4 +1,4 @@
-/** What a large database costs: our server beside itself on a small one. A small one fits the caches that a large one does not. */
+/** The cost of a large database: our server beside itself on a small one. A small database fits the caches; a large one does not. */
 import type { Measurement } from "../Measurement.ts"
 import type { Options } from "../Rows.ts"
 import { type Size, serverOptionsOf, withMaterial } from "./Material.ts"

@@ -147,8 +147,8 @@ const load = async (port: number, target: Protocol.Target, connections: number, 
 const ID = Buffer.from("\nid: ")
 
 /**
- * One event stream, and when it brought its events. It looks for the beginnings of events in the bytes as they come: as strings,
- * the frames of 1,000 readers would take more of the machine than whoever writes them.
+ * One event stream, and the times at which its events came. It looks for the beginnings of events in the bytes as they come: decoding the
+ * frames of 1,000 readers would take more of the machine than writing them.
  */
 class Reader {
   readonly arrivals: Array<number> = []

@@ -1,4 +1,4 @@
-/** What the API's benchmarks run on: a durable Postgres of their own, with tenants, keys and sandboxes that the stores wrote. */
+/** The data of the API's benchmarks: a durable Postgres of their own, with tenants, keys and sandboxes that the stores wrote. */
 import { mint } from "@slipway/domain/access/rules/ApiKey"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
@@ -38,9 +38,9 @@ const LIMITED_KEYS = 50
 /** Tenants have a grant and a user each: what many clients ask at once is of many tenants. */
 export interface Size {
   readonly tenants: number
-  /** Of each tenant, written by the store. */
+  /** Sandboxes of each tenant, written by the store. */
   readonly sandboxes: number
-  /** Of all tenants, copied from those by Postgres: sandboxes that ended, of {@link EVENTS_OF_COPY} events each. 0: none. */
+  /** Sandboxes of all tenants, copied from those by Postgres: they ended, with {@link EVENTS_OF_COPY} events each. 0: none. */
   readonly copies: number
 }
 export const USUAL: Size = { tenants: 25, sandboxes: 110, copies: 0 }
@@ -158,7 +158,7 @@ const COPY_LAST = `
   )
   UPDATE sandboxes SET last_seq = $2::bigint + $3::bigint, work_seq = $2::bigint + $3::bigint WHERE id = $1`
 
-/** Of the n-th copy; random enough that indexes are met where they are. There are no two alike among the first million. */
+/** The id of the n-th copy; random enough to spread over an index like real ids. The first million are distinct. */
 const ID_OF_COPY = "'c_' || translate(substr(md5(n::text), 1, 12), '01', 'yz')"
 const COPIES_AT_ONCE = 50_000
 

@@ -1,16 +1,16 @@
-/** What the processes of the benchmark tell each other. Instants are nanoseconds of the machine's monotonic clock, which they share. */
+/** The messages between the processes of the benchmark. Instants are nanoseconds of the machine's monotonic clock, which they share. */
 import { fork, type ChildProcess } from "node:child_process"
 import type { Amounts } from "../hosts/Round.ts"
 
 export const now = (): number => Number(process.hrtime.bigint())
 
-/** What a server is started with. */
+/** The options with which a server is started. */
 export interface ServerOptions {
   readonly databaseUrl: string
   readonly dataDir: string
   readonly publicUrl: string
   readonly requestsPerMinute: number
-  /** Of one user, and of one grant. */
+  /** Requests of one user, and of one grant. */
   readonly requestsPerTenant: number
   /** Where spans are sent; `null`: none are made. */
   readonly collector: string | null
@@ -75,7 +75,7 @@ export interface Appended {
   readonly began: number
   /** When the last transaction was committed. */
   readonly at: number
-  /** Of the last event. */
+  /** The number of the last event. */
   readonly seq: number
 }
 
@@ -102,7 +102,7 @@ export const cpu = (): number => {
   return user + system
 }
 
-/** Of nanoseconds, in ms. */
+/** Quantiles of nanoseconds, in ms. */
 export const quantiles = (times: ReadonlyArray<number>): { readonly p50: number; readonly p99: number } => {
   const sorted = Float64Array.from(times).sort()
   const quantile = (q: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN) / 1e6
@@ -125,7 +125,7 @@ export interface Child {
 }
 
 export const PROMPT = "Add a retry with exponential back-off to the payment client and cover it with tests. ".repeat(6)
-/** What is appended: what an agent says in its turn, as its worker would record it. */
+/** The text that is appended: an agent's words in its turn, as its worker would record them. */
 export const SAID = "I have read the payment client. Retries belong around the request, not around the parsing of its answer. ".repeat(3)
 export const TURN = "bench-turn"
 

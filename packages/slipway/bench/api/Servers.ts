@@ -38,7 +38,7 @@ export const withServers = async <const A extends ReadonlyArray<Promise<Server>>
 export const profiled = (profile: string | null): ReadonlyArray<string> =>
   profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`]
 
-/** What a sample takes of a process's time, µs. */
+/** The processor time of a process during a sample, µs. */
 export const cpuOf = async <A>({ child }: Server, use: () => Promise<A>): Promise<readonly [A, number]> => {
   const before = await child.ask<number>({ _tag: "Cpu" })
   const value = await use()

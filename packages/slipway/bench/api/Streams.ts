@@ -17,7 +17,7 @@ interface Sides {
 const append = (server: Server, sandboxId: string, commits: number, perCommit: number) =>
   server.child.ask<Protocol.Appended>({ _tag: "Append", sandboxId, commits, perCommit })
 
-/** How long an event of a turn takes that is alone in its transaction: events a second, and processor time of whoever writes, µs. */
+/** The latency of a turn's event that is alone in its transaction: events a second, and processor time of the writer, µs. */
 export const appendOnce = async (server: Server, sandboxId: string, events: number) => {
   const [{ at, began }, cpu] = await cpuOf(server, () => append(server, sandboxId, events, 1))
   return { perSecond: events / (at - began) * 1e9, micros: (at - began) / 1e3 / events, cpu: cpu / events }
@@ -64,7 +64,7 @@ const follow = async (
     }
     return await loader.child.ask<Protocol.Arrivals>({ _tag: "Arrive", events: commits, all: true })
   })
-  // What the ends of streams take is not of their frames.
+  // Closing streams is not part of the cost of their frames.
   await loader.child.ask({ _tag: "Close" })
   // A frame may overtake the note of its commit by some microseconds.
   const latencies = arrivals.all.flatMap((times) => times.map((at, i) => Math.max(0, at - (committed[i] ?? Number.NaN))))
@@ -106,7 +106,7 @@ const following = async (
   return rows.filter((row) => only.has(row.id))
 }
 
-/** What a chatty agent writes: several events in each of many transactions, to all that follow it. */
+/** The load of a chatty agent: several events in each of many transactions, to all its followers. */
 const EVENTS_PER_COMMIT = 20
 
 const fanOut = async ({ loader, ours, raw }: Sides, sandboxId: string, { quick }: Options): Promise<Measurement> => {
@@ -167,17 +167,17 @@ const replaying = async ({ loader, ours, raw }: Sides, { copyLast }: At, sandbox
 
 const FIRST_STREAMS = 200
 
-/** Of servers that have done nothing else. What each further step of streams takes is a sample. */
+/** Memory of servers that have done nothing else. The growth in each further step of streams is a sample. */
 export const memory = async ({ loader, ours, raw }: Sides, { quick }: Options): Promise<Measurement> => {
   const step = quick ? 300 : 1000
   const open = (server: Server, readers: number) => loader.child.ask({ _tag: "Open", port: server.port, sandboxId: null, readers })
   const remembered = ({ child }: Server) => child.ask<number>({ _tag: "Memory" })
   const sides = [ours, raw]
-  // Who reads has the streams of both sides.
+  // The reading process has the streams of both sides.
   const descriptors = Number(execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }))
   const needed = sides.length * (FIRST_STREAMS + step * ROUNDS) + 100
   if (descriptors < needed) throw new Error(`idle streams need ${needed} descriptors, there are ${descriptors}: ulimit -n ${needed}`)
-  // What the first streams bring with them is not of each: code that is compiled, pools that are filled.
+  // The first streams also cause one-time costs: compiled code, filled pools.
   for (const server of sides) await open(server, FIRST_STREAMS)
   const before = new Map<Server, number>()
   for (const server of sides) before.set(server, await remembered(server))

@@ -36,7 +36,7 @@ const isolations = ["none", "bubblewrap"] as const
 
 const idOf = (kind: Kind, isolation: (typeof isolations)[number]) => `boot-${kind}${isolation === "none" ? "" : `-${isolation}`}`
 
-/** What a session needs of its model. */
+/** The model access of a session. */
 const access = (model: FakeModel.FakeModel) => ({
   baseUrl: model.url,
   token: Redacted.make(KEY),
@@ -162,7 +162,7 @@ const measureIsolation = Effect.fnUntraced(
           const mine = async () => void samples.ours.push(await ours(service, kind))
           const place = { repository, folder: path.join(home, `by-hand/${kind}-${round}`), branch: `${kind}-${round}` }
           const scripted = async () => void samples.theirs.push(await theirs(agent, place, box))
-          // Neither is always the one that finds what the other left of caches and garbage.
+          // The order alternates, so that neither side always finds the other's caches and garbage.
           for (const side of round % 2 === 0 ? [mine, scripted] : [scripted, mine]) await side()
         }
         const [mine, scripted] = [samples.ours.slice(2), samples.theirs.slice(2)]

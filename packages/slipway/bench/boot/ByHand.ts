@@ -1,7 +1,7 @@
 /**
- * What a good engineer's script does instead of a service: a worktree of the repository, the agent in it, its handshake. It leaves out
- * what a service is for: no event is kept, nobody is asked before a tool runs, nothing is saved to go on from, and a script that dies
- * leaves its agent behind. In a box of bubblewrap it leaves out the limits: control groups, a user and a disk of its own.
+ * A good engineer's script instead of a service: a worktree of the repository, the agent in it, its handshake. It leaves out the reasons
+ * for a service: it keeps no event, asks for no approval before a tool runs, saves nothing to go on from, and leaves its agent behind when
+ * it dies. In a box of bubblewrap it leaves out the limits: control groups, a user and a disk of its own.
  */
 import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { type ChildProcess, execFile, spawn } from "node:child_process"

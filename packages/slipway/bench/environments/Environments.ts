@@ -1,6 +1,6 @@
 /**
- * What setup costs a sandbox's start, and what a cache saves of it: `npm ci` of several hundred real packages from a registry on this
- * machine, through boxes and their way out as in production. The agent is the offline one, which starts at once.
+ * The cost of setup at a sandbox's start, and the part that a cache saves: `npm ci` of several hundred real packages from a registry on
+ * this machine, through boxes and their tunnels as in production. The agent is the offline one, which starts at once.
  */
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
@@ -19,7 +19,7 @@ const QUICK_ROUNDS = 2
 const LONGEST = 600
 const REACH = `${Registry.NAME}:443`
 
-/** What an agent finds, said by itself: how many files the packages have, and whether the repository's folder is shown by an overlay. */
+/** A prompt that makes the agent report how many files the packages have, and whether the repository's folder is shown by an overlay. */
 const LOOK = "[[shell find node_modules -type f 2>/dev/null | wc -l; grep ' /workspace/[^ ]* overlay ' /proc/self/mounts | wc -l]]"
 
 /** One sandbox from its creation to the end of its first turn. Milliseconds. */
@@ -115,7 +115,7 @@ const measure = (rounds: number, progress: (what: string) => void) =>
       await add("acme/bare", bare)
       await add("acme/uncached", uncached)
       const found: Record<"bare" | "cold" | "uncached" | "warm", Array<Sample>> = { bare: [], cold: [], uncached: [], warm: [] }
-      // What a process does once belongs to none of them.
+      // One-time work of a process belongs to no sample.
       progress("first boots")
       await sample(service, "acme/bare")
       await sample(service, "acme/uncached")

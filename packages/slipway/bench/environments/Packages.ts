@@ -17,7 +17,7 @@ export interface Package {
   /** As its package.json has it. */
   readonly bin: unknown
   readonly tarball: string
-  /** Of the tarball, as npm writes it. */
+  /** The hash of the tarball, as npm writes it. */
   readonly integrity: string
   /** Unpacked. */
   readonly files: number
@@ -30,7 +30,7 @@ interface Installed {
   readonly hasInstallScript?: boolean
 }
 
-/** What is below a folder without the packages in it. */
+/** The size of a folder without the packages in it. */
 const sizeOf = (folder: string) => {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !path.relative(folder, entry.parentPath).split(path.sep).includes("node_modules"))

@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from "node:https"
 import path from "node:path"
 import type { Package } from "./Packages.ts"
 
-/** Its name for boxes. `test` is a domain that nobody has (RFC 2606). */
+/** Its name for boxes. `test` is a reserved domain (RFC 2606). */
 export const NAME = "registry.bench.test"
 
 export interface Registry {
@@ -19,7 +19,7 @@ export interface Registry {
   readonly certificate: string
 }
 
-/** What npm asks of a package: one version, which needs no other package. */
+/** The metadata of a package for npm: one version, without dependencies. */
 const describe = ({ bin, integrity, name, version }: Package) => ({
   name,
   "dist-tags": { latest: version },

@@ -1,7 +1,7 @@
 /**
- * Loaded into the service before its own code: the part of DNS and of the network between the service and a registry with a public
- * address. `BENCH_ROAD` is `NAME=PORT`: the name has an address that is public and that nobody was given (IANA's IPv6 assignments,
- * 2026-11), and connections to it end at that port of the loopback interface. What the service decides of both stays its own.
+ * Loaded into the service before its own code: the part of DNS and of the network between the service and a registry with a public address.
+ * `BENCH_ROAD` is `NAME=PORT`: the name has a public address that is unassigned (IANA's IPv6 assignments, 2026-11), and connections to it
+ * end at that port of the loopback interface. The service still decides on both by itself.
  */
 import dns from "node:dns/promises"
 import { syncBuiltinESMExports } from "node:module"

@@ -134,7 +134,7 @@ export interface Fleet {
   readonly start: (dataDir: string, settings?: Readonly<Record<string, string>>) => Promise<Service>
 }
 
-/** What runs the code of `checkout`, on a database of its own. */
+/** Runs the code of `checkout`, on a database of its own. */
 export const make = (checkout: string) =>
   Effect.gen(function*() {
     const program = path.join(checkout, "packages/slipway/bin/slipway.js")
@@ -210,7 +210,7 @@ export const make = (checkout: string) =>
             if (url === undefined || !/^isolation/mu.test(output) || key === undefined) return
             const call = ask(url)
             const stream = (id: string) => `${url}/api/public/v1/sandboxes/${id}/events/stream?since=0`
-            // What was read is not asked for again: a look should cost the service as little as can be.
+            // Events that were read are not requested again: a look should cost the service as little as possible.
             const read = new Map<string, { readonly events: Array<Told>; after: string }>()
             const status = async (id: string) => ((await call(`/${id}`)) as { readonly status: string }).status
             resolve({

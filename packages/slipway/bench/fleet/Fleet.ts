@@ -1,6 +1,6 @@
 /**
- * What many sandboxes cost on one machine, and what moving one takes: each figure beside that of another checkout, such as the
- * version before. The agent is the offline one, so all of it is the service's own.
+ * The cost of many sandboxes on one machine, and of moving one: each figure beside that of another checkout, such as the version before.
+ * The agent is the offline one, so all of the cost is the service's own.
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
@@ -130,7 +130,7 @@ const multiply = (fleet: Checkout.Fleet, machine: string, count: number) =>
     Effect.runPromise
   )
 
-/** What a process takes in a while, at its calmest. */
+/** The least that a process uses in a period. */
 const watch = async (pid: number, forSeconds: number) => {
   const before = Checkout.processorOf(pid)
   let resident = Number.POSITIVE_INFINITY
@@ -141,7 +141,7 @@ const watch = async (pid: number, forSeconds: number) => {
   return { resident, cpu: (Checkout.processorOf(pid) - before) / forSeconds }
 }
 
-/** Many that nobody asks anything of, and one of them that somebody wakes. */
+/** Many sandboxes at rest, one of which is woken. */
 const atRest = (checkout: string, count: number) =>
   onMachine(checkout, 20, async (fleet, machine): Promise<ReadonlyArray<Row>> => {
     const service = await fleet.start(machine, { SLIPWAY_AGENT_IDLE_MINUTES: "1", SLIPWAY_WORKER_SLOTS: "8" })

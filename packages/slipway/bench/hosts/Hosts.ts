@@ -23,13 +23,13 @@ import { type Amounts, INSTALLATION, type Round, type SideOptions, type Way } fr
 
 const OWN = path.resolve(import.meta.dirname, "../../../..")
 
-/** Its numbers are those of nobody else's cables on this machine. */
+/** A block of numbers that no other cables on this machine use. */
 const CABLE = 200
 
 interface Host {
   readonly name: string
   readonly way: Way
-  /** Of what the example makes machines. */
+  /** The kind of machine that the example makes. */
   readonly machines?: Machines.Kind
   readonly isOverCable?: true
   /** Why there is none here. */
@@ -89,7 +89,7 @@ const quantile = (values: ReadonlyArray<number>, part: number): number => {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 }
 
-/** Of one side's median to the other's, round by round: what else the machine did then, it did to both. */
+/** Ratios of one side's median to the other's, round by round: other load on the machine affected both. */
 const ratiosOf = (side: Side, base: Side, figure: Figure): ReadonlyArray<number> =>
   side.rounds.flatMap((round, i) => {
     const other = base.rounds[i]
@@ -102,7 +102,7 @@ const bundleRunner = async (folder: string): Promise<string> => {
   return path.join(folder, "dist/runner")
 }
 
-/** What makes machines, until the scope closes: then none is left. */
+/** The program that makes machines, until the scope closes: then no machine is left. */
 const machinesIn = Effect.fnUntraced(function*(home: string, { isOverCable, machines, name }: Host, runner: string) {
   if (machines === undefined) return ""
   const folder = path.join(home, name)
@@ -115,7 +115,7 @@ const machinesIn = Effect.fnUntraced(function*(home: string, { isOverCable, mach
   })
   const call = (order: string, input: object): unknown =>
     JSON.parse(execFileSync(program, [order], { input: JSON.stringify({ installation: INSTALLATION, ...input }), encoding: "utf8" }))
-  // Of a round that failed, or was broken off.
+  // Removes the rest of a round that failed, or was broken off.
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
       for (const sandbox of call("list", {}) as ReadonlyArray<string>) call("remove", { sandbox })
@@ -141,7 +141,7 @@ const begin = (host: Host, name: string, options: Omit<SideOptions, "way" | "ima
 
 /** All sides in each round; who begins changes, and the order too. */
 const takeTurns = async (sides: ReadonlyArray<Side>, rounds: number, amounts: Amounts, say: (what: string) => void) => {
-  // What a process does for the first time belongs to none of them.
+  // First-time work of a process belongs to no side.
   const first = { ...amounts, lines: 0, bytes: 2 ** 20 }
   for (const { child, name } of sides) {
     say(`${name}, for the first time`)
@@ -158,7 +158,7 @@ const takeTurns = async (sides: ReadonlyArray<Side>, rounds: number, amounts: Am
 
 const times = (values: ReadonlyArray<number>): string => `${median(values).toFixed(2)} ×`
 
-/** Of provision, what whoever makes machines took. */
+/** The part of provisioning that the machine maker took. */
 const machineOf = ({ host, rounds }: Side, boots: "first" | "again"): string =>
   host.machines === undefined ? "" : number(median(rounds.flatMap((round) => round[boots].map(({ machine }) => machine))))
 

@@ -1,4 +1,4 @@
-/** What the process of one host is told and answers. Times are milliseconds. */
+/** The messages to and from the process of one host. Times are milliseconds. */
 
 /** How boxes are made: by hosts of this machine, or by a program that makes machines with runners. */
 export type Way = "none" | "bubblewrap" | "gvisor" | "docker" | "machines"
@@ -10,12 +10,12 @@ export interface SideOptions {
   /** Whose code makes the boxes. */
   readonly checkout: string
   readonly way: Way
-  /** Of this process alone. Made when missing. */
+  /** A folder of this process alone. Made when missing. */
   readonly folder: string
-  /** Of `docker`. */
+  /** The image for `docker`. */
   readonly image: string
   readonly socket: string
-  /** Of `machines`. */
+  /** The program for `machines`. */
   readonly program: string
 }
 
@@ -23,7 +23,7 @@ export interface Amounts {
   readonly boots: number
   readonly spawns: number
   readonly lines: number
-  /** Of standard output. */
+  /** Bytes of standard output. */
   readonly bytes: number
   readonly homes: number
 }
@@ -32,14 +32,14 @@ export interface Amounts {
 export interface Boot {
   readonly provision: number
   readonly boot: number
-  /** What the program that makes machines took of it. */
+  /** The time of the program that makes machines. */
   readonly machine: number
 }
 
 export interface Round {
-  /** Of sandboxes that are new. */
+  /** Boots of new sandboxes. */
   readonly first: ReadonlyArray<Boot>
-  /** Of the same ones, from rest. */
+  /** Boots of the same sandboxes, from rest. */
   readonly again: ReadonlyArray<Boot>
   /** To a program's first byte, in a box that is there. */
   readonly spawns: ReadonlyArray<number>

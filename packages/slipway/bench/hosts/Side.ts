@@ -140,7 +140,7 @@ const talk = (box: Box, lines: number) =>
       for (let came = 0; came < LINE.length;) came += yield* heard
       return performance.now() - began
     })
-    // What a process does for the first time belongs to none of them.
+    // First-time work of a process belongs to no side.
     for (let i = 0; i < 100; i++) yield* there
     const times: Array<number> = []
     for (let i = 0; i < lines; i++) times.push(yield* there)

@@ -1,7 +1,7 @@
 /**
- * What importing the domain's rules costs a program beyond a bare Node: processes that import them beside processes that import
- * nothing, in turns. As they are published, compiled and installed, which the limits are for; and as sources, of which Node strips
- * the types itself: that alone is some 20 ms and 17 MB (2026-11-24), whatever is imported.
+ * The cost of importing the domain's rules beyond a bare Node: processes that import them beside processes that import nothing, in turns.
+ * As they are published, compiled and installed, which the limits are for; and as sources, whose types Node strips itself: that alone is
+ * some 20 ms and 17 MB (2026-11-24), whatever is imported.
  */
 import { execFile } from "node:child_process"
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
@@ -36,7 +36,7 @@ const MOST_MB = 15
 interface Cost {
   /** CPU time of the process from its start. */
   readonly cpuMs: number
-  /** What passed from its start. */
+  /** Wall-clock time from its start. */
   readonly wallMs: number
   readonly rssMb: number
 }

@@ -25,7 +25,7 @@ const ROUNDS = 5
 const FILES = 200
 const prompt = (name: string) => `[[write path=notes/${name}.md content=What ${name} did.]] [[say Done.]]`
 
-/** Of one round: lifecycles a minute, and seconds of processors of each. */
+/** Results of one round: lifecycles a minute, and processor seconds of each. */
 interface Sample {
   readonly rate: number
   readonly cpu: number

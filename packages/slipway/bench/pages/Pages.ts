@@ -32,7 +32,7 @@ const REACH = { replyMillis: 100, bytes: 2 ** 20, paintMillis: 300 }
 
 const WRITE = `mkdir -p generated; for i in $(seq ${FILES}); do echo "export const value = $i" > generated/file-$i.ts; done`
 
-/** What becomes longest on a page: a character that is shown by its name, in long names and in long lines. */
+/** The character that becomes longest on a page: it is shown by its name, in long names and in long lines. */
 const HIDDEN = String.raw`printf '\342\200\254%.0s'`
 const WRITE_HOSTILE = `name=$(${HIDDEN} $(seq 60)); line=$(${HIDDEN} $(seq 380)); for i in $(seq 300); do ` +
   `{ yes "$line" | head -n 20; echo "$i"; } > "$name-$i.ts"; done`
@@ -63,7 +63,7 @@ const markdownEvent = (i: number) => ({
   data: { part_id: `d${i}:text`, message_id: `d${i}`, kind: "text" as const, text: markdownOf(i) }
 })
 
-/** What an agent says and does: text that grows, and commands with what they wrote. */
+/** An agent's events: text that grows, and commands with their output. */
 const eventOf = (i: number): Extract<SandboxEvent, { readonly type: "message.updated" | "tool.updated" }> => {
   const part = Math.floor(i / 5)
   return part % 2 === 0
@@ -95,7 +95,7 @@ const worst = (values: ReadonlyArray<number>): number => Math.max(...values)
 interface Measured {
   readonly name: string
   readonly reply: ReadonlyArray<number>
-  /** Of the service's processes' time, milliseconds for one reply: it is the same on a machine that others use as well. */
+  /** Processor time of the service's processes, milliseconds for one reply: other use of the machine does not change it. */
   readonly processor: number
   readonly bytes: number
   readonly paint: ReadonlyArray<number>
@@ -122,7 +122,7 @@ const measured = async (
   const files: Array<number> = []
   let bytes = 0
   let before = 0
-  // What is done for the first time is not measured.
+  // First-time work is not measured.
   for (let round = -FIRST_ROUNDS; round < rounds; round++) {
     if (round === 0) before = Checkout.processorOf(pid)
     const began = performance.now()
@@ -204,7 +204,7 @@ const measure = (rounds: number, checkout: string) =>
             { name: "changes", url: of(ordinary, "?view=changes"), listed: FILES },
             { name: "Markdown", url: of(written) },
             { name: "hostile names", url: of(hostile, "?view=changes") },
-            // Who asks for it first waits for git in the sandbox's box.
+            // The first request waits for git in the sandbox's box.
             { name: "hostile diff", url: of(hostile, "/changes") }
           ]
           const rows: Array<Measured> = []

@@ -1,4 +1,4 @@
-/** What is measured of a server that runs agents. */
+/** The measurements of a server that runs agents. */
 
 /** A session that takes prompts. */
 export interface Session {
@@ -22,5 +22,5 @@ export interface Peer {
   readonly stop: () => Promise<void>
 }
 
-/** What every agent is asked to say. */
+/** The prompt of every agent. */
 export const PROMPT = "[[say hello]]"

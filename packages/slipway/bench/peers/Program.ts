@@ -13,7 +13,7 @@ export interface Program {
 
 const running = new Set<Program["stop"]>()
 
-/** For whoever is interrupted. */
+/** Stops all processes when the benchmark is interrupted. */
 export const stopAll = async (): Promise<void> => {
   for (const stop of running) await stop("SIGKILL")
 }

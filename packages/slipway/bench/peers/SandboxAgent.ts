@@ -49,7 +49,7 @@ export const start = async (agent: ReadonlyArray<string>, home: string, workspac
   const WORD = `"text":"hello"`
   const END = `"stopReason"`
   const sessionOf = (id: string, sessionId: string, stream: Wire.Stream): Session => {
-    /** Of the request whose answer is the last that was said. */
+    /** The id of the request with the latest answer. */
     let last = 0
     const send = () => {
       last = made + 1

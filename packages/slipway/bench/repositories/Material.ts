@@ -7,7 +7,7 @@ import { mkdirSync } from "node:fs"
 export interface Size {
   readonly files: number
   readonly commits: number
-  /** Of all files of the newest commit together. */
+  /** Bytes of all files of the newest commit together. */
   readonly bytes: number
 }
 
@@ -15,7 +15,7 @@ export interface Size {
 export const PER_FOLDER = 100
 
 const TEXT_BYTES = 1_000
-/** Of files that do not compress. */
+/** The size of files that do not compress. */
 const BLOB_BYTES = 8 * 2 ** 20
 
 const data = (bytes: Buffer): ReadonlyArray<Buffer> => [Buffer.from(`data ${bytes.length}\n`), bytes, Buffer.from("\n")]

@@ -17,13 +17,13 @@ const QUICK: Material.Size = { files: 5_000, commits: 2_500, bytes: 50 * 2 ** 20
 const READY_WITHIN = 90
 /** Seconds, until a step is given up. */
 const LONGEST = 600
-/** Of folders within each other: with the longest path that Linux opens, and as many as an agent's loop makes. */
+/** Depth of nested folders: with the longest path that Linux opens, and as many as an agent's loop makes. */
 const DEEP = 10_000
 
 interface Row {
   readonly what: string
   readonly seconds: number
-  /** What came of it. */
+  /** The result. */
   readonly said: string
   readonly isGood: boolean
 }
@@ -136,7 +136,7 @@ const measure = (size: Material.Size, progress: (what: string) => void) =>
         return { said: "done", isGood: true }
       })
       await step("list the root of a deep tree", () => listed(id, ""))
-      // What cannot be read is left out, or named; it takes nothing from what can.
+      // An unreadable file is left out, or named; readable files are unaffected.
       const names = ({ said, isGood }: { readonly said: string; readonly isGood: boolean }) => ({
         said,
         isGood: isGood || /git|limit|more than|deep/iu.test(said)

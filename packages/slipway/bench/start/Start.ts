@@ -1,12 +1,9 @@
 /**
- * From `npm start` to the first 200 of `/readyz` on a data folder that is there, and the memory of the server when nobody asks
- * anything of it, beside `HandServer.ts`: Node and `pg` on a copy of the same cluster, by `npm start` as well. Both start the same
- * Postgres with the same settings; code is compiled already on both sides. Ours answers when the schema was looked at and its routes
- * stand; boxes are probed meanwhile, and the worker begins after that.
- *
- * Where `npm run bundle` left a built server in `dist/slipway`, it is measured too, by an `npm start` of its own.
- *
- * Alone: `npm run bench -- start --quick`.
+ * The time from `npm start` to the first 200 of `/readyz` on an existing data folder, and the memory of the idle server. Beside it:
+ * `HandServer.ts`, Node and `pg` on a copy of the same cluster, by `npm start` as well. Both start the same Postgres with the same
+ * settings; code is compiled already on both sides. Ours answers when the schema was looked at and its routes stand; boxes are probed
+ * meanwhile, and the worker begins after that. Where `npm run bundle` left a built server in `dist/slipway`, it is measured too, by an `npm
+ * start` of its own. Alone: `npm run bench -- start --quick`.
  */
 import { Effect } from "effect"
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
@@ -98,7 +95,7 @@ const idle = async (pid: number, quick: boolean) => {
   return resident
 }
 
-/** What started Postgres for the service: its server's command line, and whose process it is. */
+/** The command line of the service's Postgres server, and the user of its process. */
 const postgresOf = (cluster: string) => {
   const pid = Number(readFileSync(path.join(cluster, "postmaster.pid"), "utf8").split("\n")[0])
   return { program: readlinkSync(`/proc/${pid}/exe`), args: commandLineOf(pid).slice(1) }

@@ -1,6 +1,6 @@
 /**
- * What traces cost, also where nobody collects them: our server beside itself without a line that makes spans for a collector, in turns.
- * There are two without, since processes of the same code are some per cent apart: all are measured against both.
+ * The cost of traces, also without a collector: our server beside itself without a line that makes spans for a collector, in turns. There
+ * are two without, since processes of the same code are some per cent apart: all are measured against both.
  */
 import { createServer, type Server as HttpServer } from "node:http"
 import path from "node:path"
@@ -63,13 +63,13 @@ export const run = ({ quick }: { readonly quick: boolean }): Promise<void> =>
       for (const server of all) await load(server, loader, target, quick ? 700 : 1500)
       const rounds = new Map<Server, Array<Awaited<ReturnType<typeof load>>>>(all.map((server) => [server, []]))
       for (let round = 0; round < (quick ? 20 : 80); round++) {
-        // Who begins changes, and the order too.
+        // The side that begins changes, and the order too.
         const order = all.map((_, i) => all[(i + round) % all.length]!)
         for (const server of round % 2 === 0 ? order : order.toReversed()) {
           rounds.get(server)?.push(await load(server, loader, target, 250))
         }
       }
-      /** Of both without, in that round. */
+      /** The median of both without, in that round. */
       const base = (round: number) =>
         without.reduce((sum, server) => sum + (rounds.get(server)?.[round]?.cpu ?? Number.NaN), 0) / without.length
       results.push({

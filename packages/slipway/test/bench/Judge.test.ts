@@ -27,7 +27,7 @@ describe("the ratio of a benchmark's row", () => {
     assert.strictEqual(ratioOf(of([10], [30], latency)), 3)
   })
 
-  it("is none without anything beside it", () => {
+  it("is null without another side", () => {
     assert.isNull(ratioOf(of([10], null)))
     assert.isNull(keptOf(of([10], null), kept.day, kept.machine))
   })

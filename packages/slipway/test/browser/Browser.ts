@@ -55,7 +55,7 @@ const launch = Effect.acquireRelease(
   (browser) => Effect.promise(() => browser.close())
 )
 
-/** What may not happen on a page. */
+/** Fails on forbidden events of a page. */
 const watch = (page: Page, { drops = false, refused = [] }: Visit, problems: Array<string>) => {
   page.on("pageerror", (error) => problems.push(`${page.url()}: ${error.stack}`))
   page.on("console", (message) => {
@@ -168,7 +168,7 @@ const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
   }
 }
 
-/** Has the browser draw what it leaves out while nobody scrolls there: a picture shows all of the page. */
+/** Has the browser draw the parts that it leaves out until they are scrolled to: a picture shows all of the page. */
 const drawAll = (page: Page) =>
   page.evaluate(() => {
     const sheet = new CSSStyleSheet()
@@ -176,7 +176,7 @@ const drawAll = (page: Page) =>
     document.adoptedStyleSheets = [sheet]
   })
 
-/** Looks at the page in light and dark, wide and narrow: nobody is kept out, nothing scrolls sideways. Keeps a picture of each. */
+/** Looks at the page in light and dark, wide and narrow: it is accessible, and nothing scrolls sideways. Keeps a picture of each. */
 export const inspect = async (page: Page, name: string) => {
   mkdirSync(SCREENSHOTS, { recursive: true })
   await drawAll(page)

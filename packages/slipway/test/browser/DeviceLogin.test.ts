@@ -1,4 +1,4 @@
-/** `slipway auth` with the browser it opens: from a machine without a key to one that has it, and back. */
+/** `slipway auth` with the browser it opens: from a machine without a key to a machine with one, and back. */
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Effect, Fiber } from "effect"
@@ -171,7 +171,7 @@ layer(Browser.layer(), { excludeTestServices: true })("slipway auth", (it) => {
       assert.isFalse(existsSync(laptop.credentials))
     }).pipe(Effect.scoped))
 
-  it.effect("says what helps where nothing answers, or nobody would keep the key", () =>
+  it.effect("says what helps where nothing answers, or the key would not be kept", () =>
     Effect.gen(function*() {
       const laptop = yield* machine
       const nobody = yield* run(laptop, "login", "--url", "http://127.0.0.1:1")

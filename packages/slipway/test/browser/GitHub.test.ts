@@ -71,7 +71,7 @@ it.live(
           there.comment(1, { body: HOSTILE, path: `src/${"long-name-".repeat(20)}<b>.ts`, line: 3 })
           there.checkRun(headSha, { name: "build", status: "completed", conclusion: "success" })
           there.checkRun(headSha, { name: "test", status: "in_progress" })
-          // Nobody loads the page again.
+          // The page is not loaded again.
           await pull.getByText("number 22").waitFor({ timeout: 90_000 })
           assert.strictEqual(await pull.locator(".comment").count(), 20)
           await pull.getByRole("link", { name: "4 more on" }).waitFor()

@@ -1,4 +1,4 @@
-/** Whoever looks elsewhere learns that something waits: by the title and, where they asked for it, by a notification. */
+/** A person who looks elsewhere learns that something waits: by the title and, if they asked for it, by a notification. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { BrowserContext, Page } from "playwright-core"
@@ -58,7 +58,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await Shop.turnIs(page, "The turn ended")
         assert.strictEqual(await button(page).getAttribute("aria-pressed"), "false")
         assert.strictEqual(await asked(page), 0)
-        // Nobody asked yet: the title alone says it.
+        // Notifications are not enabled yet: the title alone says it.
         await send(id, "[[write path=a.md content=a]]")
         await titleBegins(page, "(1) <b>Asks</b>")
         assert.deepStrictEqual(await told(page), [])
@@ -79,7 +79,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await page.locator(".approval", { hasText: "c.md" }).locator("button[value=approve]").click()
         await titleBegins(page, "<b>Asks</b>")
 
-        // What somebody asked for holds on the next page, and is taken back there.
+        // The choice holds on the next page, and is taken back there.
         await page.goto("/sandboxes")
         assert.strictEqual(await button(page).getAttribute("aria-pressed"), "true")
         await button(page).click()
@@ -87,7 +87,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
       })
     }))
 
-  it.effect("is told on every page that is watched, of other sandboxes and while nobody looks, too", () =>
+  it.effect("is told on every watched page, of other sandboxes and while the page is hidden, too", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
       const { create, send, terminate } = yield* Shop.api
@@ -100,7 +100,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await page.goto(`/sandboxes/${id}`)
         await Shop.turnIs(page, "The turn ended")
         await button(page).click()
-        // The stream of a page that nobody looks at pauses.
+        // The stream of a hidden page pauses.
         await turn(page, "hidden")
         await Shop.connection(page, "Paused")
         const other = await create("[[write path=a.md content=a]]", { title: "Elsewhere", ...Shop.ASKS })

@@ -95,7 +95,7 @@ layer(Shop.layer(), { excludeTestServices: true })("pull requests", (it) => {
         await page.goto("/pulls?state=closed")
         await rowOf(page, "Other way").locator(".state", { hasText: "Closed" }).waitFor()
       }, { options: { javaScriptEnabled: false }, refused: [409] })
-      // What a person sees whose page was loaded before.
+      // The view of a person whose page was loaded before.
       const again = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, again)

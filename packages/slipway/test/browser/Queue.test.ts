@@ -40,7 +40,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         ])
         await inspect(page, "queue")
 
-        // What was taken back can be changed, and comes above what is there.
+        // A message that was taken back can be changed, and comes above the existing text.
         await prompt.fill("Half a thought")
         await page.getByRole("button", { name: "Take back message 2" }).click()
         await page.getByText("Your message was taken back.").waitFor()

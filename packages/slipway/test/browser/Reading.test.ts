@@ -1,4 +1,4 @@
-/** What agents write, as people read it: Markdown, code and whatever hostile text stands in it. */
+/** Agents' text as people read it: Markdown, code and hostile text in it. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Page } from "playwright-core"
@@ -136,7 +136,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
           assert.include(said, part)
         }
         for (const hidden of HIDDEN.match(/\p{C}/gu) ?? []) assert.notInclude(said, hidden)
-        // What there is no room for is a link away.
+        // The rest of a long text is a link away.
         await page.getByRole("link", { name: "Show the rest" }).last().click()
         assert.include(await page.locator("main").innerText(), "⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m")
         await inspect(page, "text-hostile")

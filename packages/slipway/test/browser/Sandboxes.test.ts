@@ -9,7 +9,7 @@ import type { Locator, Page } from "playwright-core"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
-/** What the log comes to on the page. */
+/** The items of the log on the page. */
 const itemsOf = (events: ReadonlyArray<unknown>) => {
   const conversation = new Conversation()
   for (const event of events) conversation.add(fromWire(JSON.stringify(event)))
@@ -65,7 +65,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
         await announced("The turn ended")
         assert.strictEqual(await cards.count(), 0)
         assert.include((await shown(page)).join("\n"), "\nDenied")
-        // What came by and by is what a page that is loaded now has.
+        // A page that was updated live equals a page that is loaded now.
         const live = await shown(page)
         assert.deepStrictEqual(live, itemsOf(await events(id)))
         await page.reload()
@@ -127,7 +127,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
           cut()
         }
         await said(page, "Step 3.")
-        // A gateway between that has nobody to hand the request to: the browser gives up on such an answer.
+        // A gateway in between that has no server for the request: the browser gives up on such an answer.
         const refused = refuseNext(2)
         cut()
         await refused

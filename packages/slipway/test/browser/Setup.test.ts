@@ -1,4 +1,4 @@
-/** What the page of a sandbox shows of its setup, while it runs and afterwards. */
+/** The setup on the page of a sandbox, while it runs and afterwards. */
 import { assert, layer } from "@effect/vitest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"

@@ -21,7 +21,7 @@ export const layer = (names: ReadonlyArray<string> = ["acme/shop"], settings: Re
     for (const name of names) yield* (yield* LocalRepositories).register(RepoName.make(name), made)
   })).pipe(Layer.provideMerge(Browser.layer(settings)))
 
-/** What programs do with the service's key. */
+/** Requests of programs with the service's key. */
 export const api = Effect.map(Browser, ({ server }) => {
   const ask = async (method: string, address: string, body?: unknown) => {
     const response = await fetch(`${server.url}/api/public/v1/sandboxes${address}`, {

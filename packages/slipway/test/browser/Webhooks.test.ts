@@ -26,7 +26,7 @@ const endpoints = Effect.gen(function*() {
   return yield* (yield* WebhookStore).list(yield* ownGrant)
 })
 
-/** What a partner does with a request: fails unless the secret signed it; the event otherwise. */
+/** A partner's check of a request: fails unless the secret signed it; the event otherwise. */
 const verified = ({ body, headers }: Received, secret: string): any =>
   new Webhook(secret).verify(body.toString(), Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)])))
 

@@ -29,7 +29,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
         await Shop.turnIs(page, "The turn ended")
         assert.strictEqual(await page.getByLabel("Follow-up").inputValue(), "Half a thou")
         assert.strictEqual(await selected(), "Ready when you are.")
-        // What the turn changed shows by itself, and what was typed is sent without loading the page.
+        // The changes of the turn show by themselves, and the typed message is sent without loading the page.
         await page.locator("#changes").getByRole("link", { name: "a.md" }).waitFor()
         await page.evaluate(() => document.body.dataset["loaded"] = "once")
         await page.getByLabel("Follow-up").fill("[[say Third.]]")

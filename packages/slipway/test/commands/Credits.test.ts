@@ -60,7 +60,7 @@ describe("SLIPWAY_CREDITS=enforced", () => {
       assert.match(balance, new RegExp(`\\+5 +claim ${claimId}`, "u"))
     }).pipe(Effect.scoped))
 
-  it.live("is refused with a price that is none", () =>
+  it.live("is refused with an invalid price", () =>
     Effect.gen(function*() {
       const data = yield* folder
       for (const [name, value] of [["SLIPWAY_CREDITS", "on"], ["SLIPWAY_CREDIT_MICRO_USD", "0"]] as const) {

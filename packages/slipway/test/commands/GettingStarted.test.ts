@@ -14,7 +14,7 @@ const root = path.resolve(import.meta.dirname, "../../../..")
 const blocks = (page: string): ReadonlyArray<string> =>
   [...readFileSync(path.join(root, page), "utf8").matchAll(/^```sh[^\n]*\n(.*?)^```$/gmsu)].map(([, block = ""]) => block)
 
-/** What git knows of this repository, with the packages that `npm ci` would bring. */
+/** The files of this repository that git knows, with the packages that `npm ci` would bring. */
 const clone = (at: string) => {
   mkdirSync(at)
   const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root, maxBuffer: 2 ** 26 })
@@ -48,7 +48,7 @@ const terminal = (cwd: string, env: Readonly<Record<string, string | undefined>>
         pid: shell.pid ?? 0,
         said: () => said,
         start: (command: string) => shell.stdin.write(command),
-        /** Types a command and waits for its end. One that goes on for ever is ended when it has said `leave`. */
+        /** Types a command and waits for its end. An endless command is ended when it has said `leave`. */
         type: Effect.fnUntraced(function*(command: string, leave?: RegExp) {
           const before = said.length
           const mark = `done-${++count}`
@@ -93,7 +93,7 @@ describe("the first pages", () => {
         clone(at)
         const port = yield* freePort
         const env = { PATH: process.env["PATH"], HOME: home, TMPDIR: tmpdir(), SLIPWAY_PORT: String(port) }
-        // The port alone is another one, so that this test disturbs nobody's server.
+        // Only the port differs, so that this test disturbs no running server.
         const [install = "", prepare = "", command = "", create = "", watch = "", publish = "", end = "", ...others] = blocks(
           "docs/getting-started.md"
         )

@@ -94,7 +94,7 @@ it.live(
       )
       assert.isNotEmpty(merged)
 
-      // What GitHub gave and what we were told stays where it belongs.
+      // Secrets from GitHub and ours stay where they belong.
       const environment = readFileSync(`/proc/${server.pid}/cmdline`, "utf8") + server.output() + JSON.stringify([merged, shown, published])
       for (const secret of [SECRET, ...github.app.issued, github.app.privateKey.split("\n")[1] ?? ""]) {
         assert.notInclude(environment, secret)
@@ -104,7 +104,7 @@ it.live(
     }).pipe(Effect.scoped)
 )
 
-it.live("ends with one line when the key of the App cannot be read, or is none", () =>
+it.live("ends with one line when the key of the App cannot be read or parsed", () =>
   Effect.gen(function*() {
     const data = yield* folder
     writeFileSync(path.join(data, "none.pem"), "no key\n")

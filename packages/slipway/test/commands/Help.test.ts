@@ -1,4 +1,4 @@
-/** What `--help` has to say, of every command there is. */
+/** The required parts of `--help`, for every command. */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Command } from "effect/cli"

@@ -7,7 +7,7 @@ import * as Logs from "../../src/service/Logs.ts"
 
 const SECRET = "correct-horse/battery+staple"
 
-/** What the effect logs, as it is written to standard error. */
+/** Log lines of the effect, as they are written to standard error. */
 const written = (self: Effect.Effect<unknown>, settings: Readonly<Record<string, string>> = {}) =>
   Effect.suspend(() => {
     const lines: Array<string> = []

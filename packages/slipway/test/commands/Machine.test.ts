@@ -16,7 +16,7 @@ const idIn = (dataDir: string, recover: Effect.Effect<string | null> = Effect.su
 const fileOf = (dataDir: string) => path.join(dataDir, "machine")
 const ours = "0197f1a0-0000-7000-8000-0000000000a1"
 
-it.effect("a machine keeps its id, and asks nobody for it", () =>
+it.effect("a machine keeps its id, without a request for it", () =>
   Effect.gen(function*() {
     const dataDir = yield* folder
     const first = yield* idIn(dataDir)

@@ -43,7 +43,7 @@ describe("npm start", () => {
       const ended = new Promise((resolve) => npm.once("exit", resolve))
       npm.kill("SIGTERM")
       yield* Effect.promise(() => ended)
-      // Whatever is not gone now, nobody ends any more: give it what a clean end may take.
+      // A process that is still there would not be ended: give it the time of a clean end.
       yield* until(processesOf(data), (left) => left.length === 0).pipe(Effect.timeoutOption("20 seconds"))
       assert.deepStrictEqual(yield* processesOf(data), [])
     }).pipe(Effect.scoped))

@@ -92,7 +92,7 @@ export const runIn = (
 const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "secrets", "users",
   "webhooks"])
 
-/** What the first start of a service makes: commands that administer one do not. */
+/** The output of the first start of a service: administrative commands do not make it. */
 const database = (dataDir: string) =>
   existsSync(path.join(dataDir, "postgres/cluster"))
     ? Effect.void
@@ -132,7 +132,7 @@ export const runHere = (
     }
   }))
 
-/** What has nothing to say but by the console. */
+/** Commands that print only by the console. */
 const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "users", "webhooks"])
 
 /** Runs a command to its end, on a data folder that a service had before. */
@@ -155,7 +155,7 @@ export interface Server {
   /** The key it printed, if it did. */
   readonly key: string | undefined
   readonly output: () => string
-  /** What of it came on standard error. */
+  /** The part of its output on standard error. */
   readonly logs: () => string
   /** Completes when it has ended, by whatever cause. */
   readonly ended: Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>

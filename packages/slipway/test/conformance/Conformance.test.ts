@@ -75,7 +75,7 @@ layer(RealServer.layer, { excludeTestServices: true })("the suite", (it) => {
           }
         }
         assert.deepStrictEqual(unnoticed, [])
-        // What was noticed were the defects, and not the proxy or a state that they left behind.
+        // The rules noticed the defects, and not the proxy or a state that they left behind.
         proxy.plant({})
         conforms(yield* run(rules.filter(({ id }) => !RAW.includes(id)), new World(session, proxy.url)))
       }),

@@ -19,7 +19,7 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** What the planted server does wrong. */
+/** The fault of the planted server. */
 export interface Plant {
   /** Changes the request, or answers it instead of the real server. */
   readonly ask?: (asked: Asked) => Asked | Answer

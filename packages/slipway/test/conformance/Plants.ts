@@ -213,7 +213,7 @@ const lenient = instead(400, 409, "idempotency_conflict", isProbe)
 const strict = instead(409, 400, "invalid_request", isProbe)
 const edges = { "takes what is beyond the limit": lenient, "refuses what is within the limit": strict }
 
-/** Tells another grant's sandbox from nobody's. */
+/** Tells another grant's sandbox from a missing one. */
 const tells = (where: Where) => ({
   "refuses instead of not finding": instead(
     404,

@@ -30,7 +30,7 @@ interface Manifest {
   readonly apiVersion: string
   readonly kind: string
   readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels: Readonly<Record<string, string>> }
-  // What Kubernetes checks by its types, tests read as it is.
+  // Kubernetes checks this by its types; tests read it as it is.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly spec: any
 }
@@ -142,7 +142,7 @@ const TYPES: Readonly<Record<string, readonly [module: string, type: string]>> =
 }
 const FOLDERS: Readonly<Record<string, string>> = { "networking.k8s.io/v1": "networking/v1", "rbac.authorization.k8s.io/v1": "rbac/v1" }
 
-/** What the compiler says of manifests as values of those types: nothing, if each field is known and right. */
+/** The compiler's complaints about manifests as values of those types: none if each field is known and right. */
 const complaints = (manifests: ReadonlyArray<Manifest>, version: string): string => {
   const lines = manifests.flatMap((manifest, n) => {
     const [module, type] = TYPES[manifest.kind] ?? []

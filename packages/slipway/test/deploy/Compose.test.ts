@@ -1,4 +1,4 @@
-/** What compose.yaml runs in containers, run as processes: only names of machines, the database, files and certificates are others. */
+/** The services of compose.yaml, run as processes: only names of machines, the database, files and certificates differ. */
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { tables } from "@slipway/machine/kernel/SystemCalls"
@@ -32,7 +32,7 @@ interface Service {
 const compose = (): Readonly<Record<string, Service>> =>
   parse(readFileSync(path.join(workspace, "compose.yaml"), "utf8"), { merge: true }).services
 
-/** What compose.yaml sets of a service's environment, with each of `others` in the place of a name or a variable. */
+/** The environment of a service in compose.yaml, with each of `others` in the place of a name or a variable. */
 const settingsOf = (service: string, others: ReadonlyArray<readonly [from: string, to: string]>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(compose()[service]?.environment ?? {}).flatMap(([name, value]) =>
@@ -102,7 +102,7 @@ const follow = Effect.fnUntraced(function*(port: number, address: string, key: s
   })
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(stream, Effect.sleep("50 millis"))))
   return {
-    /** Of the durable events that came, in the order they did. */
+    /** Ids of the durable events, in the order of arrival. */
     ids,
     breaks: () => breaks,
     /** Waits until so many turns have ended. */
@@ -111,7 +111,7 @@ const follow = Effect.fnUntraced(function*(port: number, address: string, key: s
 })
 
 describe("compose.yaml", () => {
-  it("has no setting that is none, and gives a process that ends the time that it takes", () => {
+  it("has only valid settings, and gives a process the time that it takes to end", () => {
     const services = compose()
     const names = Object.values(services).flatMap((service) => Object.keys(service.environment ?? {}))
     assert.include(names, "SLIPWAY_WORKER_ADDRESS")

@@ -1,4 +1,4 @@
-/** What the tests of `deploy/` have in common. */
+/** Helpers shared by the tests of `deploy/`. */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import path from "node:path"

@@ -44,7 +44,7 @@ describe("monitoring", () => {
   it.live("the service tells every metric and label that the dashboard and the rules name", () =>
     Effect.gen(function*() {
       const home = yield* folder
-      // Nobody listens there: what is told of spans is told all the same.
+      // This address has no listener: metrics of spans are reported all the same.
       const { url } = yield* serve(home, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" })
       const { key } = JSON.parse(
         (yield* run(home, ["keys", "create", "--grant", "monitoring", "--scopes", "metrics:read", "--json"])).stdout
@@ -52,7 +52,7 @@ describe("monitoring", () => {
       const scrape = Effect.promise(() =>
         fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${key}` } }).then((reply) => reply.text())
       )
-      // So that there is one that was answered, and one that was not found.
+      // One answered request, and one for a missing resource.
       yield* scrape
       yield* Effect.promise(() => fetch(`${url}/nothing`).then((reply) => reply.text()))
       const lines = (yield* scrape).split("\n").filter((line) => line !== "" && !line.startsWith("#"))

@@ -103,7 +103,7 @@ const proxies: ReadonlyArray<Proxy> = [{
     )
 }]
 
-/** What a client is told that came without TLS. */
+/** The answer to a client that came without TLS. */
 const redirect = (port: number, host: string, path: string) =>
   new Promise<{ readonly status: number | undefined; readonly location: string | undefined }>((resolve, reject) => {
     const asked = plain({ host: "127.0.0.1", port, path, headers: { host } }, (response) => {

@@ -11,7 +11,7 @@ const SYSTEMD = "/lib/systemd/systemd"
 /** The second version's hierarchy, on its own or beside the first one's. */
 const hierarchy = /^\S+ (\S+) cgroup2 /mu.exec(readFileSync("/proc/self/mounts", "utf8"))?.[1]
 
-/** What is missing here; `null`: nothing. */
+/** The missing requirement; `null`: none. */
 export const lacking: string | null = process.getuid?.() !== 0
   ? "root"
   : hierarchy === undefined
@@ -50,7 +50,7 @@ exec env -i container=slipway-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
 `
 
 export interface Unit {
-  /** What the service said, with its log. */
+  /** The output of the service, with its log. */
   readonly output: () => string
   /** Runs a program beside systemd. Answers its output. */
   readonly run: (program: string, ...args: ReadonlyArray<string>) => Effect.Effect<string>

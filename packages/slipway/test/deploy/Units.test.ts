@@ -13,7 +13,7 @@ import * as Systemd from "./Systemd.ts"
 
 const LONG = 120_000
 
-/** What `systemd-analyze security` says of each, from 0 to 10: systemd 252, 2026-11-23. What Node and boxes need is the rest. */
+/** The scores of `systemd-analyze security`, from 0 to 10: systemd 252, 2026-11-23. Node and boxes need the remaining permissions. */
 const UNITS = { "slipway.service": 3.3, "slipway-http.service": 1.3, "slipway-worker.service": 3.3 }
 
 const withoutAnalyze = !has("systemd-analyze", ["--version"])
@@ -74,7 +74,7 @@ const firstKey = (systemd: Systemd.Unit) =>
   )
 
 describe("the units", () => {
-  it("have no setting that is none", () => {
+  it("have only valid settings", () => {
     const env = text("systemd/slipway.env").replaceAll(/^#(?=[A-Z_]+=)/gmu, "")
     const units = Object.keys(UNITS).map((unit) => text(`systemd/${unit}`)).join()
     const names = [...Object.keys(parseEnv(env)), ...Array.from(units.matchAll(/\b(SLIPWAY_\w+)=/gu), ([, name]) => name)]

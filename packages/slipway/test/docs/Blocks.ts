@@ -50,7 +50,10 @@ const patternOf = (line: string): RegExp =>
     "u"
   )
 
-/** What is stated and was not said; empty: all is as it is written. JSON has the same members of the same types, text the same lines. */
+/**
+ * The stated parts that are missing in the output; empty: all is as it is written. JSON has the same members of the same types, text the
+ * same lines.
+ */
 export const missingOf = (stated: Block, said: string): ReadonlyArray<string> => {
   if (stated.language === "json") {
     const begin = said.search(/[{[]/u)

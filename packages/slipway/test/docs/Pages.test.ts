@@ -8,12 +8,12 @@ import { type Block, blocksOf, commandsOf, isShell, missingOf, strayCommandsOf }
 
 const root = path.resolve(import.meta.dirname, "../../../..")
 
-/** What the code writes has examples of commands, which are of no page's story. */
+/** Generated pages have examples of commands that belong to no page's story. */
 const WRITTEN = ["docs/cli.md", "docs/errors.md", "docs/events.md", "docs/settings.md"]
 const pages = ["README.md", "SECURITY.md",
   ...globSync(["docs/*.md", "docs/!(site)/*.md"], { cwd: root }).filter((page) => !WRITTEN.includes(page)).sort()]
 
-/** What is done once, before any page, and who tests it. */
+/** Commands that are run once, before any page, and their tests. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "npm ci": ".ci/run",
   "npm run demo": ".ci/run",
@@ -88,7 +88,7 @@ afterAll(async () => {
   writeSync(1, `\n${lines.join("\n")}\n`)
 })
 
-/** One that goes on for ever is ended when it has said what it is run for. */
+/** An endless command is ended when it has said `wanted`. */
 const endless = (text: string, wanted: string, file: string) =>
   `{\n${text}} > '${file}' 2>&1 & P=$!\nuntil grep -qF '${wanted}' '${file}'; do kill -0 $P; sleep 0.1; done\n` +
   `pkill -P $P; wait $P || true\ncat '${file}'\n`

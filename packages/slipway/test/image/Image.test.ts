@@ -33,7 +33,7 @@ const must = async (...args: ReadonlyArray<string>) => {
   return output.trim()
 }
 
-/** What compose.yaml gives a service of what its containers may do, as options of `docker run`. */
+/** The permissions of a service's containers in compose.yaml, as options of `docker run`. */
 const confined = (service: string): ReadonlyArray<string> => {
   const { cap_drop, read_only, security_opt, tmpfs } = parse(readFileSync(path.join(root, "compose.yaml"), "utf8"), { merge: true })
     .services[service]

@@ -9,7 +9,7 @@ import * as AbandonedMachines from "../../src/service/machine/AbandonedMachines.
 
 const [needed, over] = [SandboxId.make("c_aaaaaaaaaaaa"), SandboxId.make("c_bbbbbbbbbbbb")]
 
-it.effect("machines of workers that are gone are ended when the store says that nobody needs them, also after a look that failed", () =>
+it.effect("machines of workers that are gone are ended when the store says that they are unused, also after a look that failed", () =>
   Effect.gen(function*() {
     const ended: Array<ReadonlyArray<string>> = []
     let isAway = false

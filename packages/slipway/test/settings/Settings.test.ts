@@ -38,7 +38,7 @@ describe("Settings", () => {
     assert.deepStrictEqual(names.filter((name, i) => names.indexOf(name) !== i), [])
   })
 
-  it.effect("each default is one that could be set", () =>
+  it.effect("each default is a valid value", () =>
     Effect.forEach(Settings.all, (setting) => setting.default === null ? Effect.void : decoded(setting.default, setting)))
 
   it.effect("checkpoints are in the database, in a folder, or new ones in the one and earlier ones in the other", () =>

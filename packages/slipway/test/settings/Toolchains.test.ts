@@ -28,7 +28,7 @@ describe("SLIPWAY_TOOLCHAINS", () => {
       }
     }))
 
-  it.effect("a folder that is not there, is none, or has more than programs in it is refused by its name", () =>
+  it.effect("a missing or invalid folder, or a folder with more than programs in it, is refused by its name", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const data = join(root, "data")

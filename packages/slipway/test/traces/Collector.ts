@@ -50,7 +50,7 @@ export const options = (url: string): TracesOtlp.Options => ({
   serviceName: "test",
   serviceVersion: "1",
   sampler: { name: "parentbased_always_on", ratio: 1 },
-  // What waits is sent when the layer ends.
+  // Waiting spans are sent when the layer ends.
   interval: 3_600_000
 })
 

@@ -75,7 +75,7 @@ describe("traces by OTLP", () => {
       assert.strictEqual(got, 1)
     }))
 
-  it.live("a collector that never answers keeps nobody waiting, and no more than may wait is kept for it", () =>
+  it.live("a collector that never answers delays no request, and has a bounded queue", () =>
     Effect.gen(function*() {
       const asked = yield* Deferred.make<ServerResponse>()
       const { bodies, url } = yield* collector((response) => {
@@ -97,7 +97,7 @@ describe("traces by OTLP", () => {
       assert.deepStrictEqual([lost, spansOf(bodies).length], [4900, 101])
     }))
 
-  it.live("a sampler by ratio collects whole traces, and one that goes by parents what a caller collects", () =>
+  it.live("a sampler by ratio collects whole traces, and a sampler by parents collects what a caller collects", () =>
     Effect.gen(function*() {
       const { bodies, url } = yield* collector()
       const pair = RootSpan.traced("outer")(Effect.withSpan(Effect.void, "inner"))

@@ -31,7 +31,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 
-/** What the domain shows or takes, by name: the list that every property over "each schema" goes through. */
+/** The schemas that the domain shows or takes, by name: every property over "each schema" goes through this list. */
 export const schemas = {
   AgentEvent,
   AgentRuntimeName,

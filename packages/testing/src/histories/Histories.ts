@@ -1,8 +1,7 @@
 /**
- * Histories of one sandbox: what the service and people do to it, in any order, sensible or hostile, with time passing
- * in between. Shared by every property of the pure rules; `History` also sets the scene of tests with stated values.
- *
- * Assumed, because runtimes guarantee it: an agent never gives a new tool call the id of one that was decided.
+ * Histories of one sandbox: actions of the service and of people, in any order, sensible or hostile, with time passing in between. Shared
+ * by every property of the pure rules; `History` also sets the scene of tests with stated values. Assumed, because runtimes guarantee it:
+ * an agent never reuses the id of a decided tool call.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
@@ -73,7 +72,7 @@ export const creation: Creation = {
   createdAt
 }
 
-/** What a person asks for. */
+/** The commands of a person. */
 export type Asked =
   | { readonly _tag: "Terminate" }
   | { readonly _tag: "Interrupt" }
@@ -182,13 +181,13 @@ export class History {
   }
 }
 
-/** Whoever decides. The sandbox's agent is told why by steering. */
+/** The person who decides. The sandbox's agent is told why by steering. */
 export const decider: Decider = { userId: "user-2", tellingOf: () => "steer" }
 
 /** How people decide. */
 export const Deciding = Schema.Literals(["approve", "approve all", "deny", "deny because"])
 
-/** The decision of whoever decides like that. */
+/** The decision that this person makes. */
 export const decisionOf = (by: typeof Deciding.Type): ApprovalDecision => {
   switch (by) {
     case "approve":
@@ -366,7 +365,7 @@ export const planOf = ([from = 0, ...steps]: ReadonlyArray<number>): Plan => {
 
 const sampled = (step: Arbitrary.Arbitrary<Step>, seed: number) => Effect.runSync(Arbitrary.sampleEffect(step, { count: 1, seed }))
 
-/** Of ten numbers four go on, one waits, and five are anything at all. */
+/** Four of ten numbers go on, one waits, and five are arbitrary. */
 const stepOf = (n: number): Step => {
   const pick = Math.floor(n / 10)
   if (n % 10 < 4) return { _tag: "GoOn", pick: pick % PICKS }
@@ -377,7 +376,7 @@ const stepOf = (n: number): Step => {
 /** For `it.prop`: long plans. */
 export const thorough = { arbitrary: { runs: 300, size: 40 } }
 
-/** What happens when these steps are taken one after the other. */
+/** The history after these steps, taken one after the other. */
 export const play = ({ from, steps }: Plan): History => {
   const history = reach(from)
   for (const step of steps) take(history, step)
@@ -470,7 +469,7 @@ const take = (history: History, step: Step): void => {
   }
 }
 
-/** What may well happen next, the likely ones several times; never empty. */
+/** The steps that may well come next, the likely ones several times; never empty. */
 const ordinary = (history: History): ReadonlyArray<() => void> => {
   const { sandbox, turn } = history
   const system = (command: SystemCommand) => () => void history.system(command)
@@ -573,7 +572,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
 const named = ({ sandbox, turn }: History, which: typeof Named.Type): string =>
   which === "latest" ? turn : which === "earlier" ? turnId(ids, sandbox.id, (sandbox.turn?.n ?? 1) - 1) : "another sandbox's turn"
 
-/** The `n`th call, or the next one that was not decided yet. */
+/** The `n`th call, or the next undecided one. */
 const freshCall = (history: History, n: number): string => {
   const known = history.approvals.find(({ approvalId }) => approvalId === `call-${n}`)
   return known === undefined || known.outcome === null ? `call-${n}` : freshCall(history, n + 1)

@@ -1,6 +1,6 @@
 /**
- * What holds of attribution whatever facts come in and in which order. The laws run on the pure decisions, kept in maps
- * as simply as can be; `Book` is also a reference to compare a real store with.
+ * The laws of attribution, for any facts in any order. The laws run on the pure decisions, kept in maps as simply as can be; `Book` is also
+ * a reference to compare a real store with.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -245,7 +245,7 @@ const claimsInOrder = (book: Book) =>
     .flatMap(({ claimed, terms }) => claimed === null ? [] : [{ claimed, terms }])
     .sort((a, b) => DateTime.Order(a.claimed.at, b.claimed.at))
 
-/** Of the pure decisions of attribution. */
+/** Laws of the pure decisions of attribution. */
 export const attributionLaws: ReadonlyArray<AttributionLaw> = [
   {
     name: "a touch is the first claim claimed for its key, of whichever grant, and never changes",
@@ -433,7 +433,7 @@ const said = (incoming: Incoming, result: ReturnType<Book["record"]>): string =>
 const fits = (word: string, expected: string) =>
   word === expected || expected === "new or nothing" && (word === "new" || word === "nothing")
 
-/** What a feed tells but for ids and times of its own. */
+/** The content of a feed, without ids and times of its own. */
 const gist = ({ data, type }: PartnerFact) => ({
   type,
   about: naturalId({ data, type } as PartnerFact),

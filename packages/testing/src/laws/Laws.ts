@@ -1,7 +1,7 @@
 /**
- * What holds of every sandbox and of every store, whatever is done and in which order. `historyLaws` are about the pure
- * rules; `storeLaws` and `feedLaws` run against any store: an embedder calls `checkStore` and `checkFeed` with its own
- * layer. A law that does not hold fails with the shrunk input and a replay token.
+ * The laws of every sandbox and of every store, for any actions in any order. `historyLaws` are about the pure rules; `storeLaws` and
+ * `feedLaws` run against any store: an embedder calls `checkStore` and `checkFeed` with its own layer. A law that does not hold fails with
+ * the shrunk input and a replay token.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -103,7 +103,7 @@ const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandb
 /** Events of these types change the revision. */
 const CHANGES = /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
 
-/** Of the pure rules. */
+/** Laws of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "changes its status only as docs/decisions/2.1 say",
@@ -208,7 +208,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "resolves every approval once, and only one that was requested",
+    name: "resolves every approval once, and only a requested approval",
     holds: (history) => approvalsResolveOnce(eventsOf(history), history.sandbox)
   },
   {
@@ -363,7 +363,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "is pinned to its machine from a checkpoint that could not be taken to the next one that is, or is restored",
+    name: "is pinned to its machine from a failed checkpoint until the next checkpoint is taken or restored",
     holds: (history) => {
       for (const { after, before, events } of history.moments) {
         const last = events.findLast(({ data, type }) =>
@@ -534,7 +534,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "denies what nobody decides: when its time is over, its turn ends, or its sandbox does",
+    name: "denies an undecided approval when its time is over, its turn ends, or its sandbox does",
     holds: (history) => {
       for (const { data } of eventsOf(history).filter(of("approval.resolved"))) {
         if (data.by !== "user" && data.by !== "policy") assert.strictEqual(data.outcome, "denied")
@@ -624,7 +624,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "goes back to a checkpoint between turns alone, to one at a time, and to one that it took",
+    name: "goes back to a checkpoint only between turns, one at a time, and only to a checkpoint that it took",
     holds: (history) => {
       const { checkpoint, restoring, status, turn } = history.sandbox
       const { refused, result } = history.person({ _tag: "Restore", checkpoint: Math.max(checkpoint, 1) })
@@ -824,7 +824,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   }
 ]
 
-/** Runs every law of histories, on the rules that this package has: whoever changes them checks their own. */
+/** Runs every law of histories on the rules of this package, so that a changed copy of the rules is checked itself. */
 export const checkHistories = (runs = 300): Suite =>
   define("Laws of histories", Layer.empty, (it) => {
     for (const { holds, name } of historyLaws) {
@@ -940,7 +940,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
         return yield* system({ _tag: "EndTurn", turnId: turn, state: deed.state })
       case "RequestApproval": {
         const known = yield* store.approvals(made.id, [`call-${deed.call}`])
-        // An agent never gives a new call the id of one that was decided.
+        // An agent never reuses the id of a decided call.
         return known.some(({ outcome }) => outcome !== null) ? null : yield* system(request(turn, `call-${deed.call}`))
       }
       case "ReportPublication":
@@ -968,7 +968,7 @@ const law = <A, R>(name: string, given: Arbitrary.Arbitrary<A>, holds: (given: A
   holds
 })
 
-/** Of every sandbox store. */
+/** Laws of every sandbox store. */
 export const storeLaws: {
   readonly reachable: StoreLaw<typeof Life.Type, Stored>
   readonly replay: StoreLaw<typeof Life.Type, Stored>
@@ -1160,7 +1160,7 @@ const feed = Effect.fnUntraced(function*(transactions: ReadonlyArray<Transaction
     return Effect.result(store.record(fails ? Effect.fail("rolled back") : Effect.succeed(decided), at))
   }, { concurrency })
   const tasks = (events: ReadonlyArray<PartnerFact>) => events.map(({ data }) => "taskId" in data ? Number(data.taskId) : NaN)
-  /** What each feed should tell, in the order of the transactions. */
+  /** The facts that each feed should tell, in the order of the transactions. */
   const told = ([0, 1] as const).map((
     n
   ) => [
@@ -1173,7 +1173,7 @@ const feed = Effect.fnUntraced(function*(transactions: ReadonlyArray<Transaction
 
 const transactions = Arbitrary.array(Arbitrary.schema(Transaction), { maxLength: 12 })
 
-/** Of every partner store. */
+/** Laws of every partner store. */
 const feedLaws: {
   readonly gapless: StoreLaw<ReadonlyArray<Transaction>, Fed>
   readonly concurrent: StoreLaw<ReadonlyArray<Transaction>, Fed>

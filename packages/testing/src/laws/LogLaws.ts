@@ -1,4 +1,4 @@
-/** What every log says of its sandbox, whatever was done and in which order. Each throws when it does not hold. */
+/** The laws of every sandbox's log, for any actions in any order. Each throws when it does not hold. */
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 

@@ -6,10 +6,10 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 
-/** Of all setups of a boot together; milliseconds. */
+/** The time limit of all setups of a boot together; milliseconds. */
 const SETUPS = 3_600_000
 
-/** What comes due, and when; epoch milliseconds. */
+/** A deadline and its consequence; epoch milliseconds. */
 export interface Due {
   /** The reason of the status that follows, `turn_timeout`, or `approval <id>`. */
   readonly what: string
@@ -31,7 +31,7 @@ export class TimeTable {
   /** When each was asked for, oldest first. */
   readonly #approvals = new Map<string, number>()
   readonly #publishing = new Set<string>()
-  /** What setups of this boot took, and the one that goes on. */
+  /** Time of the finished setups of this boot, and of the running one. */
   #setupMillis = 0
   #setup: { readonly since: number; readonly limit: number } | null = null
 
@@ -122,7 +122,7 @@ export class TimeTable {
     return this.dues.reduce<number | null>((first, { at }) => first === null ? at : Math.min(first, at), null)
   }
 
-  /** What is due by then, in the order in which it happens. */
+  /** All that is due by then, in the order in which it happens. */
   dueBy(now: number): ReadonlyArray<string> {
     const due = this.dues.filter(({ at }) => at <= now).map(({ what }) => what)
     const [first] = due
@@ -142,7 +142,7 @@ const byTime: ReadonlyArray<string | null> = [
   "last_turn_failed"
 ]
 
-/** What of a time table this event is; `null`: it came about otherwise, or follows from another one. */
+/** The entry of a time table that this event is; `null`: it has another cause, or follows from another event. */
 export const broughtByTime = (event: SandboxEvent): string | null => {
   switch (event.type) {
     case "sandbox.status":

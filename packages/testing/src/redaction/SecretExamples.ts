@@ -1,8 +1,8 @@
-/** One secret of each shape at least, made up, and put together here so that nobody's scanner takes it for a real one. */
+/** At least one secret of each shape, made up, and put together here so that no scanner takes it for a real one. */
 
 export interface Example {
   readonly text: string
-  /** What of it must not be shown. */
+  /** The part that must not be shown. */
   readonly secret: string
 }
 

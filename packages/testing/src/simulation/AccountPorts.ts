@@ -73,7 +73,7 @@ export const webhooksOf = (
 
 const answered = (status: number, retryAfter: number | null = null): Outcome => ({ _tag: "Answered", status, retryAfter, body: null })
 
-/** The receivers of webhooks: they are nobody's but the partners'. `isDead`: whoever answers nothing, ever. */
+/** The receivers of webhooks: they belong to the partners alone. `isDead`: a receiver that never answers. */
 export const receiversOf = (
   process: Process,
   faults: Faults,

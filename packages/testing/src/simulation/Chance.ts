@@ -1,4 +1,4 @@
-/** What a seed decides. The same seed draws the same numbers for ever, so a failing run can be repeated. */
+/** The choices of a seed. The same seed draws the same numbers for ever, so a failing run can be repeated. */
 
 /** splitmix32: every 32-bit state is met once before the first one comes again. */
 export class Chance {

@@ -1,6 +1,6 @@
 /**
- * Who may have which sandbox, and which of them first: the tables of docs/decisions/15 as a ledger of its own, kept from what is
- * asked of the leases. It shares nothing with `leaseOrder`.
+ * The sandboxes that each worker may have, and their order: the tables of docs/decisions/15 as a separate ledger, kept from the calls to
+ * the leases. It shares nothing with `leaseOrder`.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Room } from "@slipway/domain/sandbox/rules/LeaseRules"
@@ -15,7 +15,7 @@ interface Moment {
 interface Claim {
   readonly id: SandboxId
   readonly told: Told
-  /** What it needs, and since when it has needed anything. */
+  /** Its need of a worker, and the time since when it has needed one. */
   need: Need
   since: Moment | null
   lease: { readonly machine: string; until: Moment } | null
@@ -29,7 +29,7 @@ const LEASE = 30_000
 export class Claims {
   readonly #claims = new Map<SandboxId, Claim>()
   readonly #lost: number
-  /** Of those who were asked and have not answered; a process that died meanwhile never does. */
+  /** Calls without an answer yet; a process that died meanwhile never answers. */
   readonly #asked = new Set<object>()
   #version = 0
 
@@ -133,7 +133,7 @@ export class Claims {
   }
 }
 
-/** Whoever waited longest comes first; `null`: nobody can tell from here. */
+/** The longest wait first; `null`: the order cannot be told from here. */
 const inLine = (claims: ReadonlyArray<Claim>): ReadonlyArray<Claim> | null => {
   const line = claims.toSorted((a, b) =>
     (a.since?.least ?? 0) - (b.since?.least ?? 0) ||
@@ -148,7 +148,7 @@ const inLine = (claims: ReadonlyArray<Claim>): ReadonlyArray<Claim> | null => {
   return isKnown ? line : null
 }
 
-/** Grants take turns: the next place is that of the grant that has fewest by then, of two such the one that waits longer. */
+/** Grants take turns: the next place goes to the grant with the fewest so far, and of two such grants to the longer wait. */
 const byTurns = (line: ReadonlyArray<Claim>, held: ReadonlyMap<string, number>, places: number): ReadonlyArray<Claim> => {
   const has = new Map(held)
   const left = [...line]

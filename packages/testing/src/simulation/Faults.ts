@@ -1,6 +1,6 @@
 /**
- * What goes wrong at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall
- * or are killed in between.
+ * Faults at a port: calls that come late, are refused, are carried out without an answer, or twice; processes that stall or are killed in
+ * between.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -40,7 +40,7 @@ export const FaultKind = [
   "diedBooting",
   /** A bit of a checkpoint is another one. */
   "checkpointDamaged",
-  /** What turns left cannot go into a checkpoint. */
+  /** The files that turns left cannot go into a checkpoint. */
   "treeTooLarge",
   /** A machine is gone with all that is on its disk, and comes back without. */
   "machineLost",
@@ -59,12 +59,12 @@ export const FaultKind = [
   /** A process that answers people is gone by itself, or right when it has done what it was asked and has not said so. */
   "httpKilled",
   "diedAnswering",
-  /** Whoever asks is cut off from who answers, which goes on. */
+  /** The caller is cut off from the callee, which goes on. */
   "connectionCut",
-  /** What somebody works with is good no longer. */
+  /** A credential in use becomes invalid. */
   "keyRevoked",
   "grantRevoked",
-  /** Whoever is to be told of an event does not answer, or answers that it has no time, that it cannot, or never more. */
+  /** The receiver of an event does not answer, or answers that it has no time, that it cannot, or never more. */
   "receiverSilent",
   "receiverBusy",
   "receiverFails",
@@ -74,10 +74,10 @@ export const FaultKind = [
 ] as const
 export type FaultKind = typeof FaultKind[number]
 
-/** How often a port refuses that hardly works, and one that does not work at all. */
+/** The share of refused calls of a port that hardly works, and of a port that does not work at all. */
 const SICKNESS = [0.6, 0.95] as const
 
-/** What may go wrong with a call. */
+/** The faults that a call may meet. */
 export interface Possible<E> {
   /** How the port says that the same call may succeed later. */
   readonly error?: () => E
@@ -93,7 +93,7 @@ export interface Possible<E> {
 export class Faults {
   /** Off: everything is carried out at once, and answered. */
   on = true
-  /** What the seed decides about those who are out of the service's hands. */
+  /** The seed's choices for actors outside the service. */
   readonly chance: Chance
   readonly #trace: Trace
   readonly #timeline: Timeline

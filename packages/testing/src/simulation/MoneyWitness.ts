@@ -1,7 +1,6 @@
 /**
- * Keeps the ledger of what models cost a second time, from what is asked of `Spending`, and says where they differ
- * (docs/decisions/2.2 and 11.2): what is spent and reserved stays within the budgets, each call is charged once whoever dies, and
- * nothing is reserved for what is over.
+ * Keeps a second ledger of model costs from the calls to `Spending`, and reports differences (docs/decisions/2.2 and 11.2). Spent and
+ * reserved money stays within the budgets, each call is charged once whatever process dies, and a sandbox that is over has no reservation.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { ModelCall } from "@slipway/domain/models/ports/Spending"
@@ -54,7 +53,7 @@ export class MoneyWitness {
     return ids.some((id) => this.#refused.has(id))
   }
 
-  /** What a sandbox is told to have used. */
+  /** The cost that a sandbox is told. */
   told(id: SandboxId, before: number, cost: number): void {
     const { spent } = this.#of(id)
     this.#rule("what a sandbox has used grows, and is what was charged", before <= cost && cost <= spent, `${id}: ${cost} of ${spent}`)
@@ -101,7 +100,7 @@ export class MoneyWitness {
                 return true
               })
               this.#rule(
-                "nobody is refused what the budget has room for",
+                "a request within the budget is not refused",
                 this.#asking > 0 || short.length > 0,
                 `${call.sandboxId} ${micros}`
               )
@@ -158,7 +157,7 @@ export class MoneyWitness {
                 const { spent, wanted } = this.#of(id)
                 return limit !== null && spent + Math.max(wanted, 1) > limit
               })
-              this.#rule("nobody is refused what the budget has room for", isShort || this.#asking > 0, JSON.stringify(work))
+              this.#rule("a request within the budget is not refused", isShort || this.#asking > 0, JSON.stringify(work))
             }))
         })
     })

@@ -1,4 +1,7 @@
-/** What people do: create, follow, decide, send, interrupt, publish, end; at any moment, some of it twice or to somebody else's sandbox. */
+/**
+ * The actions of people: create, follow, decide, send, interrupt, publish, end; at any moment, some of them twice or to somebody else's
+ * sandbox.
+ */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Files } from "@slipway/domain/files/usecases/Files"
@@ -29,15 +32,15 @@ import { OpenStreams, type Servers } from "./Servers.ts"
 import type { Trace } from "./Trace.ts"
 import type { Reader, Witness } from "./Witness.ts"
 
-/** What the people of a simulation work on. */
+/** The repositories of a simulation. */
 export const REPOSITORIES = ["acme/shop", "acme/site"] as const
 /** The names of those for whom they work. */
 export const GRANTS = ["grant-1", "grant-2"] as const
 
-/** Where nobody ever answers. */
+/** The address of an endpoint that never answers. */
 export const DEAD = "https://dead.example/"
 
-/** Whoever holds a key of this name. Which key that is the servers know, and what it opens they find out. */
+/** The holder of a key of this name. The servers know which key that is, and find out what it opens. */
 const principalOf = (holder: string, grantId: string): Principal => ({
   credential: { _tag: "Key", keyId: holder },
   grantId,
@@ -47,7 +50,7 @@ const principalOf = (holder: string, grantId: string): Principal => ({
   test: false
 })
 
-/** What everybody in one simulation shares. */
+/** State that all people in one simulation share. */
 export interface Scene {
   readonly chance: Chance
   readonly witness: Witness
@@ -58,7 +61,7 @@ export interface Scene {
   /** The model that costs something; the default is free. */
   readonly paidModel: string
   readonly hasWebhooks: boolean
-  /** What was asked for under a key, to be asked for again when that is long ago. */
+  /** Requests with a key, to be repeated much later. */
   readonly keyed: Array<Keyed>
   /** Whether people still ask for things; they go on reading in any case. */
   readonly active: () => boolean
@@ -105,7 +108,7 @@ const patiently = (chance: Chance) => <A, E extends { readonly _tag: string }, R
 /** Messages at once: more than have a place. */
 const CROWD = 12
 
-/** Names a message that nobody sent. */
+/** The id of a message that was never sent. */
 const NO_MESSAGE = "00000000-0000-4000-8000-000000000000"
 
 /** Forks that come of one sandbox that a person asked for, at most. */
@@ -166,11 +169,11 @@ interface Owned {
   readonly n: number
   /** By that person. */
   readonly asked: { forks: number; prompts: number }
-  /** What else the person does, and how often. */
+  /** Other actions of the person, and their frequency. */
   readonly more: ReadonlyArray<readonly [number, Deed]>
 }
 
-/** What a person does with a sandbox, as long as things go wrong; two readers follow it for ever. */
+/** The actions of a person on a sandbox, as long as things go wrong; two readers follow it for ever. */
 const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n, repos }: Owned) {
   const { active, grants, moments, servers, trace, witness } = scene
   const chance = scene.chance.fork()
@@ -184,13 +187,13 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
   /** Refusals that say what is so. Any other one is wrong. */
   const unless = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>, ...tags: ReadonlyArray<E["_tag"]>) =>
     Effect.catch(self, (error) => {
-      must("nobody is refused without a reason", tags.includes(error._tag), `${error._tag}, not one of ${tags.join()}`)
+      must("no request is refused without a reason", tags.includes(error._tag), `${error._tag}, not one of ${tags.join()}`)
       return Effect.succeed(null)
     })
 
   const decide = Effect.fnUntraced(function*(approvalId: string, asked: ApprovalDecision) {
     const { decision } = asked
-    // Of no other kind, and told with the denial: never refused.
+    // The decision has no other kind, and a denial comes with its reason: never refused.
     const answer = yield* asking(sandboxes.decideApproval(by, id, approvalId, asked))
     const stands = witness.seen(id)?.approvals.get(approvalId)
     const own = stands?.by === "user" && stands.outcome === (decision === "approve" ? "approved" : "denied")
@@ -368,7 +371,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     must("equal requests with one key have one sandbox", other === null || other.sandbox.id === one.sandbox.id, `${one.sandbox.id}`)
     trace.count("forks")
     yield* owner(scene, { asked, by, id: one.sandbox.id, more: [], n, repos }).pipe(
-      Effect.tapError((error) => Effect.sync(() => trace.breaks("nobody is refused without a reason", String(error)))),
+      Effect.tapError((error) => Effect.sync(() => trace.breaks("no request is refused without a reason", String(error)))),
       Effect.forkScoped
     )
   })
@@ -410,7 +413,7 @@ const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Pri
 
   const take = (entries: ReadonlyArray<{ readonly seq: number; readonly wire: string }>) => {
     for (const { seq, wire } of entries) {
-      // What was forgotten before it was read: 0 is the oldest that is kept.
+      // Events that were forgotten before they were read: 0 is the oldest that is kept.
       if (place.cursor === 0) place.cursor = Math.min(seq - 1, witness.seen(id)?.purged ?? 0)
       if (seq !== (place.cursor ?? 0) + 1) trace.breaks("a reader gets every event once, in order", `${id}: ${seq} after ${place.cursor}`)
       if (wire !== witness.seen(id)?.wires[seq - 1]) trace.breaks("a reader gets what was written", `${id}: ${wire}`)
@@ -479,7 +482,7 @@ export const revokeGrant = Effect.fnUntraced(function*({ chance, trace, witness 
   done()
 })
 
-/** Whoever runs the service takes keys and grants back, in the middle of all that goes on. */
+/** The operator revokes keys and grants, in the middle of all other actions. */
 export const operator = Effect.fnUntraced(function*(scene: Scene, faults: Faults) {
   const { active, grants, servers, trace, witness } = scene
   const chance = scene.chance.fork()
@@ -535,7 +538,7 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, gra
     )
   })
 
-  /** What a partner may do about one of its endpoints. */
+  /** The actions of a partner on one of its endpoints. */
   const manage = Effect.fnUntraced(function*(grantId: string) {
     const own = webhooks.endpoints.filter((endpoint) => endpoint.grantId === grantId && !endpoint.isRemoved)
     if (own.length === 0) return
@@ -559,7 +562,7 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, gra
     yield* Effect.catch(asking(manages), ({ _tag }) =>
       Effect.sync(() => {
         // A removal whose answer was lost is done.
-        if (_tag !== "EndpointNotFound") trace.breaks("nobody is refused without a reason", `${deed} of a webhook: ${_tag}`)
+        if (_tag !== "EndpointNotFound") trace.breaks("no request is refused without a reason", `${deed} of a webhook: ${_tag}`)
       }))
   })
 
@@ -593,7 +596,7 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, gra
       trace.breaks("a feed tells each fact of its grant once", `${grantId}: ${seen.join()} for ${expected}`)
     }
   }
-  // Nobody waits for days: what failed is tried again at once.
+  // People do not wait for days: they retry a failed delivery at once.
   for (;;) {
     yield* Effect.sleep(2_000)
     for (const { grantId, id, isRemoved, url } of webhooks.endpoints) {

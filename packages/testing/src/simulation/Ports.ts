@@ -181,10 +181,10 @@ const cuttable = <E, R>(
     )
   })
 
-/** Whoever wakes it, it goes on when its own process does. */
+/** The effect goes on in the time of its own process, whichever process wakes it. */
 const ownTime = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.tap(self, () => Effect.yieldNow)
 
-/** A hint that is lost is made up for within a second, as the port says. One that is not may come again, at any time. */
+/** A lost hint is made up for within a second, as the port says. Any other hint may come again, at any time. */
 export const hintsOf = (process: Process, faults: Faults, timeline: Timeline, hints: Hints["Service"]): Hints["Service"] =>
   Hints.of({
     publish: (topics, note) =>
@@ -299,7 +299,7 @@ export const treesOf = (
   })
 }
 
-/** What runs in boxes and ends with the process that started it. */
+/** The processes in boxes, each of which ends with the process that started it. */
 export type Started = Set<{ readonly id: SandboxId; readonly agent: RunningAgent; readonly end: Effect.Effect<void> }>
 
 export const hostOf = (
@@ -346,7 +346,7 @@ export const hostOf = (
     visit: host.visit,
     readHome: host.readHome,
     writeHome: (id, content) =>
-      // What it is given is read once.
+      // A given stream is read once.
       faults.call(process, `host.writeHome ${id}`, host.writeHome(id, content), { error: hostError("write") }),
     rest: (id) =>
       faults.call(process, `host.rest ${id}`, Effect.tap(host.rest(id), emptied(id)), { error: hostError("rest"), repeatable: true }),
@@ -356,7 +356,7 @@ export const hostOf = (
   })
 }
 
-/** What people said in the conversation that an agent is told. */
+/** The messages of people in the conversation that an agent is told. */
 const promptsOf = (told: string): ReadonlyArray<string> =>
   Array.from(told.matchAll(/^## The person\n\n([^]*?)(?=\n\n## |$(?![^]))/gmu), ([, prompt = ""]) => prompt)
 

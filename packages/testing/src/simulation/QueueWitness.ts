@@ -7,13 +7,13 @@ import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 
-/** Of one sandbox. */
+/** Places in the line of one sandbox. */
 const PLACES = 10
 
 /** How long what is known may not be acted on yet; milliseconds. */
 const STALE = 5_000
 
-/** What became of a message. One that waits is in line; every other one stays what it is. */
+/** The fate of a message. A waiting message is in line; every other fate is final. */
 type Fate = "waits" | "turn" | "steered" | "cancelled"
 
 /** A message as the log tells of it. */
@@ -30,24 +30,24 @@ export interface Sent {
   seq: number
 }
 
-/** What is known of one sandbox's messages. */
+/** The known state of one sandbox's messages. */
 interface Known {
   /** By id, in the order in which they came. */
   readonly sent: Map<string, Sent>
-  /** Whose turn is active; `null`: nobody's. */
+  /** The message whose turn is active; `null`: no turn is active. */
   active: string | null
-  /** Its agent took it, and nobody asked for its end; epoch milliseconds, `null`: not so. */
+  /** Since when its agent has worked on it without a request to end it; epoch milliseconds, `null`: it does not. */
   goesOnSince: number | null
   status: string
-  /** Of the newest event. */
+  /** Sequence number of the newest event. */
   seq: number
   /** Waiting messages that ended with the sandbox in what was read last. */
   swept: boolean
-  /** Of those who wait for an answer: the most that waited since they asked, and whether a turn was active. */
+  /** Callers without an answer yet: the most messages that waited since they asked, and whether a turn was active. */
   readonly watching: Set<{ most: number; wasActive: boolean }>
   /** Whom a person asked to be taken back. */
   readonly unwanted: Set<string>
-  /** What an agent was handed in which turn, and what it took, as `<turn> <message>`. */
+  /** Messages that an agent was handed in each turn, and those that it took, as `<turn> <message>`. */
   readonly handed: Set<string>
   readonly taken: Set<string>
 }
@@ -191,7 +191,7 @@ export class QueueWitness {
       known.sent.set(message, { ...sent, fate: "turn" })
     } else {
       this.#rule(
-        "the next turn is of whoever waits first",
+        "the next turn is of the longest waiting message",
         first?.id === message && first.text === text,
         `${id} ${message}, but first comes ${first?.id}`
       )
@@ -242,9 +242,9 @@ export class QueueWitness {
       holds: (refusal) => {
         if (refusal === "QueueFull") {
           this.#trace.count("messages refused as too many wait")
-          this.#rule("nobody is refused a place in the line while there is one", watch.most === PLACES, `${id}: ${watch.most}`)
+          this.#rule("a message is not refused while the line has room", watch.most === PLACES, `${id}: ${watch.most}`)
         }
-        if (refusal === "TurnActive") this.#rule("nobody is told of a turn that is not active", watch.wasActive, id)
+        if (refusal === "TurnActive") this.#rule("a caller is not told of an inactive turn", watch.wasActive, id)
         this.#rule("an agent that can be steered is", refusal !== "SteeringUnsupported", id)
       },
       end: () => void known.watching.delete(watch)
@@ -307,7 +307,7 @@ export class QueueWitness {
   // -------------------------------------------------------------------------------------------------------------
   // When nothing goes wrong any more
 
-  /** What steers is handed over within seconds. `isAtIt`: the agent of the active turn works, for whoever has the lease. */
+  /** Steering is handed over within seconds. `isAtIt`: the agent of the active turn works, for the worker with the lease. */
   keepsUp(id: SandboxId, isAtIt: boolean): void {
     const known = this.#of(id)
     const { active, goesOnSince } = known
@@ -318,10 +318,10 @@ export class QueueWitness {
     }
   }
 
-  /** What must be so of a sandbox that is over. */
+  /** Checks the rules of a sandbox that is over. */
   end(id: SandboxId): void {
     const line = this.#line(this.#of(id))
-    this.#rule("nobody waits after the end", line.length === 0, `${id}: ${line.map((sent) => sent.id).join()}`)
+    this.#rule("no message waits after the end", line.length === 0, `${id}: ${line.map((sent) => sent.id).join()}`)
   }
 
   #rule(rule: string, holds: boolean, detail: string): void {

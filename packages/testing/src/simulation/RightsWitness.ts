@@ -1,6 +1,6 @@
 /**
- * Follows which keys and grants are good, and says where somebody was answered who was not to be heard, or turned away who was
- * (docs/decisions/9). A revocation counts from the moment in which whoever asked for it was told that it is done.
+ * Follows which keys and grants are valid, and reports answers to an invalid key and refusals of a valid one (docs/decisions/9). A
+ * revocation counts from the moment in which its caller was told that it is done.
  */
 import type { Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
@@ -9,7 +9,7 @@ import type { Trace } from "./Trace.ts"
 const LATE = 5_000
 
 interface Revocation {
-  /** Until it is done nobody knows whether it works already; epoch milliseconds, `null`: it is not done. */
+  /** Until then the revocation may or may not work already; epoch milliseconds, `null`: not done yet. */
   doneAt: number | null
 }
 
@@ -50,10 +50,10 @@ export class RightsWitness {
   asks(key: string, grantId: string): { readonly answered: (what: string) => void; readonly refused: () => void } {
     const wasRevoked = this.isRevoked(key, grantId) === true
     return {
-      answered: (what) => this.#rule("nobody is answered whose key is revoked", !wasRevoked, `${what} with ${key} of ${grantId}`),
+      answered: (what) => this.#rule("a request with a revoked key is not answered", !wasRevoked, `${what} with ${key} of ${grantId}`),
       refused: () => {
         this.#trace.count(wasRevoked ? "requests refused after a revocation" : "requests refused during a revocation")
-        this.#rule("nobody is turned away whose key is good", this.isRevoked(key, grantId) !== false, `${key} of ${grantId}`)
+        this.#rule("a request with a valid key is not refused", this.isRevoked(key, grantId) !== false, `${key} of ${grantId}`)
       }
     }
   }

@@ -28,9 +28,9 @@ import type { Faults } from "./Faults.ts"
 import type { RightsWitness } from "./RightsWitness.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 
-/** What a process that answers people has of its own. */
+/** State of one process that answers people. */
 export type Answering = Files | OpenStreams | Partners | Publishing | SandboxEvents | Sandboxes | Webhooks
-/** What it needs for that. */
+/** Services that it needs for that. */
 export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance
 
 const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer, Webhooks.layer)
@@ -42,7 +42,7 @@ export interface HeldKey {
   readonly key: Redacted.Redacted
 }
 
-/** Nobody here asks too much. */
+/** Limits that no request here reaches. */
 const PLENTY = { credential: 100_000, user: 100_000, grant: 100_000 }
 /** How long a client waits before it looks for a process that answers; milliseconds. */
 const AGAIN = 300
@@ -141,7 +141,7 @@ export class Servers {
     }
   }
 
-  /** Whoever waited for this process knows nothing of what became of it. */
+  /** The callers of this process do not learn the outcome of their requests. */
   died(process: Process): void {
     for (const server of this.#servers) {
       if (server.process !== process) continue
@@ -176,7 +176,7 @@ export class Servers {
       if (up.length === 0) return Effect.delay(Effect.fail(cut()), AGAIN)
       return Effect.flatMap(this.#send(this.#faults.pick(up), `${name} by ${holder}`, key, request), (answer) => {
         if (answer !== null) {
-          // Who failed for want of the store may not have come as far as to be known.
+          // A request that failed because the store was down may not have got far enough to be known.
           if (!isUnavailable(answer)) asked.answered(name)
           return answer
         }
@@ -187,7 +187,7 @@ export class Servers {
     })
   }
 
-  /** `null`: the key is not good. Fails when nobody is told what came of it. */
+  /** `null`: the key is invalid. Fails when the caller does not learn the outcome. */
   #send<A, E>(
     { connections, context, process }: Up,
     name: string,
@@ -202,7 +202,7 @@ export class Servers {
       const admission = yield* access.admit(key, PLENTY)
       if (admission === null) return null
       const answer = yield* Effect.exit(Effect.scoped(request(admission.principal, () => !isOver)))
-      // It is done, and nobody is told.
+      // The request is done, and its caller does not learn it.
       if (faults.happens("diedAnswering", who)) {
         faults.kill(process)
         return yield* Effect.never

@@ -71,7 +71,7 @@ import { type Disk, diskOf, TreesWitness } from "./TreesWitness.ts"
 import { WAITS, WebhookWitness } from "./WebhookWitness.ts"
 import { Witness } from "./Witness.ts"
 
-/** What a worker is given. */
+/** The ports of a worker. */
 export type WorkerPorts =
   | Checkpoints
   | AgentRuntime
@@ -90,14 +90,14 @@ export type WorkerPorts =
   | Workers
   | WorkingTrees
 
-/** What is simulated, and by which seed. */
+/** The options and the seed of a simulation. */
 export interface Options {
   readonly seed: number
   /** Starts a worker, which runs until the scope closes. */
   readonly worker: (
     options: Worker & { readonly slots: number; readonly agentIdle: Duration.Duration }
   ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
-  /** That worker brings events to webhooks as well. Left out: nobody has any. */
+  /** The worker delivers events to webhooks as well. Left out: there are no webhooks. */
   readonly webhooks?: boolean
   /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
   readonly layers?: Partial<Layers>
@@ -132,7 +132,7 @@ const memory: Layers = {
   trees: WorkingTreesMemory.layer
 }
 
-/** What became of a seed. */
+/** The result of a seed. */
 export interface Result {
   readonly seed: number
   /** The first rule that did not hold; `null`: all did. */
@@ -193,7 +193,7 @@ const budgetsOf = (chance: Chance) =>
 /** How wrong a clock is set. */
 const skewOf = (chance: Chance): number => chance.pick([-25, -1, 1, 25]) * 3_600_000 + chance.between(-20_000, 20_000)
 
-/** What goes wrong by itself, and how often. */
+/** Spontaneous faults, and their frequency. */
 const TROUBLES = [
   [5, "agentDied"],
   [1, "workerKilled"],
@@ -217,7 +217,7 @@ const TROUBLE_MILLIS = 70_000
 const RESERVED_MILLIS = 70_000
 /** By then everything has settled: a lifetime, a lease and what their end takes. */
 const SETTLED_MILLIS = 300_000
-/** Far more than a simulation takes: one that never comes to rest is stopped here. */
+/** Far more steps than a simulation takes: a run that never comes to rest is stopped here. */
 const MAX_STEPS = 2_000_000
 
 /** Runs one seed to its end, or to the first rule that breaks. */
@@ -329,7 +329,7 @@ export const simulate = (options: Options): Result => {
     const memoryDisk = Context.get(systems, MemoryDisk)
     const disk = diskOf(memoryDisk.files)
     disks.set(process.name, disk)
-    // Whoever was killed writes no more, whatever its process does not know yet.
+    // A killed process writes no more, even if it does not know yet that it was killed.
     const mayWrite = (path: string) =>
       !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
     const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
@@ -352,7 +352,7 @@ export const simulate = (options: Options): Result => {
       Context.make(WebhookSender, receiversOf(process, faults, witness.webhooks, (url) => url === DEAD)),
       ownHints,
       storesOf(process, faults, kept, timeline.clock, witness),
-      // What workers say of themselves decides nothing: nothing comes of it when that fails.
+      // Reports of workers decide nothing: a failed report has no effect.
       Context.make(Workers, Context.get(shared, Workers)),
       Context.make(PartnerStore, partnersOf(process, faults, partners)),
       Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
@@ -496,7 +496,7 @@ export const simulate = (options: Options): Result => {
   spawn(clientele, asked, people, mustNotFail)
   spawn(office, portsOf(office, machines[0]!), operator(scene, faults), mustNotFail)
 
-  /** Of the processes that answer: one is gone, those that were come back, a clock is set. */
+  /** Outages of the processes that answer: one is gone, earlier ones come back, a clock is set. */
   const outages = Effect.gen(function*() {
     const own = chance.fork()
     while (faults.on) {
@@ -656,7 +656,7 @@ export const simulate = (options: Options): Result => {
       if (timeline.now - calmAt > SETTLED_MILLIS) return trace.breaks("everything settles", left ?? "")
     }
     if (!runUntil(timeline.now + 5_000)) return
-    // Of one whose machine was lost: once in a while somebody looks.
+    // A sandbox whose machine was lost is looked at once in a while.
     if (witness.money.holds) {
       trace.count("reservations of sandboxes that were over without a worker")
       if (!runUntil(timeline.now + RESERVED_MILLIS)) return
@@ -665,7 +665,7 @@ export const simulate = (options: Options): Result => {
     if (trace.broken === null && passesMonth) month()
   }
 
-  /** What must be so of all that is over. */
+  /** Checks the rules of all that is over. */
   const over = () => {
     witness.end()
     for (const { id } of grants) witness.money.end(id, timeline.run(Context.empty(), Effect.orDie(spending.of(id))))
@@ -694,7 +694,7 @@ export const simulate = (options: Options): Result => {
   /** A month passes: a receiver that is gone is given up, keys answer for their time and no longer, and what had its time is forgotten. */
   const month = () => {
     trace.count("months")
-    // Whoever was asked to end is gone by and by, and has a successor.
+    // A process that was asked to end leaves soon, and has a successor.
     const leaves = (slot: Slot) => isRunning(slot) && slot.stop !== null && Deferred.isDoneUnsafe(slot.stop)
     while (slots.some(leaves)) if (!runUntil(timeline.now + 1000)) return
     for (const slot of slots) if (!isRunning(slot)) launch(slot)
@@ -731,7 +731,7 @@ export const simulate = (options: Options): Result => {
     witness.isForgotten(old)
   }
 
-  /** An endpoint that nobody answers at: three days of attempts, and no more. */
+  /** An endpoint that never answers: three days of attempts, and no more. */
   const givesUp = (grantId: string): boolean => {
     const at = timeline.now
     const secret = { id: `00000000-0000-7000-8000-${String(options.seed).padStart(12, "0")}`, grantId, url: DEAD, types: null }
@@ -779,7 +779,7 @@ const writableIf = (files: Map<string, string>, may: (path: string) => boolean):
     }
   })
 
-/** What broke, what led to it, and how to run it again. */
+/** The broken rule, the lines before it, and the command that runs the seed again. */
 export const failureOf = ({ broken, seed, trace }: Result): string =>
   [
     ...trace.slice(-30),

@@ -13,7 +13,7 @@ import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
 import type { Chance } from "./Chance.ts"
 
-/** What runs together and dies together. A killed one never runs again, not even its finalizers. */
+/** Fibers that run together and die together. A killed process never runs again, not even its finalizers. */
 export class Process implements Scheduler.Scheduler {
   readonly executionMode = "sync"
   readonly name: string
@@ -25,7 +25,7 @@ export class Process implements Scheduler.Scheduler {
   skewMillis = 0
   /** Its calls to the store do not come through until then; epoch milliseconds. */
   cutOffUntil = 0
-  /** What it is to do when it stands still no longer. */
+  /** Work that is kept back while the process stands still. */
   readonly held: Array<() => void> = []
   readonly #timeline: Timeline
   readonly #dispatcher: Scheduler.SchedulerDispatcher
@@ -185,7 +185,7 @@ export class Timeline {
 const clockOf = (timeline: Timeline, process: Process | null): Clock.Clock => {
   const millis = () => timeline.now + (process?.skewMillis ?? 0)
   const nanos = () => BigInt(millis()) * 1_000_000n
-  // Nobody sets it, and it begins anywhere.
+  // This clock is never set, and begins anywhere.
   const passed = () => BigInt(timeline.now - 1_000_000_000) * 1_000_000n
   return {
     currentTimeMillisUnsafe: millis,

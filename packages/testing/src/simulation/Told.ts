@@ -5,7 +5,7 @@
 import type { Creation, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 
-/** What a sandbox needs a worker for (docs/decisions/15); `null`: it is at rest, or over. */
+/** The work for which a sandbox needs a worker (docs/decisions/15); `null`: it is at rest, or over. */
 export type Need = "boot" | "turn" | "errand" | null
 
 /** The newest turn. Moments are epoch milliseconds, here and below. */
@@ -78,7 +78,7 @@ export class Told {
   restores = 0
   revision = 0
   lastSeq = 0
-  /** An agent took a prompt, or was to take one that was not the first. */
+  /** An agent took a prompt, or was to take a prompt after the first. */
   wasTouched = false
 
   constructor(creation: Creation) {
@@ -117,8 +117,8 @@ export class Told {
   }
 
   /**
-   * Its machine may be the only one that has something of it: an agent is at it, a checkpoint is owed or could not be taken, or
-   * there was none yet although an agent began.
+   * Its machine may have the only copy of something: an agent is at work, a checkpoint is owed or failed, or an agent began before the
+   * first checkpoint.
    */
   get isUnsaved(): boolean {
     if (this.turn === null) return false
@@ -213,7 +213,7 @@ export class Told {
     turn.interruptRequested ||= event.data.reason === "interrupt"
     if (event.type !== "turn.completed") return
     this.idleSince = at
-    // What no agent took left nothing.
+    // A turn without an agent left nothing.
     this.owesCheckpoint ||= turn.startedAt !== null
   }
 
@@ -224,7 +224,7 @@ export class Told {
       this.publications.push(known)
     }
     const wasUnderWay = UNDER_WAY.includes(known.actionState)
-    // Whoever goes on with it elsewhere has to know what was pushed last.
+    // The next machine has to know the last push.
     this.owesCheckpoint ||= this.status === "running" && data.head_sha !== undefined && data.head_sha !== known.headSha
     known.actionState = data.action_state
     known.number = data.number ?? known.number
@@ -236,7 +236,7 @@ export class Told {
     if (wasUnderWay && !UNDER_WAY.includes(data.action_state) && !this.isActive) this.idleSince = at
   }
 
-  /** What of the stored sandbox is something else; `null`: nothing. */
+  /** The field of the stored sandbox that differs; `null`: no field does. */
   differs(stored: Sandbox): string | null {
     const turn = stored.turn === null ? null : {
       id: stored.turn.id,

@@ -1,4 +1,4 @@
-/** What happened in one simulation: its lines, their digest, how often what happened, and what was found to be wrong. */
+/** The record of one simulation: its lines, their digest, the number of events of each kind, and the broken rule. */
 
 /** A rule that did not hold. */
 export interface Broken {
@@ -9,7 +9,7 @@ export interface Broken {
 
 const KEPT = 30
 
-/** What happened, line by line, with a digest over all of it. */
+/** The lines of the simulation, with a digest over all of them. */
 export class Trace {
   readonly counts = new Map<string, number>()
   broken: Broken | null = null
@@ -44,7 +44,7 @@ export class Trace {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1)
   }
 
-  /** The first rule that breaks is the one that is told. */
+  /** Only the first broken rule is reported. */
   breaks(rule: string, detail: string): void {
     this.broken ??= { rule, detail, step: this.#at.steps }
     this.add(`BROKEN ${rule}: ${detail}`)

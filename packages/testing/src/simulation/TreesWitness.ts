@@ -13,7 +13,7 @@ import type { Trace } from "./Trace.ts"
 /** All files of a sandbox's trees on one disk, as text that is equal for equal files. */
 export type Files = string
 
-/** A disk of a machine. One that comes back empty is another one. */
+/** A disk of a machine. A disk that comes back empty counts as another disk. */
 export interface Disk {
   filesOf(id: SandboxId): Files
   /** The prompts that the agent of a session remembers. */
@@ -22,9 +22,9 @@ export interface Disk {
   hasSession(home: string, session: string): boolean
 }
 
-/** What is known of one sandbox's files. */
+/** The known state of one sandbox's files. */
 interface Known {
-  /** What they have to be while no agent is at work; `null`: whatever they are. */
+  /** The expected files while no agent is at work; `null`: any files. */
   files: Files | null
   /** The disk that has all of them; `null`: none had them yet. */
   disk: Disk | null
@@ -40,24 +40,24 @@ interface Known {
   said: ReadonlyArray<string> | null
   /** By number: what was recorded. */
   readonly checkpoints: Map<number, { readonly files: Files; readonly said: Known["said"] }>
-  /** What the newest put has, by fence and number. */
+  /** The files of the newest put, by fence and number. */
   readonly puts: Map<string, Files>
-  /** What a process read last. */
+  /** The files that a process read last. */
   readonly reads: Map<Process, Files>
   /** Where a restore goes on, or ended with its process: there are no trees. */
   readonly replaced: Set<Disk>
 }
 
 export class TreesWitness {
-  /** Of whom a bit was changed after they were put, as `<sandbox>/<number>`. */
+  /** Checkpoints with a bit changed after they were put, as `<sandbox>/<number>`. */
   readonly damaged = new Set<string>()
-  /** Of those, the ones that were given out since: cut, changed, or as the bytes of another. */
+  /** The damaged checkpoints that were given out since: cut, changed, or as the bytes of another. */
   readonly spoilt = new Set<string>()
-  /** What agents are at, by the process that gave it to them. */
+  /** The sandboxes that agents work on, by the process that gave them the work. */
   readonly #atWork = new Map<Process, Set<SandboxId>>()
   readonly #known = new Map<SandboxId, Known>()
   readonly #trace: Trace
-  /** What a repository has at first, by the path below its folder. */
+  /** The first files of a repository, by the path below its folder. */
   readonly #start: Readonly<Record<string, string>>
 
   constructor(trace: Trace, start: (repo: string) => Readonly<Record<string, string>>, repos: ReadonlyArray<string>) {
@@ -96,7 +96,7 @@ export class TreesWitness {
     this.#known.get(id)?.reads.set(process, files)
   }
 
-  /** What was read last went into a checkpoint of this number. */
+  /** The files that were read last went into a checkpoint of this number. */
   put(id: SandboxId, process: Process, fence: number, checkpoint: number): void {
     const known = this.#known.get(id)
     const files = known?.reads.get(process)
@@ -208,7 +208,7 @@ export class TreesWitness {
     const passed = Array.from({ length: Math.max(0, wanted - (checkpoint ?? 0)) }, (_, i) => wanted - i)
     this.#rule(
       "what is restored is what was wanted, or the newest before it that can be read",
-      // Of another sandbox those between may be kept no longer.
+      // The checkpoints in between of another sandbox may be gone by now.
       (checkpoint ?? 0) <= wanted && passed.every((number) => damaged.includes(number) || cause === "fork" && number < wanted),
       `${of}: ${checkpoint} for ${wanted} without ${damaged.join()}`
     )
@@ -220,7 +220,7 @@ export class TreesWitness {
     }
     const isTheMachine = cause === "machine_drained" || cause === "machine_lost"
     const isWhole = known.stays && known.disk !== null && known.disk === known.holder
-    this.#rule("nobody goes back on the machine that has it all", !isTheMachine || !isWhole, `${id}: ${cause}`)
+    this.#rule("a machine that has everything does not go back", !isTheMachine || !isWhole, `${id}: ${cause}`)
     this.#rule(
       "what a turn that ended changed is never lost with a machine that was merely drained",
       cause !== "machine_drained" || !known.alone,

@@ -26,9 +26,9 @@ interface Known {
   readonly types: Endpoint["types"]
   /** It is told what comes after this one of the feed. */
   readonly from: number
-  /** The newest one that it took and answered. */
+  /** The newest event that it took and answered. */
   delivered: number
-  /** Failed attempts at the next one that were recorded. */
+  /** Recorded failed attempts at the next event. */
   failures: number
   /** Not before; epoch milliseconds. */
   dueAt: number
@@ -37,15 +37,15 @@ interface Known {
   /** How many change it just now, and whether somebody did since it was taken last: what was done first cannot be seen from here. */
   changing: number
   isUnsure: boolean
-  /** What was taken last and is not recorded. */
+  /** The last taken attempt that is not recorded yet. */
   taken: { readonly fence: number; readonly at: number } | null
-  /** What is being recorded of it; `isDone`: it was seen to be. */
+  /** The record in progress; `isDone`: its result was seen. */
   recording: { readonly fence: number; readonly next: Next; isDone: boolean } | null
 }
 
 export class WebhookWitness {
   readonly #known = new Map<string, Known>()
-  /** Of whom one attempt was asked for by hand. */
+  /** Endpoints with one attempt requested by hand. */
   readonly #byHand = new Set<string>()
   readonly #rights: RightsWitness
   readonly #timeline: Timeline
@@ -79,7 +79,7 @@ export class WebhookWitness {
     return this.#feed(grantId).filter(({ sequence, type }) => sequence > after && (types === null || types.includes(type)))
   }
 
-  /** What is still to be brought to whom; `null`: nothing. */
+  /** The undelivered events and their endpoints; `null`: none. */
   unsettled(): string | null {
     for (const known of this.#known.values()) {
       if (known.isDisabled || known.isRemoved || this.#rights.isRevoked(known.grantId) !== false) continue
@@ -184,7 +184,7 @@ export class WebhookWitness {
       this.#rule("what is sent beside the line was asked for", this.#byHand.has(`${endpointId} ${event.id}`), what)
       return
     }
-    // Whoever takes it sees what was recorded before whoever did is told, or that whoever was to record it died before.
+    // The next worker sees a record before its writer is told of it, or sees that the writer died before.
     if (known.recording !== null && known.recording.fence === known.taken?.fence) {
       const isAsBefore = event.sequence === this.#wanted(known)[0]?.sequence && attempt === known.failures + 1
       if (!isAsBefore) {
@@ -209,10 +209,10 @@ export class WebhookWitness {
     }
     this.#rule("a disabled endpoint is left alone", !known.isDisabled, what)
     this.#rule("attempts are counted", attempt === known.failures + 1, `${what}: attempt ${attempt} after ${known.failures}`)
-    this.#rule("nobody is asked again before the wait is over", now >= known.dueAt - BEHIND, `${what}: ${known.dueAt - now} ms too early`)
+    this.#rule("no endpoint is called before the wait is over", now >= known.dueAt - BEHIND, `${what}: ${known.dueAt - now} ms too early`)
   }
 
-  /** What follows an attempt. `at`: when it ended, as its worker says. */
+  /** The event that follows an attempt. `at`: when the attempt ended, by its worker's clock. */
   #follows({ attempt, url }: TakenAttempt, outcome: Outcome, next: Next, at: number): void {
     const isDelivered = outcome._tag === "Answered" && outcome.status >= 200 && outcome.status < 300
     const isGone = outcome._tag === "Answered" && outcome.status === 410

@@ -69,9 +69,9 @@ interface Seen {
   stored: Sandbox | null
   /** How many of its events were forgotten. */
   purged: number
-  /** What it was told to have used last, micro-USD. */
+  /** The last cost that it was told, micro-USD. */
   cost: number
-  /** Of every event, as every reader gets it. */
+  /** Every event, as every reader gets it. */
   readonly wires: Array<string>
   /** Those that change the revision. */
   readonly changes: Array<SandboxEvent>
@@ -80,7 +80,7 @@ interface Seen {
   readonly messages: Array<{ readonly id: string; readonly text: string }>
   readonly texts: Map<string, string>
   readonly turns: Map<string, string>
-  /** What the turns are to be called. */
+  /** The ids of the turns. */
   readonly turnIds: Array<string>
   readonly applied: Set<string>
   /** By turn: whose agent got its prompt. */
@@ -119,7 +119,7 @@ const AFTER_A_STALL = 5_000
 /** How long a turn may take to begin beside the lease of a lost worker and what a lost agent takes; milliseconds. */
 const PATIENCE = 20_000
 
-/** A write may be long under way, and whoever wrote it may have been told the time late. */
+/** A write may take long, and its worker may have got the time late. */
 const LATE = 300_000
 
 /** Watches everything from outside and knows what must hold. The first rule that does not is the result. */
@@ -156,7 +156,7 @@ export class Witness {
     readonly leases: Leases["Service"]
     readonly maintenance: Maintenance["Service"]
     readonly checkpoints: Checkpoints["Service"]
-    /** Of the machine on which this worker was started. */
+    /** The disk of the machine on which this worker was started. */
     readonly diskOf: (worker: string) => Disk | null
     readonly trees: TreesWitness
     readonly rights: RightsWitness
@@ -190,7 +190,7 @@ export class Witness {
     this.#trace = options.trace
   }
 
-  /** What is known of it by now. A change shows before the call that made it is answered. */
+  /** The sandbox as known by now. A change shows before its call is answered. */
   seen(id: SandboxId): Seen | undefined {
     this.#look(id)
     return this.sandboxes.get(id)
@@ -283,7 +283,7 @@ export class Witness {
               Effect.sync(() => {
                 this.#lookAtAll()
                 const after = this.#claims.expected(by.machine, room, this.#timeline.now)
-                // Before what is expected of order: whoever is given what another one holds breaks that too.
+                // Checked before the order: a lease of a held sandbox breaks the order too.
                 for (const one of leased) this.#leased(by, one, asked)
                 if (expected !== null && after?.version === expected.version && this.#timeline.now === asked) {
                   this.#isGiven(by.worker, leased.map(({ sandbox }) => sandbox.id), expected.ids)
@@ -305,7 +305,7 @@ export class Witness {
                   this.#rule("an old lease is not renewed", !stale.includes(lease), lease.sandboxId)
                   this.#claims.renewed(lease.sandboxId, { least: asked, most: this.#timeline.now })
                   const seen = this.seen(lease.sandboxId)
-                  // One that was given back in the meantime stays so.
+                  // A sandbox that was given back in the meantime stays so.
                   if (seen !== undefined && seen.heldUntil > 0) seen.heldUntil = Math.max(seen.heldUntil, asked + LEASE)
                 }
               })
@@ -373,7 +373,7 @@ export class Witness {
     })
   }
 
-  /** What was asked of the leases, and when it was done. */
+  /** Records a call to the leases and the time of its end. */
   #ends<A, E>(self: Effect.Effect<A, E>, done: (at: { readonly least: number; readonly most: number }, result: A) => void) {
     return Effect.suspend(() => {
       const least = this.#timeline.now
@@ -418,13 +418,13 @@ export class Witness {
     const idle = given.filter((id) => (this.sandboxes.get(id)?.state.need ?? null) === null)
     this.#rule("no worker is given a sandbox that needs none", idle.length === 0, `${idle.join()} to ${worker}`)
     this.#rule(
-      "whoever waits longest is given first, and grants take turns",
+      "the longest waiting sandbox is leased first, and grants take turns",
       given.toSorted().join() === expected.toSorted().join(),
       `${worker} was given ${given.join()}, not ${expected.join()}`
     )
   }
 
-  /** What is done for all sandboxes together, watched. */
+  /** Maintenance of all sandboxes together, watched. */
   get maintenance(): Maintenance["Service"] {
     const maintenance = this.#maintenance
     return Maintenance.of({
@@ -452,7 +452,7 @@ export class Witness {
     })
   }
 
-  /** What is due now, the oldest first; `null`: somebody writes. */
+  /** Sandboxes that are due now, the oldest first; `null`: a write is under way. */
   #duesNow(): { readonly version: string; readonly ids: ReadonlyArray<SandboxId> } | null {
     this.#lookAtAll()
     const all = Array.from(this.sandboxes).filter(([, { state }]) => state.lastSeq > 0)
@@ -511,7 +511,7 @@ export class Witness {
     return checkpoints.get(other.id, other.checkpoint)
   }
 
-  /** One that is killed on its way stays under way: what it did may show at any time. */
+  /** A write that is killed on its way stays under way: its effect may show at any time. */
   #writing<A, E>(id: SandboxId, self: Effect.Effect<A, E>): Effect.Effect<A, E> {
     return Effect.suspend(() => {
       const seen = this.sandboxes.get(id)
@@ -575,7 +575,7 @@ export class Witness {
         `${id} #${seq} ${event.type}: ${at.epochMilliseconds - this.#timeline.now} ms`
       )
       const before = seen.replayed.recordedAt?.epochMilliseconds ?? 0
-      this.#rule("no event is dated before the one that precedes it", at.epochMilliseconds >= before, `${id} #${seq} ${event.type}`)
+      this.#rule("no event is dated before its predecessor", at.epochMilliseconds >= before, `${id} #${seq} ${event.type}`)
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
       this.trees.record(seen.state, event, seen.fence)
@@ -692,7 +692,7 @@ export class Witness {
     this.#trace.count("agents")
     if (seen === undefined) return agent
     seen.agents = seen.agents.filter(({ running }) => running)
-    // Who stands still ends no agent, and writes nothing when it goes on: its lease is another's.
+    // A stalled worker ends no agent, and writes nothing when it goes on: its lease is another worker's.
     const others = seen.agents.filter(({ owner }) => owner.alive && !this.#wasStalled(owner))
     this.#rule(
       "a sandbox has one agent at a time",
@@ -730,7 +730,7 @@ export class Witness {
   prompted(id: SandboxId, turn: string, process: Process, disk: Disk): void {
     const seen = this.seen(id)
     if (seen === undefined) return
-    // Whoever stood still meanwhile may not know yet that its lease is another's.
+    // A worker that stalled meanwhile may not know yet that its lease is another worker's.
     if (seen.worker === process.name && seen.state.turn?.id === turn && seen.state.isActive) this.trees.prompted(id, turn, disk)
     this.#rule("a prompt is handed to one agent once", !seen.prompted.has(turn), `${id} ${turn}`)
     this.#rule("an agent is given prompts that were sent", seen.turns.has(turn), `${id} ${turn}`)
@@ -750,7 +750,7 @@ export class Witness {
     if (text !== null) this.trees.steered(id, text)
   }
 
-  /** What a fork starts with is not what its origin published. */
+  /** A fork starts without its origin's publications. */
   startsUnpublished(
     id: SandboxId,
     repos: ReadonlyArray<{ readonly repo: RepoName }>,
@@ -827,7 +827,10 @@ export class Witness {
     }
   }
 
-  /** Whoever needs a worker gets one while there are some, and what waits for an agent gets one of a worker. Asked once a second. */
+  /**
+   * A sandbox that needs a worker gets one while there are some, and a sandbox that waits for an agent gets an agent from a worker. Called
+   * once a second.
+   */
   needsAreMet(): void {
     const { now } = this.#timeline
     const lost = Duration.toMillis(this.#limits.lost)
@@ -838,7 +841,7 @@ export class Witness {
       seen.waitsSince = (isAtIt || isErrand) && seen.heldUntil <= now ? seen.waitsSince ?? now : null
       const waits = now - (seen.waitsSince ?? now)
       // Others may be at work for as long as a few turns may take.
-      this.#rule("whoever needs a worker gets one", waits <= lost + (isAtIt ? 100_000 : 45_000), `${id} waits for ${waits} ms`)
+      this.#rule("every sandbox that needs a worker gets one", waits <= lost + (isAtIt ? 100_000 : 45_000), `${id} waits for ${waits} ms`)
       const isPending = status === "running" && turn?.state === "pending" && seen.heldUntil > now && !this.#isBusy(seen.worker)
       seen.pending = isPending ? seen.pending?.turn === turn.id ? seen.pending : { turn: turn.id, since: now } : null
       const isLate = now - (seen.pending?.since ?? now) > LEASE + lost + PATIENCE
@@ -880,7 +883,7 @@ export class Witness {
     )
   }
 
-  /** What is left to be done; `null`: everything is settled. */
+  /** The work left to be done; `null`: everything is settled. */
   unsettled(): string | null {
     for (const [id, { agents, state }] of this.sandboxes) {
       if (!state.isOver) return `${id} is ${state.status}`
@@ -895,7 +898,7 @@ export class Witness {
     this.#made.clear()
   }
 
-  /** What was over by then has had its time: log and checkpoints are gone, the sandboxes and what was said in them stay. */
+  /** A sandbox that was over by then is forgotten: its log and checkpoints are gone, the sandbox and its messages stay. */
   isForgotten(ids: ReadonlyArray<SandboxId>): void {
     for (const id of ids) {
       const seen = this.seen(id)
@@ -914,7 +917,7 @@ export class Witness {
     }
   }
 
-  /** What must be so of everything that is over. */
+  /** Checks the rules of everything that is over. */
   end(): void {
     for (const [id, seen] of this.sandboxes) {
       const { state } = seen
@@ -931,7 +934,7 @@ export class Witness {
       this.#rule("no publication looks as if it went on after the end", !state.isPublishing, id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
       const told = messages.map((message) => `${message.id} ${message.text}`).join("\n")
-      // The one that the agent is writing is not whole.
+      // The message that the agent is writing is not whole.
       const whole = seen.messages.filter((message) => message.id !== seen.replayed.turn?.speaking)
       const said = whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`)
       this.#rule("messages are those of the log", told === said.join("\n"), `${id}\n${told}\nnot\n${said.join("\n")}`)

@@ -1,6 +1,6 @@
 /**
- * What rules are held against, without a test runner. A failure names the place of the first difference, and has the whole of
- * both values, in `actual` and `expected` as runners show them and in its message for those that show nothing else.
+ * Assertions of rules, without a test runner. A failure names the place of the first difference, and has the whole of both values, in
+ * `actual` and `expected` as runners show them and in its message for those that show nothing else.
  */
 import * as Equal from "effect/Equal"
 import * as Formatter from "effect/Formatter"
@@ -118,7 +118,7 @@ interface Assert {
   readonly notStrictEqual: (actual: unknown, expected: unknown, because?: string) => void
   readonly deepStrictEqual: <A>(actual: A, expected: A, because?: string) => void
   readonly notDeepEqual: (actual: unknown, expected: unknown, because?: string) => void
-  /** Of an object each of the properties of `part`, or of an array a member like it. */
+  /** Whether an object has each property of `part`, or an array a member like it. */
   readonly deepInclude: (whole: unknown, part: unknown, because?: string) => void
   readonly include: (whole: unknown, part: unknown, because?: string) => void
   readonly notInclude: (whole: unknown, part: unknown, because?: string) => void

@@ -29,7 +29,7 @@ export interface Suite {
   readonly close: () => Promise<void>
 }
 
-/** What a test of a suite may use: its instance, and a scope that ends with it. */
+/** The services of a test of a suite: its instance, and a scope that ends with it. */
 type Test<R> = Effect.Effect<unknown, unknown, R | Scope.Scope>
 
 interface Options {
@@ -111,6 +111,6 @@ const property = <A, R>(given: Arbitrary.Arbitrary<A>, test: (value: A) => Test<
 const settle = (exit: Exit.Exit<unknown, unknown>) => {
   if (Exit.isSuccess(exit)) return
   const found = Cause.squash(exit.cause)
-  // What is no error, or one of a port with no message, is told by its fields.
+  // A failure that is no error, or a port's error without a message, is shown by its fields.
   throw found instanceof RuleBroken ? found : Cause.prettyErrors(exit.cause)[0] ?? found
 }

@@ -128,7 +128,7 @@ scenario("a host that refuses and an agent that cannot start fail the sandbox as
 
 for (const step of ["provision", "clone", "agent_start"] as const) {
   scenario(
-    `a ${step} that breaks once is tried again; one that goes on breaking fails the sandbox as boot_failed, in words`,
+    `a ${step} that breaks once is tried again; a repeated failure fails the sandbox as boot_failed, in words`,
     (world) =>
       Effect.gen(function*() {
         yield* startWorker(world)
@@ -221,20 +221,23 @@ scenario("a test key's sandbox needs no isolation: its model is offline", (world
     yield* running(world)
   }))
 
-scenario("a boot never resumes: the session of one that was cut short may have gone with its machine", (world) =>
-  Effect.gen(function*() {
-    const id = yield* create()
-    const leases = yield* Leases
-    const [taken] = yield* leases.take({ worker: "gone", machine: "gone" }, { slots: 1, boots: 1, errands: 0 })
-    assert(taken !== undefined)
-    const store = yield* SandboxStore
-    const now = yield* DateTime.now
-    const limits = yield* Policy
-    yield* store.change(id, taken.lease, (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { now, limits }), now)
-    yield* leases.saveAgentSession(taken.lease, "native-of-the-lost-machine")
-    yield* startWorker(world)
-    yield* pass("6 minutes")
-    const agent = yield* world.nextAgent
-    assert.isNull(agent.options.resume)
-    yield* until(id, ({ status }) => status === "running")
-  }))
+scenario(
+  "a boot never resumes: the session of an earlier boot that was cut short may have gone with its machine",
+  (world) =>
+    Effect.gen(function*() {
+      const id = yield* create()
+      const leases = yield* Leases
+      const [taken] = yield* leases.take({ worker: "gone", machine: "gone" }, { slots: 1, boots: 1, errands: 0 })
+      assert(taken !== undefined)
+      const store = yield* SandboxStore
+      const now = yield* DateTime.now
+      const limits = yield* Policy
+      yield* store.change(id, taken.lease, (sandbox) => decide(sandbox, { _tag: "StartBoot" }, { now, limits }), now)
+      yield* leases.saveAgentSession(taken.lease, "native-of-the-lost-machine")
+      yield* startWorker(world)
+      yield* pass("6 minutes")
+      const agent = yield* world.nextAgent
+      assert.isNull(agent.options.resume)
+      yield* until(id, ({ status }) => status === "running")
+    })
+)

@@ -93,8 +93,7 @@ for (
         ...Array.from({ length: 5 }, () => new TreesUnavailable({ detail: "The disk is read-only.", retryable: false }))
       )],
     // Each boot tries a step that breaks six times.
-    ["a disk that breaks in ways nobody foresaw",
-      (world: World) => world.defects.push(...Array.from({ length: 30 }, () => "clone" as const))]
+    ["a disk that breaks in unforeseen ways", (world: World) => world.defects.push(...Array.from({ length: 30 }, () => "clone" as const))]
   ] as const
 ) {
   scenario(`${name} is trouble of the machine`, (world) =>

@@ -1,4 +1,4 @@
-/** What differs between the checkpoints of a sandbox whose trees on this machine know the newest one alone. */
+/** Differences between the checkpoints of a sandbox whose trees on this machine have only the newest one. */
 import { assert, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
@@ -139,12 +139,12 @@ const worked = Effect.fnUntraced(function*(world: ReturnType<typeof machine>["wo
   return {
     /** Its machine is gone, and this one goes on with it. */
     move: Effect.andThen(trees.remove(id), trees.restore(id, newest, [{ repo, remote }])),
-    /** Nobody works for it any more. */
+    /** No worker works for it any more. */
     finish: Effect.andThen(trees.remove(id), Effect.sync(() => (world.sandbox = { ...world.sandbox, status: "succeeded" })))
   }
 }, Effect.scoped)
 
-/** What differs, or the tag of why nobody can say. */
+/** The difference, or the tag of the error. */
 const diff = (from: Compared, to: Compared, grantId = "grant") =>
   Files.use((files) => files.diff({ ...by, grantId }, id, { repo: undefined, from, to, path: undefined })).pipe(
     Effect.map((patch) => new TextDecoder().decode(patch)),
@@ -181,7 +181,7 @@ it.effect("tells it of a finished sandbox too, of which only checkpoints are lef
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("one that cannot be read is not there, unless another one has the same; the others are", () => {
+it.effect("an unreadable checkpoint is missing, unless another checkpoint has the same content; the others are there", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const { move } = yield* worked(world, ["1\n", "2\n", "2\n", "4\n"], "4\n")
@@ -191,13 +191,13 @@ it.effect("one that cannot be read is not there, unless another one has the same
     assert.strictEqual(yield* diff(2, 1), "CheckpointNotFound")
     assert.include(yield* diff(3, 4), "-2\n+4\n")
     assert.include(yield* diff("base", 2), "-base\n+2\n")
-    // It is tried again for whoever asks again.
+    // The next request tries it again.
     world.damaged.clear()
     assert.include(yield* diff(1, 4), "-1\n+4\n")
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("nobody waits longer than 10 s for two of them, and what was begun goes on", () => {
+it.effect("a caller waits at most 10 s for two of them, and the started work goes on", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const { move } = yield* worked(world, ["1\n", "2\n", "3\n"], "3\n")
@@ -215,7 +215,7 @@ it.effect("nobody waits longer than 10 s for two of them, and what was begun goe
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("those who ask for very many wait for one another, and keep nobody else from theirs", () => {
+it.effect("callers that ask for very many wait for one another, and keep no other caller from its own", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const { move } = yield* worked(world, Array.from({ length: 12 }, (_, n) => `${n + 1}\n`), "12\n")
@@ -234,7 +234,7 @@ it.effect("those who ask for very many wait for one another, and keep nobody els
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("makes room of what nobody reads where the disk refuses, and says when it still does", () => {
+it.effect("makes room by removing unread trees when the disk refuses, and says when it still does", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const { move } = yield* worked(world, ["1\n", "2\n"], "2\n")

@@ -77,7 +77,7 @@ it.effect("an archive with more after its end, or with a part left out, is damag
     assert.strictEqual((yield* Effect.flip(readAll(without)))._tag, "CheckpointFormatError")
   }))
 
-it.effect("a length that nobody wrote takes no memory: the archive is damaged before it is read", () =>
+it.effect("a forged length takes no memory: the archive is damaged before it is read", () =>
   Effect.gen(function*() {
     let pulled = 0
     const hostile = Stream.concat(
@@ -92,7 +92,7 @@ it.effect("a length that nobody wrote takes no memory: the archive is damaged be
     assert.isBelow(pulled, 3)
   }))
 
-it.effect("trouble of whoever holds the bytes is told as it is", () =>
+it.effect("an error of the store of the bytes is passed on as it is", () =>
   Effect.gen(function*() {
     const archive = yield* archiveOf(["home"], ["trees"])
     const cut = Stream.concat(Stream.make(archive.slice(0, -5)), Stream.fail("away" as const))
@@ -102,7 +102,7 @@ it.effect("trouble of whoever holds the bytes is told as it is", () =>
     assert.strictEqual(error, "away")
   }))
 
-it.effect("an archive of another sandbox, grant or number is not the one that is asked for", () =>
+it.effect("an archive of another sandbox, grant or number is not the requested archive", () =>
   Effect.gen(function*() {
     for (const other of [{ sandboxId: "c_bbbbbbbbbbbb" }, { grantId: "another" }, { checkpoint: 1 }, { checkpoint: 3 }]) {
       const archive = yield* archiveOf(["home"], ["trees"], null, { ...asked, ...other })

@@ -103,7 +103,7 @@ it.effect("restores once for all who ask, under an id that is no sandbox's and t
     const restored = yield* CheckpointTrees
     assert.isTrue(restored.has(id))
     assert.isFalse(restored.has(sandbox.id))
-    // What was saved since is another thing.
+    // A later save has another identity.
     assert.notStrictEqual(yield* look(sandboxOf(0, "grant", 2)), id)
   }).pipe(Effect.provide(layer))
 })
@@ -118,13 +118,13 @@ it.effect("takes the one before where the newest cannot be read, and leaves noth
     assert.strictEqual(yield* failure(look(sandboxOf(1, "grant", 2))), "AgentDisconnected")
     yield* settle
     assert.deepStrictEqual([world.there.size, world.stopped.length], [1, 1])
-    // It is tried again for whoever asks again.
+    // The next request tries it again.
     world.damaged.clear()
     yield* look(sandboxOf(1, "grant", 2))
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("nobody waits longer than 10 s, and what was begun goes on", () => {
+it.effect("a caller waits at most 10 s, and the started work goes on", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const open = yield* Deferred.make<void>()
@@ -181,7 +181,7 @@ it.effect("keeps no more than there may be, and what is read as long as it is", 
   }).pipe(Effect.provide(layer))
 })
 
-it.effect("makes room of what nobody reads where the disk refuses", () => {
+it.effect("makes room by removing unread trees when the disk refuses", () => {
   const { layer, world } = machine()
   return Effect.gen(function*() {
     const first = yield* look(sandboxOf(0))

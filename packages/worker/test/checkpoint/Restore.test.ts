@@ -33,7 +33,7 @@ const twice = Effect.fnUntraced(function*(world: World) {
   return id
 })
 
-/** What a machine has of it, and what the next agent goes on with. */
+/** The state that a machine has of the sandbox, and with which the next agent goes on. */
 const next = Effect.fnUntraced(function*(world: World, id: SandboxId, machine = "machine") {
   const { homes, work } = world.machine(machine)
   const seen = { files: nameOf(work.get(id)), home: homes.get(id) }

@@ -26,7 +26,7 @@ import * as RunSetup from "../../src/setup/RunSetup.ts"
 import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { create, principal, REPO } from "../Doubles.ts"
 
-/** What only setup is to have. */
+/** A secret that only setup gets. */
 export const SECRET = "canary-7Qm2-registry-token"
 
 const folderFor = (what: string) =>
@@ -101,7 +101,7 @@ export const sandbox = Effect.fnUntraced(function*(
   }
   const { ref } = given
   const id = yield* create(ref === undefined ? {} : { repos: [{ fullName: REPO, ref }] })
-  // Nobody renews the leases of those before it, which may be over by now.
+  // Earlier leases are not renewed, and may be over by now.
   const leases = yield* (yield* Leases).take({ worker: "worker", machine: "machine" }, { slots: 100, boots: 100, errands: 100 })
   const leased = leases.find(({ sandbox }) => sandbox.id === id)
   if (leased === undefined) return yield* Effect.die("the sandbox was not leased")
@@ -130,7 +130,7 @@ export const sandbox = Effect.fnUntraced(function*(
 
 export type Sandbox = Effect.Success<ReturnType<typeof sandbox>>
 
-/** What a shell script in its box writes: what the agent would find there. */
+/** The output of a shell script in its box: the view of the agent. */
 export const look = Effect.fnUntraced(function*({ box }: Pick<Sandbox, "box">, script: string) {
   const process = yield* box.spawn({ command: "sh", args: ["-c", script], env: {} })
   yield* process.endInput

@@ -1,4 +1,4 @@
-/** What a hostile program tries (`Attempts`), tried by commands of a setup, which the worker runs as it runs all of them. */
+/** Attempts of a hostile program (`Attempts`), made by commands of a setup, which the worker runs as it runs all of them. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
@@ -9,7 +9,7 @@ import { Effect, Stream } from "effect"
 import * as SetupCommand from "../../src/setup/SetupCommand.ts"
 import { SetupOutput } from "../../src/setup/SetupOutput.ts"
 
-// For whoever would inherit it.
+// A variable that a child process would inherit.
 process.env[CANARY_VARIABLE] = CANARY
 
 const plain = {
@@ -26,7 +26,7 @@ const programs = { id: "", image: null, isRefused: false, path: [], env: {} }
 const asSetup = (box: Box): Box => ({
   ...box,
   spawn: (command) => {
-    // What an agent is given, setup is not.
+    // Setup is not given the files of an agent.
     if (command.homeFiles !== undefined) return box.spawn(command)
     const argv: readonly [string, ...ReadonlyArray<string>] = [command.command, ...command.args]
     const output = new SetupOutput(plain)

@@ -22,7 +22,7 @@ import { layer, look, Place, sandbox, type Sandbox, SECRET } from "./Service.ts"
 const PREP = "mkdir -p node_modules; echo installed > node_modules/lib; test -n \"$NPM_TOKEN\" && echo with the token\n"
 const ENVIRONMENT = { setup: ["sh prep.sh"], secrets: ["NPM_TOKEN"], cache: ["node_modules"] }
 const FILES = { "prep.sh": PREP, ".gitignore": "node_modules\nloot\n", "package-lock.json": "{}" }
-/** What agents leave in place of what setup runs, in the tree and in the home. */
+/** Programs that agents leave in place of those that setup runs, in the tree and in the home. */
 const ROBBERY = [
   "printf 'printenv NPM_TOKEN > loot; mkdir -p node_modules; printenv NPM_TOKEN > node_modules/lib\\n' > site/prep.sh",
   "mkdir -p ~/bin; printf '#!/bin/sh\\nprintenv NPM_TOKEN > ~/loot\\n' > ~/bin/mkdir; chmod +x ~/bin/mkdir",
@@ -54,7 +54,7 @@ const setUpAgain = Effect.fnUntraced(function*(held: Sandbox["held"], box: Sandb
   return yield* RunSetup.run(held, box, { isFresh: false })
 })
 
-/** What nobody but the setup itself may have. */
+/** Fails if a secret of the setup is found outside it. */
 const assertNoLoot = Effect.fnUntraced(function*(robbed: Pick<Sandbox, "box">) {
   const { folder } = yield* Place
   const found = yield* look(robbed, `cat ~/loot site/loot site/node_modules/lib 2>/dev/null; grep -rs ${SECRET} ~ /workspace /tmp | head`)
@@ -138,7 +138,7 @@ describe("an agent that is after the secrets of its setup", () => {
       yield* assertNoLoot(robber)
     }).pipe(Effect.scoped, Effect.provide(layer())))
 
-  /** What an agent wrote, as somebody publishes it. */
+  /** Publishes the work of an agent as a user does. */
   const publish = (origin: string, branch: string) => {
     const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", origin, ...args], { stdio: "pipe" }).toString().trim()
     git("checkout", "--quiet", "-b", branch)

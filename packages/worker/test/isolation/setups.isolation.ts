@@ -1,6 +1,6 @@
 /**
- * Setup commands of a hostile repository, run as a worker runs them, in real boxes on disks of their own: what they leave behind is
- * met by whoever comes next, which is this service.
+ * Setup commands of a hostile repository, run as a worker runs them, in real boxes on disks of their own. This service meets their
+ * leftovers.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
@@ -246,7 +246,7 @@ describe("what a setup takes", () => {
 
   it.live("of the worker's memory is no more where its workspace has 50,000 files", () =>
     Effect.gen(function*() {
-      // What any box takes the first time.
+      // The space that any box takes the first time.
       const usual = yield* sandbox({ setup: ["true"] })
       yield* usual.setUp
       yield* look(usual, "true")
@@ -294,7 +294,7 @@ describe("a cache that a setup fills", () => {
 })
 
 describe("a secret", () => {
-  it.live("is hidden in output in every usual form, and not in one that the repository makes up", () =>
+  it.live("is hidden in output in every usual form, but not in a form that the repository makes up", () =>
     Effect.gen(function*() {
       const hostile = yield* sandbox({
         setup: [

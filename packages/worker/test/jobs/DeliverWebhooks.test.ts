@@ -91,7 +91,7 @@ const scenario = Effect.fnUntraced(function*(count: number) {
   return { receiver, endpoint, feed: yield* tell(endpoint.grantId, count) }
 })
 
-/** Where nobody listens, and no other test may begin to. */
+/** A port without a listener, on which no other test may begin to listen. */
 const NOBODY = 1
 
 const failures: ReadonlyArray<readonly [name: string, answer: WebhookReceiver.Answer | null, outcome: Outcome]> = [

@@ -16,7 +16,7 @@ import * as LeasedSandbox from "../../src/shared/LeasedSandbox.ts"
 import { MachineLock } from "../../src/shared/MachineLock.ts"
 import * as WorkerCapacity from "../../src/shared/WorkerCapacity.ts"
 
-/** What a session needs beside store, trees, boxes and source host. */
+/** The services that a session needs beside store, trees, boxes and source host. */
 const means = Layer.mergeAll(
   AgentRuntimeProfiles.layer(),
   CheckpointsPostgres.layer,

@@ -28,7 +28,7 @@ interface Step {
   readonly onto: string
   readonly ancestor: string
 }
-/** What the table knows. */
+/** The state of the model table. */
 interface Model {
   round: number
   /** The published head. */
@@ -124,7 +124,7 @@ const run = Effect.fnUntraced(function*(seed: number) {
   /** The tree that is to be pushed, or `conflict`. */
   const expectedTree = (steps: ReadonlyArray<Step>): string => {
     let now = treeNow(tree)
-    // What both know: the agent's objects and the host's.
+    // The objects of both: the agent's and the host's.
     const env = { ...process.env, GIT_ALTERNATE_OBJECT_DIRECTORIES: join(origin.path, ".git", "objects") }
     const git = (...args: ReadonlyArray<string>) => execFileSync("git", ["-C", tree, ...args], { env, encoding: "utf8" }).trim()
     const made = (of: string, ...parents: ReadonlyArray<string>) =>
@@ -170,7 +170,7 @@ const run = Effect.fnUntraced(function*(seed: number) {
       return
     }
     if (wanted === there("rev-parse", `${parent}^{tree}`)) {
-      // What is published already can be published again; a pull request with nothing in it is not opened.
+      // A published change can be published again; an empty pull request is not opened.
       assert.strictEqual(code, isNext || model.head === null ? "invalid_request" : "published")
       assert.strictEqual(tip, isNext ? null : tipBefore)
       return

@@ -1,4 +1,4 @@
-/** What a worker asks of trees and host to publish, and in which order. */
+/** The requests of a worker to trees and host to publish, and their order. */
 import { assert, describe, it } from "@effect/vitest"
 import {
   BranchMoved,
@@ -32,14 +32,14 @@ const REPO = "acme/shop"
 const HEAD = `slipway/${id}`
 const sha = "1".repeat(40)
 const BASE = "b".repeat(40)
-/** Of what was published before. */
+/** The commit that was published before. */
 const before = "2".repeat(40)
 const remote = { url: "/origin", authorization: null }
 const pull = (headSha: string, number = 7) => draft(HEAD, headSha, number)
 
 /** Trees and a host that note what they are asked for. `open`: the pull request that is there before. */
 interface Scene {
-  /** What a snapshot comes to; `null`: nothing. */
+  /** The result of a snapshot; `null`: nothing. */
   readonly snapshot: string | MergeConflict | null
   /** Where the host's branches are. */
   readonly branches: ReadonlyMap<string, string>
@@ -48,7 +48,7 @@ interface Scene {
   readonly isGone: boolean
   readonly isDown: boolean
   readonly open: PullRequest | null
-  /** The one that is known by its number. */
+  /** The pull request that is known by its number. */
   readonly ended: PullRequest | null
 }
 
@@ -180,7 +180,7 @@ describe("a worker that publishes", () => {
     )))))
   })
 
-  it.effect("updates the one that is open, whoever opened it, and opens none beside it", () => {
+  it.effect("updates the open pull request of any author, and opens none beside it", () => {
     const { asked, layer } = world({ open: pull(before, 9), branches: new Map([[HEAD, before]]) })
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished()
@@ -242,7 +242,7 @@ describe("a worker that publishes", () => {
   it.effect("hands on the agent's own commits", () => {
     const { asked, layer } = world()
     const history: NonNullable<SnapshotOptions["history"]> = () => {
-      throw new Error("nobody reads them here")
+      throw new Error("never read here")
     }
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* wished()
@@ -279,7 +279,7 @@ describe("a worker that publishes", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("takes a branch that nobody else has", () => {
+  it.effect("takes an unused branch", () => {
     const { asked, layer } = world({ ended: { ...pull(before), state: "closed", merged: true }, moved: [`${HEAD}-2`, `${HEAD}-3`] })
     return Effect.gen(function*() {
       const { lease, sandbox } = yield* publishedBefore()

@@ -15,7 +15,7 @@ import { publishChanges } from "../../src/publish/PublishChanges.ts"
 import { publishOnce, REPO } from "./Worker.ts"
 import * as World from "./World.ts"
 
-/** What of a secret is in any base64 text that holds it, wherever it begins there. */
+/** The part of a secret that is in any base64 text that holds it, at any offset. */
 const inBase64 = (secret: string): ReadonlyArray<string> =>
   [0, 1, 2].map((offset) => {
     const encoded = Buffer.from(" ".repeat(offset) + secret).toString("base64").replace(/=+$/u, "")
@@ -60,7 +60,7 @@ const rows = Effect.gen(function*() {
   )
 })
 
-/** What an agent finds who looks around, before a publication and after it. */
+/** A script that looks around as an agent, before a publication and after it. */
 const LOOK = `
 look() { env; find "$HOME" "$TMPDIR" -type f -exec cat {} +; tr '\\0' '\\n' < /proc/$PPID/environ; tr '\\0' ' ' < /proc/$PPID/cmdline; }
 look > App/before.txt
@@ -79,7 +79,7 @@ linux("neither a key nor a token of GitHub is in a file, process, log, event, ro
     const seen: Array<string> = []
     const gitOf = new Set<string>()
     origin.server.watch(({ method, url }) => {
-      // While git, or whoever asks, waits for this answer.
+      // While git, or its caller, waits for this answer.
       seen.push(...processes())
       if (/\.git\//u.test(url)) gitOf.add(`${method} ${url.split("/").at(-1)}`)
     })

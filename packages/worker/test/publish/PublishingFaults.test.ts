@@ -12,7 +12,7 @@ interface Trouble {
   readonly name: string
   readonly begin: (host: GitHub) => void
   readonly end?: (host: GitHub) => void
-  /** Of the error that is told; `null`: it goes through all the same. */
+  /** The code of the reported error; `null`: the publication goes through all the same. */
   readonly code: "source_host_error" | "repo_not_accessible" | "unavailable" | null
   readonly message?: RegExp
   readonly retryAfter?: number

@@ -70,7 +70,7 @@ const boobyTrap = (tree: string, marks: string, elsewhere: string, host: string)
   config(tree, "core.fsmonitor", trap("fsmonitor"))
 }
 
-/** What sets off no trap while the agent commits them. */
+/** Options that set off no trap while the agent commits them. */
 const HARMLESS = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.evil.clean=cat", "-c",
   "filter.evil.smudge=cat"]
 

@@ -1,4 +1,4 @@
-/** What a worker needs to publish, on real technology; used by a process that is killed and by whoever takes over. */
+/** The services that a worker needs to publish, on real technology; used by a process that is killed and by its successor. */
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -51,7 +51,7 @@ export const storeLayer = ({ database }: Pick<Settings, "database">) =>
 export const machineLayer = (settings: Pick<Settings, "directory">, boxes: Layer.Layer<SandboxHost, unknown> = boxesLayer(settings)) =>
   treesLayer(settings).pipe(Layer.provideMerge(boxes))
 
-/** What a session does for a repository once it holds the lease: nothing, where nothing is asked for any more. */
+/** The work of a session for a repository once it holds the lease: nothing if no publication is requested any more. */
 export const publishOnce = Effect.fnUntraced(function*(lease: Lease, grantId: string) {
   const store = yield* SandboxStore
   const trees = yield* WorkingTrees

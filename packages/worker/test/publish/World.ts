@@ -164,13 +164,13 @@ const take = Effect.fnUntraced(function*(id: SandboxId, machine: string = id) {
 /** As a worker does that starts where another one was killed. */
 export const takeOver = (id: SandboxId) => Effect.andThen(Leases.use((leases) => leases.endLeases(id)), take(id))
 
-/** As a worker of another machine does once that lease has ended, and whoever starts there where it was killed. */
+/** Takes the sandbox like a worker of another machine once that lease has ended, or like a worker started in place of the killed one. */
 export const takeElsewhere = Effect.fnUntraced(function*(lease: Leased["lease"]) {
   yield* Leases.use((leases) => leases.release(lease))
   return yield* take(lease.sandboxId, `${lease.sandboxId} elsewhere`)
 })
 
-/** Its turn ends and leaves a checkpoint; then nobody wants anything of it until it is over, and its machine is gone. */
+/** Its turn ends and leaves a checkpoint; then nothing is requested until it is over, and its machine is gone. */
 export const finish = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, lease: Leased["lease"]) {
   const store = yield* SandboxStore
   const limits = yield* Policy
@@ -187,7 +187,7 @@ export const finish = Effect.fnUntraced(function*(directory: string, { privateKe
   rmSync(directory, { recursive: true })
 })
 
-/** Whether a publication is asked for that nobody has carried out. */
+/** Whether a requested publication is not carried out yet. */
 export const isToPublish = Effect.fnUntraced(function*(id: SandboxId) {
   const { grantId } = yield* Database
   return (yield* SandboxStore.use((store) => store.find({ grantId, id }))).publications.some(isUnderWay)
@@ -205,7 +205,7 @@ export const updates = Effect.fnUntraced(function*(id: SandboxId) {
   )
 })
 
-/** What has to be there for a worker that publishes from `settings.directory`. */
+/** The services of a worker that publishes from `settings.directory`. */
 export const worker = (settings: Pick<Settings, "directory" | "host">, privateKey: string) =>
   Publishing.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(machineLayer(settings), hostLayer(settings, privateKey)))
@@ -236,7 +236,7 @@ const sandboxIn = (directory: string, id: SandboxId, ...path: ReadonlyArray<stri
 export const treeOf = (directory: string, id: SandboxId) => sandboxIn(directory, id, "workspace", "App")
 /** Whether anything of the sandbox is. */
 export const isThere = (directory: string, id: SandboxId) => existsSync(sandboxIn(directory, id))
-/** What is there only while git is at work. */
+/** Files that exist only while git is at work. */
 export const leftOver = (directory: string, id: SandboxId) => readdirSync(sandboxIn(directory, id, "git", "acme+app", "scratch"))
 export const packs = (directory: string, id: SandboxId) => {
   const folder = sandboxIn(directory, id, "git", "acme+app", "objects", "pack")

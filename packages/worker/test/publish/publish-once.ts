@@ -27,7 +27,7 @@ const { serve } = await import("./Finished.ts")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 
 const step = (name: string) => Effect.sync(() => take(control, name))
-/** A step before it and one after it, which nobody hears of. */
+/** Steps before and after the call, without an observer. */
 const around = <A extends ReadonlyArray<unknown>, B, E, R>(name: string, call: (...args: A) => Effects.Effect<B, E, R>) => (...args: A) =>
   step(`${name} is to come`).pipe(Effect.andThen(call(...args)), Effect.tap(step(`${name} is done`)))
 

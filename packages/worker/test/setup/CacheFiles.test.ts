@@ -45,7 +45,7 @@ const hosts: Readonly<Record<string, Layer.Layer<SandboxHost, unknown>>> = {
     : {})
 }
 
-/** What goes to tar, as cached folders are packed: `script` says how the archive is made. */
+/** Input of tar, like packed cached folders: `script` makes the archive. */
 const forged = (paths: ReadonlyArray<string>, script: string) => {
   const folder = mkdtempSync(path.join(tmpdir(), "slipway-forged-"))
   const archive = execFileSync("sh", ["-ec", script], { cwd: folder, maxBuffer: 2 ** 24 })

@@ -155,7 +155,7 @@ rule(
   })
 )
 
-/** A cache with an image, of which nobody may read anything else. */
+/** A cache with an image; only the image may be read. */
 const withImage = (read: Array<string>) =>
   Effect.map(SetupCaches, (real) =>
     SetupCaches.of({
@@ -188,7 +188,7 @@ rule(
     assert.deepStrictEqual(yield* Effect.provideService(second.run("good", { paths, overlay }), SetupCaches, caches), { cache: "hit" })
     assert.deepStrictEqual(asked, [{ image: "/kept.image", tree: second.tree, paths }])
     assert.deepStrictEqual([runs, read], [[one], []])
-    // What is in the way is never hidden: setup runs.
+    // A file in the way is never hidden: setup runs.
     asked.length = 0
     mkdirSync(path.dirname(second.file), { recursive: true })
     const again = yield* Effect.provideService(second.run("good", { paths, overlay }), SetupCaches, caches)
@@ -229,7 +229,7 @@ rule(
 )
 
 rule(
-  "whoever may not fill uses what is there, keeps nothing, and neither waits nor has others wait",
+  "a sandbox that may not fill uses the cache, keeps nothing, and neither waits nor makes others wait",
   Effect.gen(function*() {
     const runs: Array<string> = []
     const [first, second, third] = [yield* newSandbox(one, runs), yield* newSandbox(two, runs), yield* newSandbox(three, runs)]
@@ -269,7 +269,7 @@ rule(
 )
 
 rule(
-  "a sandbox that ends while it packs leaves nothing, and the next one that waits fills",
+  "a sandbox that ends while it packs leaves nothing, and the next waiting sandbox fills",
   Effect.gen(function*() {
     const runs: Array<string> = []
     const [first, second, third] = [yield* newSandbox(one, runs), yield* newSandbox(two, runs), yield* newSandbox(three, runs)]

@@ -54,7 +54,7 @@ import { principal } from "../Doubles.ts"
 
 const SECRET = `npm_canary${randomBytes(12).toString("hex")}`
 
-/** What of it is in any base64 text that holds it, wherever it begins there. */
+/** The part that is in any base64 text that holds the secret, at any offset. */
 const inBase64 = [0, 1, 2].map((before) => Buffer.from(" ".repeat(before) + SECRET).toString("base64").slice(before === 0 ? 0 : 4, -4))
 const inHex = Buffer.from(SECRET).toString("hex")
 const forms = [SECRET, ...inBase64, inHex, inHex.toUpperCase(), inHex.replace(/../gu, "%$&")]
@@ -235,7 +235,7 @@ it.live(
           assert.deepStrictEqual(texts.filter(isIn).map((text) => text.slice(0, 200)), [], where)
         }
 
-        // What was looked for could have been found: setup had it and used it, and the agent looked where it would have been.
+        // The search can find the secret: setup had it and used it, and the agent looked in the places where it would have been.
         const named = (name: string) => everywhere.files.filter((text) => text.split("\n", 1)[0]?.endsWith(`/${name}`)).join("\n")
         assert.include(named("used.txt"), createHash("sha256").update(SECRET).digest("hex"))
         assert.include(named("env.txt"), "CI=true")

@@ -102,14 +102,14 @@ const ways: Readonly<
   })
 }
 
-/** What `what` runs, beside what ran before. */
+/** Runs during `what`, without those before. */
 const during = <A, E, R>(world: World, what: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     const before = runs(world).length
     return Effect.map(what, (made) => ({ made, ran: runs(world).slice(before) }))
   })
 
-/** Of all that exists, nothing but what these sandboxes have. */
+/** Fails if anything exists beyond the state of these sandboxes. */
 const nothingIsLeft = (world: World, ids: ReadonlyArray<SandboxId>) => {
   for (const { boxes, homes, trees } of world.machines.values()) {
     for (const id of [...boxes, ...homes.keys(), ...trees]) assert.include(ids, id)
@@ -141,7 +141,7 @@ for (const [name, again] of Object.entries(ways)) {
         assert.isNotEmpty(packed, "the folders are looked for in the clone")
         assert.isUndefined((yield* told(id)).at(-1)?.secrets_withheld)
         nothingIsLeft(world, [origin, id])
-        // What the clone filled is for everybody.
+        // A cache filled by the clone is for all sandboxes.
         const { ran: next } = yield* during(world, turn(world, undefined))
         assert.deepStrictEqual(next, [])
       })
@@ -196,7 +196,7 @@ scenario(
       const { made: id, ran } = yield* during(world, turn(world, undefined))
       assert.deepStrictEqual(ran.map(({ box }) => box), [id])
       assert.notStrictEqual(id, poisoned)
-      // What main filled is good for everybody.
+      // A cache filled by main is for all sandboxes.
       world.holding = [SLIPWAY]
       assert.deepStrictEqual((yield* during(world, turn(world, SLIPWAY))).ran, [])
     })

@@ -395,7 +395,7 @@ scenario("runs again where the machine was lost, and the sandbox goes on whateve
       undefined,
       "setup[0], `make`, ended with exit code 2."
     ])
-    // After it is known that the trees were made again, and with no turn: the one that waits has not begun.
+    // After the event that the trees were made again, and without a turn: the waiting turn has not begun.
     const log = (yield* events(id)).map(({ turn_id: turn, type }) => [type, turn])
     const restored = log.findIndex(([type]) => type === "sandbox.restored")
     assert.deepStrictEqual(log.slice(restored + 1, restored + 3), [["setup.started", undefined], ["sandbox.boot", undefined]])

@@ -1,4 +1,4 @@
-/** What a hostile setup writes: how much of it is read, and what those are told who read of it. */
+/** Output of a hostile setup: how much of it is read, and the messages to its readers. */
 import { assert, describe, it } from "@effect/vitest"
 import { OutputRedaction } from "@slipway/domain/environment/ports/OutputRedaction"
 import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"

@@ -30,7 +30,7 @@ it.effect("boots no more than it may at once, and lets a turn pass those that wa
     assert.isTrue(yield* isReady(boots[1]!))
   }))
 
-it.effect("boots stand back a moment behind the first ones of many, and behind nobody for longer", () =>
+it.effect("boots stand back a moment behind the first ones of many, and no longer", () =>
   Effect.gen(function*() {
     const capacity = yield* WorkerCapacity.make({ slots: 16, agents: 16, boots: 3 })
     const many = yield* Effect.forEach(Array.from({ length: 6 }), () => capacity.reserve("boot"))
@@ -47,7 +47,7 @@ it.effect("boots stand back a moment behind the first ones of many, and behind n
     yield* many[2]!.booted
     assert.deepStrictEqual(yield* ready, [true, true, true, true, true, true])
     yield* Effect.forEach(many, ({ close }) => close)
-    // Nobody is left, so that the next are the first again.
+    // No boot is left, so that the next ones are the first again.
     assert.strictEqual(capacity.boots(), "none")
     const next = yield* Effect.forEach([1, 2], () => capacity.reserve("boot"))
     assert.deepStrictEqual(yield* Effect.forEach(next, isReady), [true, false])

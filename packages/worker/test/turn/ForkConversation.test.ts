@@ -1,4 +1,4 @@
-/** What the agent of a fork knows of its origin's conversation (docs/decisions/16). */
+/** The knowledge of a fork's agent about its origin's conversation (docs/decisions/16). */
 import { assert } from "@effect/vitest"
 import { CannotSave } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"

@@ -107,7 +107,7 @@ scenario("a turn without a request reports no usage", (world) =>
     assert.deepStrictEqual(yield* usages(id), [])
   }))
 
-scenario("what a worker's last requests cost is known to the next one, though nobody reported it", (world) =>
+scenario("the next worker knows the cost of a worker's last requests, although it was not reported", (world) =>
   Effect.gen(function*() {
     const first = yield* start(world)
     const { agent, id } = yield* work(world)
@@ -262,7 +262,7 @@ scenario("an agent without a turn for five minutes is stopped, and resumed with 
   }))
 
 scenario(
-  "stopping an idle agent again and again counts as no loss, and the sandbox still ends when nobody uses it",
+  "stopping an idle agent again and again counts as no loss, and the unused sandbox still ends",
   (world) =>
     Effect.gen(function*() {
       yield* start(world)
@@ -300,7 +300,7 @@ scenario(
       yield* ended(id)
       assert.deepStrictEqual(yield* reasons, [trouble])
 
-      // One that fails without asking again fails for a reason of its own.
+      // An approval that fails without asking again fails for a reason of its own.
       yield* message(id, "Again")
       yield* Queue.take(agent.prompts)
       yield* agent.end({ state: "failed", reason: "out of ideas" })

@@ -115,7 +115,7 @@ scenario("makes a turn of its own of what the agent did not take before its turn
     assert.deepStrictEqual([turn.turnId, turn.text], [first, "To the left"])
     yield* until(id, (sandbox) => sandbox.turn?.state === "running")
     yield* settle
-    // What is left steers that turn.
+    // The remaining message steers that turn.
     assert.deepStrictEqual(handed(agent), [[second, "To the right"]])
     yield* agent.emit(steered(second))
     yield* agent.end({ state: "succeeded" })

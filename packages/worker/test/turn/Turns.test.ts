@@ -168,7 +168,7 @@ for (const shows of [true, false]) {
         )
         yield* agent.end({ state: "succeeded" })
         yield* ended(id)
-        // What the turn's end closes keeps what it was.
+        // Calls that the turn's end closes keep their content.
         assert.deepStrictEqual(
           (yield* eventsOf(id, "tool.updated")).map((event) => event.data.detail),
           shows ? [detail, detail] : [undefined, undefined]
@@ -243,7 +243,7 @@ scenario("asks about each edit of what is no plain file on the disk, whatever it
     assert.deepStrictEqual(agent.decisions, ["t1 approve", "t5 approve"])
   }))
 
-scenario("an approval that nobody decides reaches the agent as denied when it expires", (world) =>
+scenario("an undecided approval reaches the agent as denied when it expires", (world) =>
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
@@ -585,7 +585,7 @@ scenario("an agent that writes without end is held to 1,000 events a second", (w
       written.push((yield* find(id)).lastSeq - start)
       yield* pass("1 second")
     }
-    // One that is begun is finished, and waited for afterwards.
+    // A started batch is finished, and waited for afterwards.
     assert.isTrue(written.every((events, i) => events <= 1000 * (i + 1) + 100), String(written))
     assert.strictEqual(written.at(-1), 2500)
   }))

@@ -1,4 +1,4 @@
-/** What the fake model says to one request: the part of the script that the conversation has come to. */
+/** The fake model's answer to one request: the next part of the conversation's script. */
 import type { Call } from "./Call.ts"
 import * as Directives from "./Directives.ts"
 import * as Tools from "./Tools.ts"
@@ -113,7 +113,7 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
         work({ kind: "shell", text: step.text })
         break
       case "crash":
-      // What steers its agent reaches a model with the next request.
+      // Its agent's steering message reaches a model with the next request.
       case "listen":
         break
     }

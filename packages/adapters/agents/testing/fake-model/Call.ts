@@ -104,7 +104,7 @@ const readers: Record<Protocol, (body: Json) => Pick<Call, "effort" | "tools" | 
   "anthropic-messages": (body) => {
     const talk = conversation()
     for (const { content, role } of records(body["messages"])) {
-      // What steers claude's turn it tells in a message of the system.
+      // claude puts its turn's steering message into a system message.
       if (role === "system") talk.user(content)
       if (role !== "user") continue
       talk.user(content)

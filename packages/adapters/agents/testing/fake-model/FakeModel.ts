@@ -18,7 +18,7 @@ interface Options {
   readonly workspace?: Workspace
   /** Listed at `/v1/models`. */
   readonly models?: ReadonlyArray<string>
-  /** Of every answer whose script does not say. */
+  /** The usage of every answer whose script does not set it. */
   readonly usage?: Usage
 }
 
@@ -33,7 +33,7 @@ interface ModelRequest {
   readonly receivedAtMillis: number
   /** `null` until the answer begins. */
   readonly status: number | null
-  /** What the client was told so far; `null`: nothing. */
+  /** The usage that the client was told so far; `null`: nothing. */
   readonly usage: Usage | null
   readonly state: "answering" | "answered" | "aborted"
 }

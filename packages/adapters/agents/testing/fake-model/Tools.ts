@@ -1,4 +1,4 @@
-/** What the steps of a script are called by the agent that asks: every agent names its tools differently. */
+/** The agents' names of the steps of a script: every agent names its tools differently. */
 import type { Call, OfferedTool } from "./Call.ts"
 
 export interface Workspace {

@@ -1,4 +1,4 @@
-/** What comes out of a sandbox's socket, spoken to as a box does. */
+/** The other end of a sandbox's socket, spoken to as a box does. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Context, Effect, Exit, Layer, Scope } from "effect"
@@ -27,7 +27,7 @@ const served = <S extends Server>(make: () => S) =>
     ({ server }) => Effect.sync(() => server.close())
   )
 
-/** Greets whoever connects, and says back what it hears. */
+/** Greets every client, and echoes its input. */
 const site = served(() =>
   createServer((socket) => {
     socket.on("error", () => {})
@@ -239,7 +239,7 @@ describe("Proxy", () => {
       assert.strictEqual(statusOf(yield* ask), 403)
     }))
 
-  /** What arrives at the gateway of what a box writes, and how many connections it takes. */
+  /** The part of a box's output that arrives at the gateway, and the number of connections for it. */
   const written = (text: string) =>
     Effect.gen(function*() {
       const asked: Array<string> = []
@@ -404,7 +404,7 @@ describe("Proxy", () => {
     })
 
   it.live.each(
-    [["has ended its half", ""], ["goes on to talk to nobody", "more"]] as const
+    [["has ended its half", ""], ["goes on without a peer", "more"]] as const
   )("carries all that a site said before it left to a box that reads later and %s", ([, more]) =>
     Effect.gen(function*() {
       const { box, proxy } = yield* tunnelTo((socket) => socket.end("x".repeat(20_000), () => socket.destroy()))

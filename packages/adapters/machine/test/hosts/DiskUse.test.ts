@@ -1,4 +1,4 @@
-/** What a sandbox takes of a disk, wherever it puts it. */
+/** The disk space that a sandbox takes, wherever it puts its files. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { execFile, spawn } from "node:child_process"
@@ -12,7 +12,7 @@ import { isRoot, openFolder } from "../../testing/hosts/bubblewrap.fixture.ts"
 const MiB = 2 ** 20
 const limits = (limits: Partial<Limits>): Limits => ({ ...defaults, ...limits })
 
-/** A folder that is a sandbox's, and its user, who is nobody else. */
+/** A sandbox's folder, and its user, which no other sandbox has. */
 const sandbox = Effect.gen(function*() {
   const workspace = yield* openFolder
   const uid = 1_800_000_000 + Math.floor(Math.random() * 1_000_000)
@@ -122,7 +122,7 @@ describe("DiskUse", () => {
 
   it.live("does not rest while the disk fills up", () =>
     Effect.gen(function*() {
-      // Where nobody else writes and deletes meanwhile.
+      // A folder in which no other process writes and deletes meanwhile.
       const workspace = yield* Effect.acquireRelease(
         Effect.sync(() => mkdtempSync("/dev/shm/slipway-disk-")),
         (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))

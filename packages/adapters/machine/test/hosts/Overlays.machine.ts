@@ -39,13 +39,13 @@ describe.skipIf(lacking !== undefined)(`cache images in sandboxes${lacking === u
         rm -rf node_modules && ls -A && mkdir node_modules && ls -A node_modules && cat tracked`)
       assert.strictEqual(changed.stderr, "")
       assert.strictEqual(changed.output, "left\nmore\nother\n.git\n.gitignore\ntracked\nours")
-      // Whoever reads the tree on the host reads the same.
+      // A reader of the tree on the host reads the same.
       assert.deepStrictEqual(readdirSync(tree).sort(), [".git", ".gitignore", "node_modules", "tracked"])
     })
   )
 
   rule(
-    "nobody else sees what a sandbox does to it, nor does whoever comes later",
+    "neither other sandboxes nor later ones see a sandbox's changes to it",
     Effect.gen(function*() {
       const { images, sandbox } = yield* machine()
       const image = yield* imageOf({ images, paths: PATHS, script: MODULES })
@@ -71,7 +71,7 @@ describe.skipIf(lacking !== undefined)(`cache images in sandboxes${lacking === u
       const { images, sandbox } = yield* machine()
       const image = yield* imageOf({ images, paths: PATHS, script: MODULES })
       const { sh, show } = yield* sandbox
-      // What git knows of a file: another one at its place would have another number or other times.
+      // The data that git keeps of a file: another file at its place would have another number or other times.
       const view = "git ls-files --debug | grep -v dev && git status --porcelain --ignored=no && stat -c '%i %Z' tracked"
       const before = yield* sh(view)
       assert.isNull(yield* show(image, PATHS))

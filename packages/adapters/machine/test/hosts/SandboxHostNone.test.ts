@@ -107,7 +107,7 @@ describe("SandboxHostNone", () => {
       yield* host.stop(id)
     }).pipe(Effect.provide(layer)))
 
-  it.live("makes a workspace that is not there yet, and refuses one that is no folder", () =>
+  it.live("makes a missing workspace, and refuses a workspace that is no folder", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
       const provision = (workspace: string) =>

@@ -34,14 +34,14 @@ const MiB = 2 ** 20
 const limits = (limits: Partial<Limits> = {}): Limits => ({ ...defaults, diskBytes: 8 * MiB, diskFiles: 200, ...limits })
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
-/** What a process of this machine has of the folders, from its start on. */
+/** The folders of a process of this machine, from its start on. */
 const started = Effect.fnUntraced(function*(directory: string, chosen: Partial<Limits> = {}) {
   const folders = yield* SizedFolders.make({ directory, limits: limits(chosen) })
   yield* folders.adopt
   return folders
 })
 
-/** A folder that nobody needs after the test. */
+/** A folder that is unused after the test. */
 const trees = Effect.acquireRelease(
   Effect.map(openFolder, (folder) => join(folder, "trees")),
   (directory) => Effect.sync(() => Mounts.unmount(directory))
@@ -104,7 +104,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
         const { status, stderr } = asNobody(folderOf(folders, id), script)
         assert.notStrictEqual(status, 0, script)
         assert.match(stderr, /No space left on device|Cannot create|cannot create/u, script)
-        // What others have is theirs.
+        // The folders of others stay.
         const other = freshId()
         yield* folders.open(other)
         assert.strictEqual(asNobody(folderOf(folders, other), "dd if=/dev/zero of=file bs=1048576 count=6").status, 0)
@@ -121,7 +121,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       writeFileSync(join(folderOf(folders, id), "ours"), Buffer.alloc(MiB / 2, 1), { flush: true })
     }).pipe(Effect.scoped))
 
-  it.live("lets nobody through but the service, no device be opened, and no program gain rights", () =>
+  it.live("lets only the service through, no device be opened, and no program gain rights", () =>
     Effect.gen(function*() {
       const folders = yield* started(yield* trees)
       const id = freshId()
@@ -142,7 +142,7 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       assert.isFalse(yield* folders.open(freshId()))
     }).pipe(Effect.scoped))
 
-  it.live("is the same folder to a process that comes after one that was killed, and after a reboot", () =>
+  it.live("is the same folder to a process that comes after a killed one, and after a reboot", () =>
     Effect.gen(function*() {
       const directory = yield* trees
       const [killed, rebooted] = [freshId(), freshId()]
@@ -395,7 +395,7 @@ describe.skipIf(lacking !== undefined || absent !== undefined)(
           assert.match((yield* run(box, "echo more > more; dd if=/dev/zero of=most bs=1048576 count=8; echo alive")).output, /alive$/u)
         }).pipe(Effect.scoped))
 
-      it.live(`leave no file of one that was removed while a box of another runs, in a data folder that others may ${how}`, () =>
+      it.live(`leave no file of a removed sandbox while a box of another runs, in a data folder that others may ${how}`, () =>
         Effect.gen(function*() {
           const { boxed, directory, folders, host } = yield* service(mode)
           const [one, other] = [yield* boxed, yield* boxed]

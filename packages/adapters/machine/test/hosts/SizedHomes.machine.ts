@@ -64,7 +64,7 @@ describe.skipIf(lacking !== undefined)(`homes on disks of a size${lacking === un
       assert.match(error.message, /disk is full|no space|ENOSPC/iu)
       const after = yield* small.inBox("cat ~/kept/file && ls ~/kept && head -c 3000000 /dev/zero > ~/room && echo room")
       assert.strictEqual(after.output, "before\nfile\nroom")
-      // One that fits is taken.
+      // A file that fits is taken.
       yield* here.inBox("rm ~/kept/large && echo after > ~/kept/file")
       yield* small.host.rest(id)
       yield* small.host.writeHome(id, yield* read(here.host, id))

@@ -32,7 +32,7 @@ IsolatedHosts.suite("bubblewrap", {
 })
 
 describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefined ? "" : ` (${absent})`}`, () => {
-  it.live.skipIf(!existsSync("/bin/bash"))("passes on nothing that whoever started the service left open", () =>
+  it.live.skipIf(!existsSync("/bin/bash"))("passes on no open file of the service's parent", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
       const sandboxId = freshId()

@@ -190,7 +190,7 @@ describe("users of sandboxes", () => {
       for (const [i, name] of names.entries()) writeFileSync(join(registry, `${1000 + i}`), `${directory}\n${name}\n`)
       const uids = Uids.make({ registry, directory, range: many })
       assert.lengthOf(yield* Effect.promise(() => uids.list()), 2_000)
-      // What is read again would have no claimant.
+      // A second read would have no claimant.
       for (const i of names.keys()) if (i !== 7) writeFileSync(join(registry, `${1000 + i}`), "")
       assert.deepStrictEqual((yield* Effect.promise(() => uids.list())).map(({ name }) => name).sort(), names.sort())
       assert.strictEqual(yield* Effect.promise(() => uids.claim("7")), 1007)

@@ -1,4 +1,4 @@
-/** What a container of gVisor is told, which takes no container. */
+/** The settings of a container of gVisor; these tests need no container. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Schema } from "effect"

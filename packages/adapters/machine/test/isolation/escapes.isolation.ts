@@ -186,7 +186,7 @@ describe("a hostile program in a box", () => {
         assert.strictEqual(output, "0\nCapBnd:0000000000000000NoNewPrivs:1")
       }))
 
-    it.effect("ends nobody but itself when it kills everything", () =>
+    it.effect("ends only itself when it kills everything", () =>
       Effect.gen(function*() {
         const one = yield* provisioned
         const other = yield* provisioned

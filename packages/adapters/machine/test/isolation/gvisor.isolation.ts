@@ -10,7 +10,7 @@ import { attempts, type LayerName, layers, pairs, without } from "../../testing/
 import { gvisor, hostIn } from "../../testing/isolation/GvisorWorld.ts"
 import { CANARY, CANARY_VARIABLE, makeOf } from "../../testing/isolation/World.ts"
 
-// For whoever would inherit it.
+// A variable that a child process would inherit.
 process.env[CANARY_VARIABLE] = CANARY
 
 const everyAttempt = Object.keys(attempts) as ReadonlyArray<Name>

@@ -8,7 +8,7 @@ import { attempts, lacks, type Name, type Needs } from "../../testing/isolation/
 import { type LayerName, layers, pairs, without } from "../../testing/isolation/Layers.ts"
 import { CANARY, CANARY_VARIABLE, hostIn, make } from "../../testing/isolation/World.ts"
 
-// For whoever would inherit it.
+// A variable that a child process would inherit.
 process.env[CANARY_VARIABLE] = CANARY
 
 const everyAttempt = Object.keys(attempts) as ReadonlyArray<Name>

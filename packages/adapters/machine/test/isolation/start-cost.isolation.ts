@@ -1,4 +1,4 @@
-/** What a box costs, beside a plain process. Printed, not asserted. */
+/** The cost of a box, beside a plain process. Printed, not asserted. */
 import { it } from "@effect/vitest"
 import type { Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"

@@ -1,4 +1,4 @@
-/** What is deleted, or held for ended, where the system refuses to read: nothing that is there. */
+/** Deletions, and processes counted as ended, where the system refuses to read: existing things are never affected. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -92,7 +92,7 @@ describe("where the system refuses to read", () => {
     () => RefusedReads.answersTheTruth("/proc/self/mountinfo", () => Overlays.takeOff("/proc"), 1)
   )
 
-  live("homes that a worker left are found, or nobody says that there are none", (folder) =>
+  live("homes that a worker left are found, or the listing fails", (folder) =>
     Effect.gen(function*() {
       const services = yield* Layer.build(SandboxHostNone.layer({ directory: folder, workspaceOf: (id) => path.join(folder, "work", id) }))
       const host = Context.get(services, SandboxHost)

@@ -160,7 +160,7 @@ describe("the spawner", () => {
       assert.strictEqual(stateOf(pid), "gone")
     }))
 
-  it.live("starts no program for whoever still asks when it was let go of", () =>
+  it.live("starts no program for a caller that still asks after the release", () =>
     Effect.gen(function*() {
       const { scope, spawn } = yield* withSpawner
       yield* Scope.close(scope, Exit.void)
@@ -180,7 +180,7 @@ describe("the spawner", () => {
       yield* Scope.close(scope, Exit.void)
     }))
 
-  it.live("lets nobody have a stream who does not know its key", () =>
+  it.live("gives a stream only to a client that knows its key", () =>
     Effect.gen(function*() {
       const { folder, scope } = yield* withSpawner
       const { connect } = yield* Effect.promise(() => import("node:net"))

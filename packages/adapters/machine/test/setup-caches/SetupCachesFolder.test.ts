@@ -46,7 +46,7 @@ live("a later process of the machine has what an earlier one filled, in files fo
     assert.strictEqual(statSync(directory).mode & 0o777, 0o700)
   }))
 
-live("one that is damaged by a bit, wherever, cut or longer, is missing, and is removed", (folder) =>
+live("a cache that is damaged by a bit, wherever, cut or longer, is missing, and is removed", (folder) =>
   Effect.gen(function*() {
     const small = new TextEncoder().encode("small")
     yield* use(folder, fill(place(), Stream.make(small)))
@@ -72,7 +72,7 @@ live("one that is damaged by a bit, wherever, cut or longer, is missing, and is 
     )
   }))
 
-live("one that is damaged while it is read fails, is removed, and is missing from then on", (folder) =>
+live("a cache that is damaged while it is read fails, is removed, and is missing from then on", (folder) =>
   use(
     folder,
     Effect.gen(function*() {
@@ -135,7 +135,7 @@ live(
 )
 
 live(
-  "with no room at all nothing is kept, nobody waits longer than for a refusal, and what was kept is gone",
+  "without any room no cache is kept, a caller waits at most as long as for a refusal, and earlier caches are gone",
   (folder) =>
     Effect.gen(function*() {
       yield* use(folder, fill(place(), Stream.make(bytes)))
@@ -194,7 +194,7 @@ live("an image that cannot be made, or that has no room, costs nothing but the i
   }))
 
 live(
-  "bytes that are damaged beside a whole image are noticed by whoever reads them, and an image alone is nobody's",
+  "damaged bytes beside a whole image are noticed by their readers, and an image alone is unowned",
   (folder) =>
     Effect.gen(function*() {
       const withImage = <A, E>(self: Effect.Effect<A, E, SetupCaches>) => Effect.provide(self, Layer.fresh(withImages(folder, imageOf(10))))
@@ -211,7 +211,7 @@ live(
 )
 
 for (const trouble of SmallDisk.isPossible ? SmallDisk.TROUBLES : []) {
-  it.live(`a disk that is ${trouble} keeps nothing, says so in words, and nobody from reading what is there`, () =>
+  it.live(`a disk that is ${trouble} keeps nothing, says so in words, and still lets existing caches be read`, () =>
     Effect.scoped(Effect.gen(function*() {
       const disk = yield* SmallDisk.make(8)
       yield* use(

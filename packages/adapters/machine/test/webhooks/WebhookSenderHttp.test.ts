@@ -81,7 +81,7 @@ describe("a request", () => {
       assert.throws(() => verify(received, secretOf(3)), WebhookVerificationError)
     }))
 
-  it.effect("goes over TLS to whoever has the certificate of the name, and to nobody else", () =>
+  it.effect("goes over TLS only to a server with the certificate of the name", () =>
     Effect.gen(function*() {
       const tls = yield* certificate
       const receiver = yield* start(tls)
@@ -155,7 +155,7 @@ describe("an answer", () => {
         more()
       })
       assert.deepStrictEqual(yield* sent(receiver), answered(200, "x".repeat(1024)))
-      // What lies in the buffers of two sockets, and no more.
+      // No more than the buffers of two sockets hold.
       assert.isBelow(written, 16 * 1024 * 1024)
     }))
 
@@ -191,7 +191,7 @@ describe("an answer", () => {
       assert.isBelow((yield* DateTime.now).epochMilliseconds - begun, Duration.toMillis("1 hour"))
     }))
 
-  it.effect("that is none is trouble with the connection", () =>
+  it.effect("an invalid one is an error of the connection", () =>
     Effect.gen(function*() {
       const receiver = yield* start()
       const nonsense = (bytes: string) => receiver.answers.push((response) => void response.socket?.end(bytes))

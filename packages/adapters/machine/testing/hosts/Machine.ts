@@ -1,4 +1,4 @@
-/** What the contract suites ask of this machine, found without the code under test. */
+/** Operations on this machine for the contract suites, without the code under test. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect } from "effect"
 import { readdirSync, readFileSync, realpathSync } from "node:fs"

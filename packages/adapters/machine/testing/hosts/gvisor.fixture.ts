@@ -44,7 +44,7 @@ const argumentsOf = (pid: string): ReadonlyArray<string> => {
   }
 }
 
-/** Containers that run on this machine, whoever made them: `runsc` has where it notes them, and their name, in its arguments. */
+/** Containers that run on this machine, of any service: `runsc` has the folder of its state, and their name, in its arguments. */
 const containers = () =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name)).flatMap((pid) => {
     const args = argumentsOf(pid)
@@ -53,7 +53,7 @@ const containers = () =>
     return root >= 0 && args.includes("run") && args.includes("--bundle") ? [{ root: args[root + 1] ?? "", id }] : []
   })
 
-/** Command lines in a container; none of one that has ended. */
+/** Command lines in a container; empty if it has ended. */
 const commandLines = ({ id, root }: { readonly id: string; readonly root: string }) =>
   new Promise<ReadonlyArray<string>>((resolve) => {
     const script = "for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $file; echo; done"

@@ -1,4 +1,4 @@
-/** What every host of boxes must do beyond the port's contract: its adapters call this with what they make boxes of. */
+/** The rules of every host of boxes beyond the port's contract: its adapters call this with their kind of boxes. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
@@ -41,11 +41,11 @@ export interface Fixture {
     allow?: Egress.Options,
     options?: Pick<IsolatedHost.Options, "limits" | "toolchains">
   ): Layer.Layer<SandboxHost | Egress.Egress, unknown>
-  /** What its fixture is called, for `worker.ts`. */
+  /** The name of its fixture, for `worker.ts`. */
   readonly kind: "bubblewrap" | "docker" | "gvisor"
   /** Processes of the machine that have the script in their command line, beside those that the script starts. */
   readonly around: number
-  /** What a service keeps in its folder without sandboxes. */
+  /** The entries that a service keeps in its folder without sandboxes. */
   readonly kept: ReadonlyArray<string>
   /** How many processes have the text in their command line, where the machine does not see those in boxes. */
   readonly running?: (text: string) => Effect.Effect<number>
@@ -264,7 +264,7 @@ export const suite = (
             (yield* run(given, "node; java; go; git; manager")).output,
             `their node\njava 21\ngo for ${folder}/shims\ntheir git\nmanager for ${folder}/shims`
           )
-          // What the service starts itself finds its own: an agent by its path, the rest by name.
+          // Processes that the service starts itself find their programs: an agent by its path, the rest by name.
           assert.strictEqual((yield* run(given, `${process.execPath} -p 6*7`)).output, "42")
           const own = "git --version | cut -d' ' -f1; java 2>&1 | grep -c 'java 21'; echo \"$MISE_DATA_DIR\""
           assert.strictEqual((yield* run(box, own)).output, "git\n0")
@@ -304,7 +304,7 @@ export const suite = (
       }
 
       it.effect.skipIf(!isRoot)(
-        "runs each sandbox as another user, who is nobody on the machine (needs root)",
+        "runs each sandbox as another user, without an account on the machine (needs root)",
         () =>
           Effect.gen(function*() {
             const boxes = [yield* provision, yield* provision, yield* provision]
@@ -345,7 +345,7 @@ export const suite = (
           const repository = join(workspace, "../git/acme+shop")
           mkdirSync(join(repository, "objects", "info"), { recursive: true })
           writeFileSync(join(repository, "objects", "info", "alternates"), `${mirror}\n`)
-          // What a tree says of itself counts for nothing.
+          // A tree's claims about itself count for nothing.
           yield* run(box, `mkdir -p shop/.git/objects/info && echo ${other} > shop/.git/objects/info/alternates`)
           const look = `cat ${mirror}/pack; (echo x > ${mirror}/x) 2>/dev/null && echo written; cat ${other}/pack 2>/dev/null`
           const { output } = yield* run(box, `${look}; ${namesIn(join(folder, "mirrors"))}`)

@@ -1,4 +1,4 @@
-/** What a hostile program tries. Each attempt is real and says whether it came off; none takes more than a machine can spare. */
+/** The attempts of a hostile program. Each is real and reports whether it succeeded; none takes more than a machine can spare. */
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
@@ -13,13 +13,13 @@ import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"
 import { isWritableGroup } from "./Groups.ts"
 import { type Attempted, CANARY, type Options, type World } from "./World.ts"
 
-/** What of a machine some layers need. */
+/** The parts of a machine that some layers need. */
 export type Needs = "root" | "control groups" | "sized folders"
 
 export interface Attempt<W extends World = World> extends Options {
   /** `without`: names of layers that are taken away. */
   readonly succeeds: (world: W, without: ReadonlyArray<string>) => Attempted
-  /** Of the layer that stops it. */
+  /** The needs of the layer that stops it. */
   readonly needs?: Needs
   /** Whether the kernel has what is tried, so that it comes off where nothing stops it. */
   readonly isThere?: () => boolean
@@ -117,7 +117,7 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
     writeFileSync(asked, "")
     const look = Effect.gen(function*() {
-      // Before what it answered is read: one that is not there any more has said all by then.
+      // Read before its answer: a process that is gone has written everything by then.
       const isRunning = (yield* world.kind.running(mark)) > 0
       const answered = existsSync(answers) ? readFileSync(answers, "utf8").split("\n").length - 1 : 0
       return answered === 20 ? "lives" : isRunning ? "neither" : "dead"
@@ -300,7 +300,7 @@ export type Name = keyof typeof all
 
 export const attempts: Readonly<Record<Name, Attempt>> = all
 
-/** What this machine lacks, in words; `undefined`: nothing. */
+/** The missing part of this machine, in words; `undefined`: none. */
 export const lacks = (needs: Needs | undefined): string | undefined =>
   (needs === "root" && !isRoot) || (needs === "control groups" && !isWritableGroup) ||
     (needs === "sized folders" && lackingSizes !== undefined)

@@ -1,4 +1,4 @@
-/** What the kernel lets this process limit, found without the code under test. */
+/** The limits that the kernel lets this process set, found without the code under test. */
 import { accessSync, constants } from "node:fs"
 import { isRoot } from "../hosts/bubblewrap.fixture.ts"
 

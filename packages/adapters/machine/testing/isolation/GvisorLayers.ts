@@ -1,6 +1,6 @@
 /**
- * What keeps a hostile program in a box of gVisor (`SECURITY.md`), how the suite takes each away, and what then comes off. What gVisor
- * itself stops comes off only without it: most of what programs do to a kernel meets another one here.
+ * The layers around a hostile program in a box of gVisor (`SECURITY.md`), how the suite removes each, and which attempts then succeed.
+ * Attempts that gVisor itself stops succeed only without it: most attacks on a kernel meet another kernel here.
  */
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
@@ -11,9 +11,9 @@ import { layers as ofBubblewrap } from "./Layers.ts"
 
 export interface Layer {
   readonly removal: Removal
-  /** What its absence lets a hostile program do. */
+  /** The attempts that succeed without it. */
   readonly lets: ReadonlyArray<Name>
-  /** What the probe says when it is missing; `undefined`: the probe does not look at it. */
+  /** The message of the probe when it is missing; `undefined`: the probe does not look at it. */
   readonly probe?: string
   /** Elsewhere there is no such layer. */
   readonly needs?: Needs

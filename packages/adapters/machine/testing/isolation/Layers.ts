@@ -1,4 +1,4 @@
-/** What keeps a hostile program in (`SECURITY.md`), how the suite takes each away, and what then comes off. */
+/** The layers around a hostile program (`SECURITY.md`), how the suite removes each, and which attempts then succeed. */
 import { Effect } from "effect"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -7,9 +7,9 @@ import { CANARY, CANARY_VARIABLE, type Removal } from "./World.ts"
 
 export interface Layer {
   readonly removal: Removal
-  /** What its absence lets a hostile program do. */
+  /** The attempts that succeed without it. */
   readonly lets: ReadonlyArray<Name>
-  /** What the probe says when it is missing; `undefined`: the probe does not look at it. */
+  /** The message of the probe when it is missing; `undefined`: the probe does not look at it. */
   readonly probe?: string
   /** Elsewhere there is no such layer. */
   readonly needs?: Needs

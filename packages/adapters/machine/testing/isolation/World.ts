@@ -21,7 +21,7 @@ import { defaults, type Limits } from "../../src/host/Limits.ts"
 import { freshId, isRoot, openFolder } from "../hosts/bubblewrap.fixture.ts"
 import { running } from "../hosts/Machine.ts"
 
-/** What no box may see: whoever has read it was where it may not be. */
+/** A text that no box may see: a box that has read it crossed its boundary. */
 export const CANARY = `canary-${randomUUID()}`
 /** Variable of the service's environment that has it. */
 export const CANARY_VARIABLE = "SLIPWAY_TEST_CANARY"
@@ -96,7 +96,7 @@ export interface Service {
   readonly host: SandboxHost["Service"]
   /** Where the machine has what a sandbox writes: its tree, its home, and its scratch folder if that is on a disk. */
   readonly placesOf: (sandboxId: SandboxId) => Effect.Effect<ReadonlyArray<string>, HostError>
-  /** Removes what is left of one that was stopped. */
+  /** Removes the rest of a stopped sandbox. */
   readonly remove: (sandboxId: SandboxId) => Effect.Effect<void>
 }
 
@@ -138,7 +138,7 @@ const bubblewrap: Kind<Removal> = {
   running
 }
 
-/** Says the canary to whoever connects. */
+/** Sends the canary to every client. */
 const telling = (where: ListenOptions) =>
   Effect.map(
     Effect.acquireRelease(

@@ -74,7 +74,7 @@ it.live("nothing is left of what failed, and what was left with its worker goes 
     })
   ))
 
-it.live("what a put stored that lost its lease and was killed before it noticed goes too, once nobody can be at it any more", () =>
+it.live("bytes of a put that lost its lease and was killed before it noticed are removed too, once it cannot be running any more", () =>
   on((folder) =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

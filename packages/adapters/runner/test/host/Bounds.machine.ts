@@ -1,4 +1,4 @@
-/** What the worked example bounds its machines with, as they come and go. That programs keep to it is in the suite of isolation. */
+/** The bounds of the worked example's machines, as they come and go. That programs keep to them is in the suite of isolation. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { freshId, run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"

@@ -84,7 +84,7 @@ for (const { name, network, reason } of places) {
             const folder = yield* temporaryFolder
             const sandboxId = freshId()
             let records = 0
-            /** Of the connections of this round. */
+            /** The number of connections of this round. */
             let connections = 0
             let place: Address | undefined
             const cut = (machines: Machines["Service"]): Machines["Service"] => ({

@@ -1,4 +1,4 @@
-/** What the service learns of machines before it runs an agent in one. */
+/** The service's checks of machines before it runs an agent in one. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"

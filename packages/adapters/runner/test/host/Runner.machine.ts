@@ -1,4 +1,4 @@
-/** What machines with runners must do beyond what every host of boxes must: fences, ways out, ends. */
+/** The rules of machines with runners beyond those of every host of boxes: fences, tunnels, ends. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"
@@ -147,7 +147,7 @@ describe.skipIf(reason !== undefined)(`workers and their machines${reason === un
       yield* Effect.gen(function*() {
         const box = yield* SandboxHost.use((host) => host.provision({ sandboxId, fence: 1 }))
         yield* run(box, "echo tree > file && echo home > \"$HOME/file\"")
-        // Whose scope nobody closes: as where the worker is killed.
+        // The scope is never closed, as when the worker is killed.
         yield* Scope.provide(box.spawn({ command: "sleep", args: [line], env: {} }), yield* Scope.make())
         yield* eventually(Machine.running(`sleep ${line}`), (count) => count === 1)
       }).pipe(Effect.provide(one))
@@ -186,7 +186,7 @@ describe.skipIf(reason !== undefined)(`workers and their machines${reason === un
       }).pipe(Effect.scoped, Effect.provide(yield* worker()))
     }))
 
-  it.live("whoever has the older lease starts nothing any more, and is told that it is over for good", () =>
+  it.live("a worker with the older lease starts nothing any more, and is told that it is over for good", () =>
     Effect.gen(function*() {
       const { worker } = yield* capacity("bubblewrap")
       const sandboxId = freshId()

@@ -1,4 +1,4 @@
-/** A machine that ends while a sandbox has it: whoever needs it next has it started again, and does not wait for the next lease. */
+/** A machine that ends while a sandbox has it: the next caller has it started again, and does not wait for the next lease. */
 import { assert, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Scope } from "effect"
@@ -9,7 +9,7 @@ import * as Fixture from "../../testing/Fixture.ts"
 
 const sandboxId = SandboxId.make("c_abcdefgh2345")
 
-/** Of a sandbox whose machine has ended. `isLive`: it is this worker's to start again. */
+/** Connections to a sandbox whose machine has ended. `isLive`: this worker may start it again. */
 const connectionsTo = Effect.fnUntraced(function*(isLive: boolean) {
   const { folder, settings } = yield* Fixture.folders
   const known = KnownMachines.make(`${folder}/machines`)

@@ -62,7 +62,7 @@ const sender = ({ address }: Cable, port: number) =>
     return { send, back }
   })
 
-/** What both ends have, once nothing is on its way any more. */
+/** The state of both ends, once nothing is on its way any more. */
 const settled = ({ tell }: Cable, sent: number, got: ReadonlyArray<number>, back: ReadonlyArray<number>) =>
   eventually(
     tell,
@@ -203,7 +203,7 @@ describe(`a cable with trouble${because}`, () => {
         next.socket.write("three")
         yield* next.word()
         assert.deepStrictEqual(next.heard, ["three"])
-        // It was lost and nobody was told: TCP sends it once more.
+        // It was lost unnoticed: TCP sends it once more.
         yield* eventually(Effect.sync(() => old.heard.join()), (heard) => heard === "one,two")
       }).pipe(Effect.scoped)
   )

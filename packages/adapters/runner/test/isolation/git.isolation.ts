@@ -1,4 +1,4 @@
-/** What an agent writes is looked over by git: it may make that long, or lead it elsewhere, and harms itself alone. */
+/** Git inspects an agent's files: the agent may make that long, or lead it elsewhere, and harms itself alone. */
 import { assert, it } from "@effect/vitest"
 import { OnBehalfOf, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -159,7 +159,7 @@ it.live.each(worlds.filter(({ absent }) => absent === undefined))(
       const { sandbox, trees } = yield* serviceIn(world)
       const { gitDir, key, tree } = yield* sandbox
       const outside = yield* temporaryFolder
-      // Its name is one that the tree has, and more lines than any file of the tree; and one that the tree has not.
+      // A name that the tree has, with more lines than any file of the tree; and a name that the tree has not.
       const [name, lines, secret] = ["planted-by-the-host", 4_321, "from outside the tree"]
       const content = `${secret}\n`.repeat(lines)
       writeFileSync(join(outside, name), content)

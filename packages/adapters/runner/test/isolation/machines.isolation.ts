@@ -16,7 +16,7 @@ import { beforeTheKey, layersOf, pairsOf, without } from "../../testing/isolatio
 import { kindOf, type MachinesWorld, serviceIn } from "../../testing/isolation/MachinesWorld.ts"
 import { absent, type Kind } from "../../testing/Machines.fixture.ts"
 
-// For whoever would inherit it.
+// A variable that a child process would inherit.
 process.env[CANARY_VARIABLE] = CANARY
 
 /** A pair of machines for all attempts that need no bounds of their own. */
@@ -151,7 +151,7 @@ it.each(["bubblewrap", "docker"] as const)(
       "open a packet socket",
       "reach a listed name that leads to a metadata service",
       "reach an address by the way out",
-      // Who made the machine has deleted it.
+      // The maker of the machine has deleted it.
       "read the key of its runner where it was told it",
       "have its runner write home files elsewhere, through a link",
       // With the worker's key it does: see above.

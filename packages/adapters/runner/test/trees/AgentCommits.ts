@@ -1,4 +1,4 @@
-/** What becomes of the commits that an agent made itself, sound and unsound. */
+/** The fate of commits that an agent made itself, sound and unsound. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -98,7 +98,7 @@ export const agentCommits = (kind: Kind) =>
         const { commit, filesOf, prepare, snapshot, subjects, tree, trees } = yield* setUp({}, "lib")
         assert.deepStrictEqual((yield* prepare).submodules, ["lib"])
         const before = [".env", ".gitignore", "README.md", "dir/file"]
-        // What is put into the folder of a submodule that is still one is not the tree's.
+        // Files in the folder of an intact submodule are not the tree's.
         mkdirSync(join(tree, "lib"), { recursive: true })
         writeFileSync(join(tree, "beside"), "beside\n")
         assert.isUndefined((yield* snapshot()).submodules)

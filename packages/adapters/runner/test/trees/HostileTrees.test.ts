@@ -282,7 +282,7 @@ const untilLive = Effect.fnUntraced(function*(tree: string) {
   }
 })
 
-/** What the whole repository of a tree holds, and every file on the way to it. */
+/** The content of the whole repository of a tree, and of every file on the way to it. */
 const allBytes = (gitDir: string): string => {
   const said = execFileSync("git", ["--git-dir", gitDir, "cat-file", "--batch", "--batch-all-objects", "--unordered"], {
     maxBuffer: 2 ** 28

@@ -9,7 +9,7 @@ import * as MachineTrees from "../../testing/MachineTrees.ts"
 export interface Kind {
   readonly name: string
   readonly layer: (options: Trees.Options) => Layer.Layer<WorkingTrees>
-  /** Of the same `directory`. */
+  /** Workspaces of the same `directory`. */
   readonly workspaceIn: (directory: string) => (sandboxId: SandboxId) => string
 }
 

@@ -1,4 +1,6 @@
-/** What is on the disk is what is shown, published, saved, restored and forked, whatever was done to it (`random/Sequences.ts`). */
+/**
+ * The files on the disk are the same as those shown, published, saved, restored and forked, after any operations (`random/Sequences.ts`).
+ */
 import { it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { temporaryFolder } from "@slipway/git/testing/Repositories"

@@ -1,4 +1,4 @@
-/** What a runner that was taken over says of files: nothing but names, sizes and bytes, of which no rule is left out. */
+/** A taken-over runner's answers about files: only names, sizes and bytes, and no rule is left out. */
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"

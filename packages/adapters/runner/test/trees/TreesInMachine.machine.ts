@@ -1,4 +1,4 @@
-/** What becomes of trees whose machine goes, comes back, is taken over, or whose worker is killed. */
+/** The fate of trees whose machine goes, comes back, is taken over, or whose worker is killed. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -37,9 +37,9 @@ const world = Effect.gen(function*() {
     saved,
     restore: (content: Uint8Array) => trees.restore(key.sandboxId, Stream.make(content), [{ repo: key.repo, remote: origin.remote }]),
     tree: join(root, "workspace", "app"),
-    /** What git in the box works with. */
+    /** The repository that git in the box works with. */
     repository: join(root, "repositories", "acme+app"),
-    /** What the worker has. */
+    /** The repository of the worker. */
     kept: join(directory, "sandboxes", key.sandboxId, "git", "acme+app"),
     names: Effect.map(
       trees.list(key, ""),
@@ -50,7 +50,7 @@ const world = Effect.gen(function*() {
 
 const PLAIN = ["dir", ".gitignore", "README.md"]
 
-/** What it fails with, and whether to try again. */
+/** The error, and whether to try again. */
 const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.match(Effect.scoped(self), {
     onSuccess: () => "nothing",
@@ -182,7 +182,7 @@ describe("trees in a machine", () => {
       assert.isTrue(yield* trees.isWhole(key.sandboxId))
     }))
 
-  it.live("count once the worker says so: what one that was killed left on the way is nobody's", () =>
+  it.live("count once the worker says so: the unfinished trees of a killed worker are unowned", () =>
     Effect.gen(function*() {
       const { kept, names, prepare, repository, tree, trees } = yield* world
       // Between the last move in the machine and the worker's own.
@@ -234,7 +234,7 @@ describe("what git in the box made", () => {
       yield* saved
       assert.strictEqual(sizes().length, before + 1)
       assert.isBelow(Math.min(...sizes()), 1_000)
-      // What the agent took away of it is sent again.
+      // Objects that the agent removed are sent again.
       for (const name of readdirSync(join(repository, "objects")).filter((name) => name.length === 2)) {
         rmSync(join(repository, "objects", name), { recursive: true })
       }
@@ -260,7 +260,7 @@ describe("what git in the box made", () => {
 
 describe("a machine whose agent wrote over the repository of git in the box", () => {
   const harms: ReadonlyArray<readonly [what: string, harm: (repository: string) => void]> = [
-    ["its index is none", (repository) => writeFileSync(join(repository, "index"), "DIRC of nothing")],
+    ["its index is invalid", (repository) => writeFileSync(join(repository, "index"), "DIRC of nothing")],
     ["its objects are gone", (repository) => rmSync(join(repository, "objects"), { recursive: true })],
     ["it is gone", (repository) => rmSync(repository, { recursive: true })],
     ["it is a link to another place", (repository) => {
@@ -284,7 +284,7 @@ describe("a machine whose agent wrote over the repository of git in the box", ()
         assert.deepStrictEqual((yield* trees.list(key, "")).partialWarnings, ["unreadable_entries"])
         assert.match(yield* failure(saved), /^CannotSave/u)
         assert.match(yield* failure(trees.snapshot(key, { message: "x", author })), /^PushFailed/u)
-        // What the worker has is as it was.
+        // The worker's copy is unchanged.
         assert.strictEqual((yield* trees.compare(key, "README.md", 100)).base?.content, "# app\n")
         yield* trees.diff(key, { from: "base", to: sha, maximumBytes: 10_000 })
         yield* restore(content)
@@ -298,7 +298,7 @@ describe("a machine whose agent wrote over the repository of git in the box", ()
       }))
   }
 
-  it.live("cannot have another commit taken for the one that the tree started from", () =>
+  it.live("cannot have another commit taken for the tree's first commit", () =>
     Effect.gen(function*() {
       const { origin, repository, saved, tree, trees } = yield* world
       const base = gitIn(tree, "rev-parse", "HEAD")

@@ -1,4 +1,4 @@
-/** What becomes of trees where the system refuses to read: nothing is taken for absent that is there. */
+/** The fate of trees where the system refuses to read: an existing file is never taken for absent. */
 import { assert, describe, it } from "@effect/vitest"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -141,7 +141,7 @@ describe("trees in a machine, where what the worker has of them cannot be read f
       assert.isAtLeast(count, 5)
     }))
 
-  it.live("are torn if they were: that nobody can tell for a moment is not noted as the opposite", () =>
+  it.live("stay torn: a moment in which that is unknown is not noted as the opposite", () =>
     Effect.gen(function*() {
       const directory = yield* temporaryFolder
       const origin = yield* source({ "README.md": "# app\n" })

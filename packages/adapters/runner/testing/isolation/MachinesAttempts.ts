@@ -1,4 +1,4 @@
-/** What a hostile program tries in a machine with a runner: what it tries in a box, and what it is after where a runner is beside it. */
+/** The attempts of a hostile program in a machine with a runner: those in a box, and those against the runner beside it. */
 import { kill } from "@slipway/machine/kernel/Processes"
 import { freshId, run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
 import { processes } from "@slipway/machine/testing/hosts/Machine"
@@ -75,7 +75,7 @@ socket.write(["GET / HTTP/1.1", "Host: runner", "Connection: Upgrade", "Upgrade:
   "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==", "", ""].join("\\r\\n"))
 setTimeout(() => process.exit(), 10000)`
 
-/** What a program in the box is told by the runner that listens there, as whoever has this key. */
+/** The answer of the runner that listens there to a program in the box with this key. */
 export const speaks = (world: MachinesWorld, address: object, identity: Pick<Identity.Identity, "certificate" | "privateKey">) =>
   Effect.map(
     run(world.box, `exec node -e "$PROGRAM"`, { PROGRAM: SPEAKS, ASKED: JSON.stringify({ address, ...identity }) }),
@@ -84,7 +84,7 @@ export const speaks = (world: MachinesWorld, address: object, identity: Pick<Ide
 
 export const isWelcome = (said: string) => said.includes("101 Switching Protocols")
 
-/** A key that is nobody's. */
+/** An unowned key. */
 export const stranger = () => Identity.mint().worker
 
 /** Leaves its session and its parent, sees to it that nothing is heard of it, and goes on when there is another worker. */
@@ -219,7 +219,7 @@ const all = (kind: Kind) => ({
       }
       exit($traced == 0)`)
   },
-  // Opens it, and writes nothing: it is the one that all machines of this test run.
+  // Opens it, and writes nothing: all machines of this test run this program.
   "write to its runner's program": { succeeds: does(() => `perl -e 'open my $file, ">>", "${runner}" or exit 1'`) },
   "have its runner write home files elsewhere, through a link": {
     succeeds: ({ box, service }: MachinesWorld) =>
@@ -246,7 +246,7 @@ export type Name = keyof ReturnType<typeof all>
 
 export const attemptsOf: (kind: Kind) => Readonly<Record<Name, MachineAttempt>> = all
 
-/** What means nothing in machines of a kind, and why. */
+/** The meaningless attempts in machines of a kind, and why. */
 export const senseless: Readonly<Record<Kind, Readonly<Record<string, string>>>> = {
   bubblewrap: { "write a file beyond its limit": "the disk has a bound, no single file" },
   docker: { "write a file beyond its limit": "the disk has a bound, no single file" },

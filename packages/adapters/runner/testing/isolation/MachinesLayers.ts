@@ -1,6 +1,6 @@
 /**
- * What keeps a hostile program in a machine of the worked example (`SECURITY.md`), how the suite takes each away, and what then comes
- * off.
+ * The layers around a hostile program in a machine of the worked example (`SECURITY.md`), how the suite removes each, and which attempts
+ * then succeed.
  */
 import type { Needs } from "@slipway/machine/testing/isolation/Attempts"
 import { layers as ofGvisor } from "@slipway/machine/testing/isolation/GvisorLayers"
@@ -11,9 +11,9 @@ import type { Removal } from "./MachinesWorld.ts"
 
 export interface Layer {
   readonly removal: Removal
-  /** What its absence lets a hostile program do. */
+  /** The attempts that succeed without it. */
   readonly lets: ReadonlyArray<Name>
-  /** What the probe says when it is missing; `undefined`: the probe does not look at it. */
+  /** The message of the probe when it is missing; `undefined`: the probe does not look at it. */
   readonly probe?: string
   /** Elsewhere there is no such layer. */
   readonly needs?: Needs
@@ -29,7 +29,7 @@ interface Pair {
 /** The network is the machine's own then, where one port serves one. */
 const NO_WAYS = "order.settings.ways = []"
 
-/** A runner that sees all processes of a machine ends those of its user, whosever they are: here they are nobody's. */
+/** A runner that sees all processes of a machine ends those of its user, also those of other sandboxes: here they are unowned. */
 const NO_MARKS = "order.settings.user = { uid: 54321, gid: 54321 }"
 
 const ofProcesses: ReadonlyArray<Name> = [
@@ -194,8 +194,8 @@ const gvisor: Layers = {
 }
 
 /**
- * Who has taken these away, and has the worker's key, speaks to its runner. In gVisor nobody reaches a socket of the machine, which the
- * runner's own is.
+ * An attacker who has removed these, and has the worker's key, speaks to its runner. In gVisor no program reaches a socket of the machine,
+ * which the runner's own is.
  */
 export const beforeTheKey: Readonly<Record<Kind, ReadonlyArray<string>>> = {
   bubblewrap: ["own user"],

@@ -27,7 +27,7 @@ export interface Removal extends World.SharedRemoval {
   readonly runsc?: string
   /** Whether sandboxes write to the disk of this machine. */
   readonly isDiskless?: boolean
-  /** Of the example. */
+  /** Variables of the example. */
   readonly variables?: Readonly<Record<string, string>>
 }
 
@@ -38,13 +38,13 @@ export interface Service extends World.Service {
   readonly keyOf: (sandboxId: SandboxId) => string
   /** Where its runner listens. */
   readonly addressOf: (sandboxId: SandboxId) => Address
-  /** Who its worker is to it. */
+  /** The identity of its worker. */
   readonly workerOf: (sandboxId: SandboxId) => Identity
   /** Where the worker keeps what makes it the worker of its machines. */
   readonly known: string
 }
 
-/** What the worker keeps of a machine. */
+/** The worker's note of a machine. */
 interface Note {
   readonly address: Address
   readonly runner: Identity
@@ -88,7 +88,7 @@ const programIn = Effect.fnUntraced(function*(folder: string, kind: Example.Kind
   return removal.order === undefined ? honest : changed
 })
 
-/** What no sandbox may read: of a machine's runner, and of the worker. */
+/** Secrets that no sandbox may read: of a machine's runner, and of the worker. */
 const plant = (folder: string) => {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   writeFileSync(join(folder, "canary"), World.CANARY, { mode: 0o600 })

@@ -24,7 +24,7 @@ export const isSettled = (status: SandboxStatus): boolean => status === "succeed
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
   status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
 
-/** What an event is dated that is recorded `now`: no event is dated before the one that precedes it. */
+/** What an event is dated that is recorded `now`: no event is dated before its predecessor. */
 export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
   recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now
 

@@ -20,7 +20,7 @@ const applied = (before: string, { hunks }: Diff.Diff): string => {
   for (const hunk of hunks) {
     for (const { after, before: number, kind, text } of hunk) {
       if (number !== null) {
-        // What lies between hunks is unchanged.
+        // Lines between hunks are unchanged.
         while (next < number - 1) now.push(lines[next++] ?? "")
         assert.strictEqual(lines[next++], text)
       }

@@ -108,7 +108,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.include(text, "<option value=\"queued\" selected>")
       assert.include(text, "data-look=\"/sandboxes/rows?search=%22%3Ex&amp;state=queued&amp;repo=acme%2Fshop\"")
       assert.strictEqual((yield* get(`/sandboxes?search=${"x".repeat(121)}`)).status, 400)
-      // What no database takes is no text of anybody.
+      // Text that no database stores is refused.
       for (const page of ["/sandboxes", "/new/repositories", "/pulls"]) {
         assert.strictEqual((yield* get(`${page}?search=a%00b`)).status, 400, page)
       }

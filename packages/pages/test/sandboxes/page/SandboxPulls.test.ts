@@ -1,4 +1,4 @@
-/** What the page of a sandbox tells of its pull request: checks, and what people say of it. */
+/** The pull request on the page of a sandbox: checks, and people's comments. */
 import { assert, layer } from "@effect/vitest"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
@@ -53,7 +53,7 @@ const details = (comments: ReadonlyArray<CommentWithText>, more: Partial<PullReq
   ...more
 })
 
-/** What the host tells now. */
+/** The host's present answer. */
 let tells: Effect.Effect<PullRequestDetails, SourceHostError> = Effect.succeed(details([]))
 let reads = 0
 const host: Partial<SourceHost["Service"]> = {
@@ -134,7 +134,7 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       assert.include(piece, "&lt;script&gt;alert(1)&lt;/script&gt;")
       assert.include(visible("\u202e"), "RIGHT-TO-LEFT OVERRIDE")
       assert.include(piece, "RIGHT-TO-LEFT OVERRIDE")
-      // A picture is a link, which tells nobody that somebody looks.
+      // A picture is a link, so that its host does not learn of the visit.
       assert.include(piece, `<a href="https://spy.test/x.png" rel="noreferrer noopener nofollow">x</a>`)
       assert.include(piece, "After it.")
     }))

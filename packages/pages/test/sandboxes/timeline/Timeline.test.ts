@@ -38,7 +38,7 @@ const used = (costMicroUsd: number, llmRequestCount: number, tokens?: readonly [
   }
 }
 
-/** What is told of events at these seconds, up to the last one. */
+/** The view of events at these seconds, up to the last one. */
 const told = (steps: ReadonlyArray<readonly [second: number, event: SandboxEvent]>, until: number, first = 0) => {
   const run = new Run(begin, first)
   steps.forEach(([second, event], i) => run.add({ seq: first + i + 1, at: after(second), event } satisfies RecordedEvent))
@@ -97,7 +97,7 @@ describe("the timeline of a run", () => {
     assert.include(page, `<rect class="person" x="535.71" width="107.14"`)
   })
 
-  it("tells the tokens of each turn, also of what is charged after it ended, and none of what nobody counted", () => {
+  it("tells the tokens of each turn, also those charged after it ended, and leaves out uncounted ones", () => {
     const { run, turns } = told([
       [1, started],
       [2, used(100, 1, [12_000, 9000, 600])],

@@ -23,7 +23,7 @@ import { fileURLToPath } from "node:url"
 /** Where `npm run agents:install` put the programs. */
 export const agentsFolder = Installed.folderIn(path.resolve(process.env.SLIPWAY_DATA_DIR ?? ".slipway"))
 
-/** What tests ask of a host beside the port. */
+/** Operations of a host that tests need beside the port. */
 export class Premises extends Context.Service<Premises, {
   /** Folder of this machine with all that the host keeps of a sandbox, its home with it. */
   folderOf(sandboxId: SandboxId): string

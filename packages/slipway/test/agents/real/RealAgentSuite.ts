@@ -1,4 +1,4 @@
-/** What every real agent is held to: the contract, and that nothing of the host or of a hostile repository gets through. */
+/** The rules for every real agent: the contract, and no access to the host for a hostile repository. */
 import { assert, it } from "@effect/vitest"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
@@ -151,7 +151,7 @@ const everything = (
   it.layer(layer, { excludeTestServices: true })(`host ${hostName} and ${name}`, (it) => {
     const open = opening(name)
 
-    it.effect("shows the agent nothing of the worker's environment, and its token to nobody else", () =>
+    it.effect("shows the agent nothing of the worker's environment, and its token to no other process", () =>
       Effect.gen(function*() {
         const canary = freshToken()
         process.env.SLIPWAY_TEST_CANARY = canary
@@ -244,7 +244,7 @@ const everything = (
           assert.strictEqual(approvals.length, 1)
           assert.isNull(yield* made.read("f.txt"))
           for (const { body } of yield* made.asked) assert.include(body, "MARK-AGENTS")
-          // What is started beside the turn has had its time.
+          // Processes started beside the turn have had their time.
           yield* Effect.sleep("1500 millis")
           assert.deepStrictEqual(readdirSync(inside).sort(), sprung)
           assert.deepStrictEqual(readdirSync(outside).sort(), keptIn ? [] : sprung)

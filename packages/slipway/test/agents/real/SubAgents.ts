@@ -1,4 +1,4 @@
-/** What every real agent is held to where it asks people: which edits are plain, where commands run, sub-agents, questions. */
+/** The rules for every real agent in approval mode: which edits are plain, where commands run, sub-agents, questions. */
 import { assert, type Vitest } from "@effect/vitest"
 import { calling } from "@slipway/agents/testing/fake-model/Directives"
 import { subAgents } from "@slipway/agents/testing/Scenarios"
@@ -92,12 +92,12 @@ export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Pre
         assert.include(edit?.preview?.diff, "+x")
         assert.include(asked.find(({ kind }) => kind === "command")?.preview?.command, "echo hi > late.txt")
         assert.isTrue(ends.every((one) => one === "completed"), ends.join())
-        // What they were at was done before the turn was over.
+        // The work of the sub-agents was done before the turn was over.
         assert.deepStrictEqual([yield* made.read("child.txt"), yield* made.read("late.txt")], ["x\n", "hi\n"])
       })
   )
 
-  it.effect("ends its turn when its sub-agents have ended, where nobody is asked", () =>
+  it.effect("ends its turn when its sub-agents have ended, where no approvals are asked for", () =>
     Effect.gen(function*() {
       const made = yield* sandbox(name)
       const session = yield* open(made, "auto")

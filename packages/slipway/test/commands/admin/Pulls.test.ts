@@ -100,7 +100,7 @@ describe("slipway pulls", () => {
         assert.include(shown.stdout, `\n  ${line}\n`)
       }
 
-      // What a hostile branch adds reaches programs as it is, and a terminal as something that can be seen.
+      // Hostile text of a branch reaches programs as it is, and a terminal in visible form.
       gitIn(clone, "fetch", "--quiet", bare, greet.branch)
       gitIn(clone, "switch", "--quiet", "--create", "hostile", "FETCH_HEAD")
       writeFileSync(path.join(clone, "title\u001b]0;pwned\u0007"), "\u001b[2Jgone\n")

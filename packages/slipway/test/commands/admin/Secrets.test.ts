@@ -16,7 +16,7 @@ const filesWith = (inside: string, text: string) =>
     for (const entry of await readdir(inside, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue
       const file = path.join(entry.parentPath, entry.name)
-      // One that is gone by now holds nothing.
+      // A process that is gone by now holds nothing.
       const bytes = await readFile(file).catch(() => Buffer.alloc(0))
       if (bytes.includes(text)) found.push(file)
       read++
@@ -25,7 +25,7 @@ const filesWith = (inside: string, text: string) =>
     return found
   })
 
-/** What shells and process lists see of what runs, looked at all the time while `use` runs. */
+/** The command lines that shells and process lists see, sampled all the time while `use` runs. */
 const commandLines = <A, E>(use: Effect.Effect<A, E>) =>
   Effect.gen(function*() {
     const seen: Array<string> = []
@@ -102,7 +102,7 @@ describe("slipway secrets", () => {
           [set("NPM_TOKEN", Buffer.from("7Qm2\xff", "latin1")), /^slipway: the value on standard input is no UTF-8\n$/u]
         ]
         for (const [ended, told] of refused) assert.match((yield* ended).stderr, told)
-        // An argument is no place for a value: whoever tries sets none.
+        // A value is not accepted as an argument: each attempt sets no secret.
         for (const value of [[CANARY], [`--${CANARY}`], [`-${CANARY}`], ["--value", CANARY], [`--value=${CANARY}`], ["--", CANARY]]) {
           const argued = yield* runIn(data, ["secrets", "set", "NPM_TOKEN", ...where, ...value], environment(data, {}), { input: "" })
           assert.deepStrictEqual([argued.code, argued.stdout], [1, ""])

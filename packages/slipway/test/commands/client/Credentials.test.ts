@@ -70,10 +70,10 @@ describe("Credentials", () => {
       assert.deepStrictEqual(yield* Credentials.servers, ["http://localhost:4000"])
     }))
 
-  it.effect("lets nobody else read the file or look into its folder, whatever the umask, and leaves nothing beside it", () =>
+  it.effect("lets no other user read the file or look into its folder, whatever the umask, and leaves nothing beside it", () =>
     Effect.gen(function*() {
       for (const umask of [0o000, 0o777]) {
-        // A folder that its own user may not enter helps nobody: the umask of 777 is for the file.
+        // A folder that its own user may not enter is useless: the umask of 777 is for the file.
         if (umask === 0o777) rmSync(file())
         const before = process.umask(umask)
         yield* Effect.ensuring(Credentials.keep(SERVER, key), Effect.sync(() => process.umask(before)))

@@ -45,7 +45,7 @@ const snapshot = (more: object) =>
     ...more
   }, false)
 
-/** What the command says at its end of a server that streams these frames. */
+/** The command's last output for a server that streams these frames. */
 const said = (args: ReadonlyArray<string>, frames: ReadonlyArray<string>) =>
   Effect.map(ended(args, frames), ({ code, stderr, stdout }) => {
     assert.strictEqual(code, 0, stderr)

@@ -1,4 +1,6 @@
-/** What a backup that somebody changed can take of the machine that reads it: whoever can change its rows can change its digests. */
+/**
+ * The resources that a changed backup can take of the machine that reads it: an attacker who can change its rows can change its digests.
+ */
 import { assert, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs"

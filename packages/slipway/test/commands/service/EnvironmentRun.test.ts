@@ -32,7 +32,7 @@ const shop = Effect.fnUntraced(function*(more: object) {
   const settings = { TMPDIR: temporary }
   const tried = (args: ReadonlyArray<string> = [], env: Readonly<Record<string, string>> = {}) =>
     runIn(data, ["env", "run", at, ...args], { ...settings, ...env })
-  /** What is left of it. */
+  /** The rest of it. */
   const left = Effect.gen(function*() {
     return {
       files: readdirSync(temporary),
@@ -44,7 +44,7 @@ const shop = Effect.fnUntraced(function*(more: object) {
   return { data, at, settings, tried, left }
 })
 
-/** Users of boxes that are not free again: each is in a file that names the folder of whoever has it. */
+/** Users of boxes that are not free again: each is in a file that names the folder of its owner. */
 const claimsOf = (inside: string) =>
   Effect.promise(async () => {
     const registry = "/var/lib/slipway/uids"

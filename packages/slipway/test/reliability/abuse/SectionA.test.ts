@@ -17,12 +17,12 @@ import { folder, repository, run, serve } from "../../commands/SlipwayProcess.ts
 
 const HEALTHZ_MILLIS = 250
 const GROWTH_MB = 200
-/** What one request may take of the event loop at once, in the fastest of some tries. */
+/** The most that one request may hold the event loop, in the fastest of some tries. */
 const HELD_MILLIS = 50
 const TRIES = 6
 /** A watcher that was this late itself was kept from the processor by somebody else. */
 const LATE_MILLIS = 50
-/** What the service works for at once. */
+/** The number of sandboxes that the service works for at once. */
 const SLOTS = 8
 const QUEUED = 2000
 /** How long another tenant's agent works meanwhile. */
@@ -175,7 +175,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     mkdirSync(delays)
     const secret = path.join(data, "client-secret")
     writeFileSync(secret, "0123456789abcdef".repeat(2), { mode: 0o600 })
-    // Who knows nobody: an answer to every code.
+    // An identity provider without users: an answer to every code.
     const nobody = createServer((_, response) => response.writeHead(400, { "content-type": "application/json" }).end("{}"))
     yield* Effect.promise(() => new Promise<void>((resolve) => nobody.listen(0, "127.0.0.1", resolve)))
     yield* Effect.addFinalizer(() => Effect.sync(() => nobody.close()))
@@ -207,7 +207,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     const as = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
 
     const asJson = (text: string) => text.startsWith("{") ? JSON.parse(text) : {}
-    /** What the attack at hand made. */
+    /** The sandboxes that the attack at hand made. */
     let made: Array<string> = []
     const create = async (prompt: string, from: string) => {
       const body = JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt })
@@ -275,7 +275,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         if (!CHOSEN.test(attack)) return
         const from = Date.now()
         const told = await body().finally(endMade).catch((error: unknown) => `the attack broke: ${String(error)}`)
-        // What was asked while the attack went on is answered, or not.
+        // Requests during the attack are answered, or fail.
         await pause(2000)
         const to = Date.now()
         const during = all.filter(({ at, until = at }) => until >= from && at <= to)
@@ -330,7 +330,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
           body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: `[[slow ${10 * SECONDS_AT_WORK} 100]]` })
         })).text
       ).id
-      // Whoever waits in the queue, waits behind these.
+      // Later callers wait behind these in the queue.
       await Promise.all(times(SLOTS).map(() => create("[[hang]]", from)))
       await inFours(times(QUEUED), () => create("[[hang]]", from))
       const statuses = await inFours(made.splice(SLOTS), async (id) => (await terminate(id)).status)
@@ -619,7 +619,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         grant_type: "urn:ietf:params:oauth:grant-type:device_code",
         device_code: code
       }).toString()
-    /** What strangers can send to sign a machine in. */
+    /** Requests that strangers can send to sign a machine in. */
     const strange: Readonly<Record<string, readonly [path: string, body: string]>> = {
       "a machine's long name": ["device_authorization", wish("x".repeat(60_000))],
       "a machine's hidden name": ["device_authorization", wish("\u202e".repeat(5_000))],
@@ -655,7 +655,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         `${other.status} and ${asJson(asked.text).error}`
       const refused = (answers: typeof begun) => answers.some(({ status }) => status === 429)
       const isBroken = !refused(begun) || !refused(guessed) || [...begun, ...guessed].some(isFailure) || other.status !== 200 ||
-        // Who sends more than may be may find the connection closed.
+        // A client above the limit may find the connection closed.
         sent.some(({ status }) => status >= 500) || asJson(asked.text).error !== "authorization_pending"
       return isBroken ? `BROKEN ${told}` : told
     })

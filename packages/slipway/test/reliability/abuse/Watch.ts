@@ -7,7 +7,7 @@ import { Agent, get } from "node:http"
 
 const PERIOD_MILLIS = 100
 const LOOK_MILLIS = 10
-/** What is not answered by then counts as this. */
+/** The time after which a missing answer counts as this. */
 const PATIENCE_MILLIS = 30_000
 
 const [pid = "", address = "", key = ""] = process.argv.slice(2)

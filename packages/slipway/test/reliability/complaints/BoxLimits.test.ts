@@ -37,7 +37,7 @@ it.live.skipIf(!World.hasBoxes)(
         yield* api.event(id, "turn.completed", 2)
         const events = yield* api.log(id)
         assert.deepStrictEqual(World.ofType(events, "turn.completed").at(-1), { state: "succeeded" })
-        // What was met in an earlier turn is not told again.
+        // A limit that was met in an earlier turn is not reported again.
         assert.lengthOf(yield* told(id), 1)
       }
     }).pipe(Effect.scoped)

@@ -11,11 +11,11 @@ import { folder, serve, until, worker } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"
 import * as World from "./World.ts"
 
-/** Of real time: longer than a lease. The rest of the hour is taken off what the rows say. */
+/** Seconds of real time: longer than a lease. The rest of the hour is subtracted from the times in the rows. */
 const FROZEN_SECONDS = 35
 const HOUR_SECONDS = 3600
 
-/** What only the holder of a sandbox's lease tells. */
+/** Events that only the holder of a sandbox's lease appends. */
 const OF_THE_HOLDER = ["sandbox.boot", "sandbox.checkpoint", "turn.started", "message.updated", "message.completed", "tool.updated",
   "approval.requested"]
 

@@ -35,7 +35,7 @@ it.live.skipIf(!SmallDisk.isPossible)(
       disk.spoil("full")
       assert.isBelow(free(), 1)
       assert.includeMembers(trees(), finished)
-      // Nobody can begin.
+      // No sandbox can begin.
       const refused = yield* api.create({ prompt: "[[say hello]]" })
       yield* api.event(refused, "sandbox.error")
 

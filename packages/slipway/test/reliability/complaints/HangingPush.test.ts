@@ -31,7 +31,7 @@ it.live("a git push accepted and then hanging: it is given up in time, and there
     // Meanwhile the sandbox works on.
     yield* api.send(id, "[[write path=b.txt content=b]]")
     yield* api.event(id, "turn.completed", 2)
-    // Nobody has to ask again: git gives up on a host that says nothing, and what had arrived is found.
+    // No new request is needed: git gives up on a silent host, and the arrived commits are found.
     const published = yield* until(api.pull(id), ({ actionState }) => actionState !== "publishing")
     yield* Effect.promise(() => asked)
     assert.deepStrictEqual([published.actionState, published.pullRequest?.number], ["idle", 1])

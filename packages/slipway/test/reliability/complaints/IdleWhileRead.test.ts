@@ -1,4 +1,4 @@
-/** A sandbox that nobody needs and many look at. */
+/** A sandbox that needs no worker and has many readers. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { until } from "../../commands/SlipwayProcess.ts"

@@ -42,7 +42,7 @@ it.live("a base branch pushed during boot: a sandbox has one base, and what it c
       const seen = (yield* api.file(id, "seen.txt")).trim()
       assert.strictEqual((yield* api.file(id, "other.txt")).trim(), seen)
       assert.isBelow(Number(seen), pushed)
-      // What it is compared with is what it started from.
+      // The comparison is with the commit that it started from.
       assert.strictEqual(JSON.parse(yield* get(`/${id}/files/content?path=README.md`)).base.content, `${seen}\n`)
       const diff = yield* get(`/${id}/files/diff`)
       assert.deepStrictEqual([...diff.matchAll(/^diff --git a\/(\S+)/gmu)].map(([, name]) => name), ["README.md", "seen.txt"])

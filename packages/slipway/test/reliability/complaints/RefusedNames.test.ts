@@ -84,7 +84,7 @@ for (const name of ${JSON.stringify(names)}) {
 const REFUSED = ["secret-of-the-repository.attacker.example:443", "allowed.example:80", "sub.allowed.example:443",
   "allowed.example.attacker.example:443"]
 const ALLOWED = "allowed.example:443"
-/** Nobody else is in that network. */
+/** The network has no other user. */
 const PORT = "4000"
 
 it.live.skipIf(!hasNetworks)(

@@ -10,16 +10,16 @@ import { launched } from "../../deploy/Proxy.ts"
 import * as World from "./World.ts"
 
 const READERS = 40
-/** Of the log: more than all buffers between the service and a reader hold. */
+/** Events of the log: more than all buffers between the service and a reader hold. */
 const EVENTS = 400
 const EVENT_BYTES = 48_000
-/** What the service may hold for all of them while they hang, MiB: it is 6 (2026-11-24). */
+/** Memory that the service may hold for all of them while they hang, MiB: it is 6 (2026-11-24). */
 const HELD_MIB = 24
 
 const hasNginx = World.rootWith("nginx", ["-v"], "readers behind a proxy")
 
 const nginx = (at: string, port: number, service: number) => {
-  // What deploy/ has of the location, without its TLS.
+  // The location in deploy/, without its TLS.
   const location = /location \/ \{[^}]*\}/u.exec(text("nginx/slipway.conf"))?.[0] ?? ""
   writeFileSync(
     path.join(at, "nginx.conf"),
@@ -37,7 +37,7 @@ http {
   return ["nginx", "-p", at, "-c", path.join(at, "nginx.conf")] as const
 }
 
-/** What the process holds, in MiB. `file`: as it was told by `HELD_MEMORY`. */
+/** Memory of the process, in MiB. `file`: as it was reported by `HELD_MEMORY`. */
 const held = (pid: number, file: string) =>
   Effect.gen(function*() {
     rmSync(file, { force: true })
@@ -125,7 +125,7 @@ it.live.skipIf(!hasNginx)(
 
       const sockets = yield* Effect.forEach(Array.from({ length: READERS }), () => silent(port, stream, key), { concurrency: "unbounded" })
       yield* until(Effect.sync(() => established(service)), (count) => count >= idle + READERS)
-      // What goes through it while the buffers of proxy and kernel fill is garbage soon: what counts is what it holds while they hang.
+      // Bytes that go through it while the buffers of proxy and kernel fill are garbage soon: only the memory held while they hang counts.
       const look = Effect.all({ mib: held(server.pid, memory), count: Effect.sync(() => established(service)) })
       const hanging = yield* until(look, ({ count, mib }) => mib - before < HELD_MIB || count < idle + READERS)
       assert.isAtLeast(hanging.count, idle + READERS, "they were cut before the service held little enough for them")

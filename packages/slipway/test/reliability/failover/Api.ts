@@ -1,4 +1,4 @@
-/** What these tests ask the service for. */
+/** The requests of these tests to the service. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
 import { type Server, until } from "../../commands/SlipwayProcess.ts"

@@ -13,11 +13,11 @@ import * as Machine from "./Machine.ts"
 /** How long the machine of a lost worker may take to come back, seconds: long enough for all to be lost before any is taken. */
 const LOST = { SLIPWAY_MACHINE_LOST_SECONDS: "40" }
 
-/** What a sandbox is brought to before its machine is lost, and what is true of it elsewhere. */
+/** The state of a sandbox before its machine is lost, and the expected state elsewhere. */
 interface Phase {
   readonly name: string
   readonly reach: (api: Api.Api) => Effect.Effect<string>
-  /** What the file that the first turn wrote has on the other machine. */
+  /** The content of the first turn's file on the other machine. */
   readonly file: string | null
   readonly lostTurn: boolean
 }
@@ -138,7 +138,7 @@ it.live("a sandbox goes on elsewhere with its last checkpoint, whatever it was a
         assert.strictEqual("lost_turn" in (restored[0]?.data ?? {}), phase.lostTurn, said("the lost turn"))
       }
       if (phase.file !== null) assert.strictEqual(yield* api.file(id, "kept.txt"), `${phase.file}\n`, said("the file"))
-      // What it was told before it moved.
+      // The messages that it was told before it moved.
       assert.include(log.filter(({ type }) => type === "message.updated").map(({ data }) => data["text"]).join("\n"), "[[", said("recall"))
       if (phase.file !== null) {
         yield* api.publish(id)

@@ -64,7 +64,7 @@ export const make = Effect.fnUntraced(function*(databaseUrl: string, settings: R
   const lose = Effect.gen(function*() {
     child.kill("SIGKILL")
     yield* Effect.promise(() => exited)
-    // What a power cut takes: boxes end with their worker, a moment later.
+    // A power cut ends boxes too: they end with their worker, a moment later.
     yield* until(processesOf(dataDir), (left) => left.length === 0)
     quietly(() => ip("netns", "delete", name))
     Mounts.unmount(dataDir)

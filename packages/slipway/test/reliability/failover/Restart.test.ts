@@ -1,4 +1,4 @@
-/** All workers are restarted one after the other while people work: nobody loses a turn, and no turn runs twice. */
+/** All workers are restarted one after the other while people work: no turn is lost, and no turn runs twice. */
 import { assert, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Migrations from "@slipway/postgres/Migrations"

@@ -62,7 +62,7 @@ for (const [kind, needs] of [["bubblewrap", "bwrap"], ["gvisor", "runsc"]] as co
         const server = yield* serve(front, { DATABASE_URL: url, SLIPWAY_ROLE: "http" })
         yield* run(front, ["repos", "add", "acme/shop", repository(front)], { DATABASE_URL: url })
         const { left, machines, program } = machinesIn(yield* folder, kind, back)
-        // They are nobody's children: of a test that fails they would stay.
+        // The processes have no parent: after a failed test they would stay.
         yield* Effect.addFinalizer(() =>
           Effect.map(processesOf(`${machines}/`), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
         )

@@ -6,7 +6,7 @@ import { execPath, execve, argv, env } from "node:process"
 
 const command = new URL("../../../bin/slipway.js", import.meta.url).pathname
 const enter = "mount --bind \"$BOOT_ID_FILE\" /proc/sys/kernel/random/boot_id && exec \"$@\""
-// What is unmounted outside is so inside.
+// A file system that is unmounted outside is unmounted inside too.
 execve(
   "/usr/bin/unshare",
   ["unshare", "--mount", "--propagation", "slave", "sh", "-c", enter, "sh", execPath, command, ...argv.slice(2)],

@@ -1,6 +1,6 @@
 /**
- * What each case of the fault battery is: something is done to the service, and it is told what was done, what was lost (nothing)
- * and how long the service took to come back. `Table.ts` prints them all.
+ * The cases of the fault battery: each does something to the service, and reports the fault, the losses (none) and the time until the
+ * service was back. `Table.ts` prints them all.
  */
 import { assert } from "@effect/vitest"
 import { Cause, Effect, Exit, type Scope } from "effect"
@@ -21,7 +21,7 @@ export interface Found {
   readonly lost: ReadonlyArray<string>
   /** From the end of each fault until the service was ready again; none where it never was away. */
   readonly backMillis?: ReadonlyArray<number>
-  /** What `backMillis` may be: 5 seconds, but where a process has to start on a busy machine. */
+  /** The limit of `backMillis`: 5 seconds, unless a process has to start on a busy machine. */
   readonly withinMillis?: number
 }
 
@@ -38,7 +38,7 @@ declare module "vitest" {
   }
 }
 
-/** What a case cannot do without: the reason why it is not there, or `null`. */
+/** A requirement of a case: the reason why it is missing, or `null`. */
 export type Need = () => string | null
 
 export const root: Need = () => process.getuid?.() === 0 ? null : "needs root"
@@ -116,4 +116,4 @@ export const plant = (what: string, needs: ReadonlyArray<Need>, run: Effect.Effe
   measured(`planted: ${what}`, needs, run, ({ lost }) =>
     lost.length > 0
       ? { lost: `found ${lost.length}: ${lost[0]}`, wrong: null }
-      : { lost: "NOT FOUND", wrong: "nobody noticed what was planted" })
+      : { lost: "NOT FOUND", wrong: "the planted fault was not noticed" })

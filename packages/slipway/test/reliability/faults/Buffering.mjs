@@ -1,4 +1,4 @@
-// A server as one is easily written: it hands a long event stream to the socket at once, and waits for nobody.
+// A server as one is easily written: it hands a long event stream to the socket at once, without waiting for the reader.
 import { createServer } from "node:http"
 
 const MIB = 2 ** 20

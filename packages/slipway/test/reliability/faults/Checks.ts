@@ -1,4 +1,4 @@
-/** What must be so after each fault: every function says what is not. */
+/** Conditions that must hold after each fault: every function returns the violations. */
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -26,7 +26,7 @@ export const stored = async (rows: Rows, { created, terminated }: Pick<Load.Load
 /** A service that lived through a fault is well again by then. */
 const WELL_MILLIS = 5_000
 
-/** Asks again, as whoever is told 503 does, until the service has to be well. */
+/** Retries, like a client that gets 503, until the service has to be well. */
 const askAgain = async (wrong: Array<string>, url: string, key: string, address: string): Promise<Load.Reply> => {
   for (const began = performance.now();;) {
     const reply = await Load.ask(wrong, url, key, address)
@@ -35,7 +35,7 @@ const askAgain = async (wrong: Array<string>, url: string, key: string, address:
   }
 }
 
-/** What was acknowledged is answered, and has a log that counts from 1. At most `most` of them, evenly chosen. */
+/** Every acknowledged sandbox is found, and has a log that counts from 1. At most `most` of them, evenly chosen. */
 export const answered = async (
   urls: ReadonlyArray<string>,
   key: string,

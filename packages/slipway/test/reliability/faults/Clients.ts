@@ -7,7 +7,7 @@ const API = "/api/public/v1/sandboxes"
 interface Reply {
   /** 0: there was none. */
   readonly status: number
-  /** What is read of it here; other tests hold its shape. */
+  /** The fields that are read here; other tests check the whole shape. */
   readonly said: {
     readonly id?: string
     readonly status?: string
@@ -61,7 +61,7 @@ export const work = (url: () => string, key: string, { created, terminated }: Ac
     if (ended.status >= 200 && ended.status < 300) terminated.add(id)
   }).pipe(Effect.forever)
 
-/** What was acknowledged and is lost, and each sandbox whose log does not count from 1 without gaps. */
+/** Acknowledged work that is lost, and each sandbox whose log does not count from 1 without gaps. */
 export const lost = Effect.fnUntraced(function*(url: string, key: string, { created, terminated }: Acknowledged) {
   const wrong: Array<string> = []
   for (const id of created) {

@@ -28,7 +28,7 @@ const library = ["/usr/lib", ...readdirSync("/usr/lib").map((name) => `/usr/lib/
 })[0]
 const faketime: Need = () => library === undefined ? "libfaketime is not installed" : null
 
-/** A clock that whoever has its environment goes by, beside the one that only counts on. */
+/** A clock for every process with its environment, beside the monotonic clock. */
 const clock = (file: string) => {
   const set = (seconds: number) => writeFileSync(file, `${seconds < 0 ? "" : "+"}${seconds}s\n`)
   set(0)
@@ -76,7 +76,7 @@ const jumping = (whose: "an http process" | "a worker" | "Postgres", name: strin
           const ends = await sandboxes.turns(working, n + 2)
           const mine = ends.filter(({ turnId }) => turnId === turn)
           const [end] = mine
-          // Leases go by the database's clock: an hour later all of them are over, and whoever comes first goes on with the sandbox.
+          // Leases go by the database's clock: an hour later all of them are over, and the first worker to ask goes on with the sandbox.
           const isTakenOver = whose === "Postgres" && seconds > 0 && end?.reason === "agent_lost"
           if (mine.length !== 1 || end?.state !== "succeeded" && !isTakenOver) {
             lost.push(`the turn under way ended as ${JSON.stringify(mine)}`)

@@ -63,7 +63,7 @@ const turn = async ({ service: { key, urls } }: Rig): Promise<Array<string>> => 
 
 const restart = ({ postgres }: Rig) => Effect.runPromise(Effect.andThen(postgres.end("SIGKILL"), postgres.start))
 
-/** What a supervisor does where it gave up, or stays in a recovery that failed. Told of, where it was needed. */
+/** The work of a supervisor after a process gave up, or stays in a failed recovery. Reports whether it was needed. */
 const revive = async (rig: Rig): Promise<string> => {
   await sleep(500)
   if (await rig.service.rows("SELECT 1").then(() => true, () => false)) return ""

@@ -79,7 +79,7 @@ both("20 ways out of the tree in 264 spellings, and 21 names of what is protecte
     const what = KINDS[i % KINDS.length] ?? "tree"
     const answer = await read(real, urls[i % 2] ?? "", id, what, encoded)
     statuses.push(answer.status)
-    // Some spellings are good names of files: of one that never was there the content is nothing.
+    // Some spellings are valid file names: the content of a missing file is empty.
     const isNothing = answer.status === 200 && what === "content" && answer.said.working === null && answer.said.base === null
     const isRefused = [400, 403, 404].includes(answer.status) && answer.headers["content-disposition"] === undefined
     if (!isNothing && !isRefused || isTold(answer)) lost.push(`a ${what} is ${answer.status}: ${encoded}`)
@@ -114,7 +114,7 @@ const ODD = ["cr\rlf\nSet-Cookie: x=1", "a\"quote", "it's", "semi;colon", "back\
 /** A name for the shell: bytes that it takes for nothing else. */
 const inOctal = (name: Buffer) => [...name].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")
 
-both("21 odd names and one that is no UTF-8, written by an agent, listed and downloaded", {
+both("21 odd names and one invalid UTF-8 name, written by an agent, listed and downloaded", {
   "a quote is not escaped": {
     plant: {
       reply: (answer, { path }) =>

@@ -145,7 +145,7 @@ fault(
           const lost: Array<string> = []
           for (const end = Date.now() + 120_000; Date.now() < end;) {
             if (worker?.isUp() === false) {
-              // Whoever takes an attempt has it for a while, and nobody else has it meanwhile.
+              // An attempt has one taker for a while, and no other.
               await service.rows("UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until > now()")
               await worker.start()
             }
@@ -204,7 +204,7 @@ fault(
       frozen?.thaw()
       const began = performance.now()
       const lost: Array<string> = []
-      // Whoever has them now ends their turns, once each.
+      // The new workers end the turns of these, once each.
       for (const id of ids) await sandboxes.interrupt(id)
       for (const id of ids) {
         const ends = await sandboxes.turns(id, 2)

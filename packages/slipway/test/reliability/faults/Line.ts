@@ -9,9 +9,9 @@ export interface Line {
   readonly cuts: () => number
   /** Each piece takes so much longer, in both directions. */
   readonly delay: (millis: number) => void
-  /** Nothing is carried, nobody is told, and what was sent meanwhile is lost with its connection. */
+  /** Carries nothing and reports nothing; bytes sent meanwhile are lost with their connection. */
   readonly silence: () => void
-  /** Who connects is turned away, and who is connected is reset. */
+  /** Refuses new connections and resets the existing ones. */
   readonly refuse: () => void
   /** Each connection is reset after so many bytes in one direction, of which the last piece is carried in part. */
   readonly cutAfter: (most: number, random: Random) => void
@@ -43,7 +43,7 @@ export const make = Effect.fnUntraced(function*(target: () => number) {
         if (lost || to.destroyed) return
         if (bytes.length < left) {
           left -= bytes.length
-          // Who takes nothing is not sent to.
+          // A full connection is sent nothing.
           if (!to.write(bytes)) {
             from.pause()
             to.once("drain", () => from.resume())

@@ -18,7 +18,7 @@ export interface Disk {
   readonly path: string
   /** At once, whatever is writing. Processes go on, and each of their writes fails. */
   readonly cut: () => void
-  /** Once nobody has anything open there: as the machine finds it when it is on again. */
+  /** Call it when no process has a file open there: the state that the machine finds when it is on again. */
   readonly restore: () => void
 }
 

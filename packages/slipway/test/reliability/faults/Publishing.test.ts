@@ -146,7 +146,7 @@ fault(
       if (kills !== undefined) {
         const isThere = () => server.requests.slice(before).some(({ method, url }) => method === kills.method && kills.url.test(url))
         await eventually(`the request of ${name}`, 60_000, async () => isThere() ? true : null)
-        // What takes effect before its answer is lost has done so by then.
+        // A request whose answer is lost has taken effect by then.
         await pause(300)
         await real.worker.kill()
         await real.worker.start()
@@ -158,7 +158,7 @@ fault(
       lost.push(...(await published(real, id)).map((line) => `${name}: ${line}`))
       await Worlds.terminate(real, id)
     }
-    // Who asks is told of the host's failure, and of its limit.
+    // Callers are told of the host's failure, and of its limit.
     const strange = statuses.filter((status) => ![200, 502, 503].includes(status))
     if (strange.length > 0) lost.push(`publications were answered ${tally(strange)}`)
     const tokens = server.app.issued.length

@@ -9,7 +9,7 @@ import * as Line from "./Line.ts"
 const SETTINGS = { wal_level: "replica", hot_standby: "on" }
 
 export interface Replicas {
-  /** Of the one that takes writes: the primary, from its failure on the standby. */
+  /** The server that takes writes: the primary, from its failure on the standby. */
   readonly url: string
   /** The primary is killed, and its standby takes its place. */
   readonly failOver: Effect.Effect<void>
@@ -40,7 +40,7 @@ export const make = Effect.gen(function*() {
     url: `postgres://slipway@127.0.0.1:${line.port}/postgres`,
     failOver: Effect.gen(function*() {
       yield* primary.end("SIGKILL")
-      // What `pg_ctl promote` does.
+      // Does the same as `pg_ctl promote`.
       writeFileSync(path.join(second, "promote"), "")
       standby.process()?.kill("SIGUSR1")
       port = standby.port

@@ -78,7 +78,7 @@ both("3 one key under two grants, and under two keys of one", {
   return { done: `created under one Idempotency-Key: ${told}`, lost }
 })
 
-/** Ends Postgres at once, as a crash does, and waits for that; whoever runs it starts it again. */
+/** Ends Postgres at once, as a crash does, and waits for that; its supervisor starts it again. */
 const killDatabase = async ({ service }: World) => {
   const pid = Number(readFileSync(path.join(service.home, "database/postgres/cluster/postmaster.pid"), "utf8").split("\n")[0])
   process.kill(pid, "SIGQUIT")
@@ -120,7 +120,7 @@ both("4 attempts that fail burn no key: 400, 401, 429, and the database killed",
     })
     began.push(Date.now() - killed)
     expect(201, made)
-    if (failures === 0) lost.push(`round ${round}: nobody noticed that the database was killed`)
+    if (failures === 0) lost.push(`round ${round}: the killed database was not noticed`)
     if (await count(real, "sandboxes s", idempotency) !== 1) lost.push(`round ${round}: not one sandbox`)
   }
   await limited.stop()
@@ -217,7 +217,7 @@ both("10 the list by pages of 1 and of 100, while 50 sandboxes a second are made
     plant: saying((address) => address.includes("limit=100"), (said) => ({ ...said, data: said.data?.slice(0, -1) })),
     tells: /those of before/u
   },
-  // What a list with offsets gives when something was put before: the last one of a page again.
+  // The answer of a list with offsets after an insert at the front: the last item of a page again.
   "pages by place": {
     plant: (() => {
       let last: SaidEvent | undefined
@@ -402,7 +402,7 @@ const operations = async ({ ask, urls }: World): Promise<ReadonlyArray<readonly 
   )
 }
 
-both("23 thirteen ways to be nobody, or not enough, on every path of both processes, before 404, 405 and 400", {
+both("23 thirteen invalid credentials on every path of both processes, before 404, 405 and 400", {
   "one path looks for the object first": {
     plant: {
       reply: (answer, { path }) => answer.status === 401 && path.includes("/interrupt") ? { ...answer, status: 404 } : answer

@@ -10,7 +10,7 @@ import * as Service from "./Service.ts"
 
 const STREAMS = 100
 const PER_SECOND = 100
-/** What one that answers requests needs to leave: docs/operating/processes.md. */
+/** The time that an http process needs to leave: docs/operating/processes.md. */
 const LEAVE_MILLIS = 10_000
 const RESUME_MILLIS = 30_000
 
@@ -20,7 +20,7 @@ fault(
   Effect.gen(function*() {
     const service = yield* Service.make({ name: "rolling", http: 2 })
     return yield* Effect.promise(async (): Promise<Found> => {
-      // As a balancer has it: one that is about to leave is given nothing new, and what it has is to be answered.
+      // Like a balancer: a process that is about to leave gets no new requests, and its open ones are to be answered.
       const open = [...service.urls]
       const load = Load.start({ urls: open, key: service.key, name: "rolling", perSecond: PER_SECOND })
       const ids: Array<string> = []
@@ -35,7 +35,7 @@ fault(
         const at = open.indexOf(process.url)
         if (at !== -1) {
           open.splice(at, 1)
-          // What was on its way to it has arrived by then.
+          // Requests on their way to it have arrived by then.
           await sleep(1_000)
         }
         const began = performance.now()
@@ -47,7 +47,7 @@ fault(
         await sleep(1_000)
       }
       await load.stop()
-      // Whoever was cut off has resumed, and has all that was told by now.
+      // Every interrupted reader has resumed, and has all events by now.
       const told = new Map(
         (await service.rows("SELECT sandbox_id, count(*)::int AS count FROM sandbox_events GROUP BY 1")).map((row) => [
           row["sandbox_id"],

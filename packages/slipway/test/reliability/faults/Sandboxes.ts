@@ -63,7 +63,7 @@ export const make = (url: string, key: string) => {
         state: String(data["state"]),
         reason: data["reason"]
       })),
-    /** What is in the file; as long as nobody can tell, it waits. */
+    /** The content of the file; waits as long as it is unknown. */
     file: async (id: string, path: string) => {
       for (const end = Date.now() + PATIENCE_MILLIS;;) {
         const { status, text } = await call(`/${id}/files/download?path=${path}`)

@@ -23,7 +23,7 @@ const SETTINGS = {
 }
 
 export interface Options {
-  /** Of its logs, below `test-output/faults`. */
+  /** The name of its logs, below `test-output/faults`. */
   readonly name: string
   readonly http?: number
   readonly workers?: number
@@ -75,7 +75,7 @@ export const make = Effect.fnUntraced(function*({ database, http = 1, name, ofWo
     back,
     urls,
     rows,
-    /** What acknowledged work is checked by, whatever was done. */
+    /** Checks acknowledged work after any fault. */
     verdict: async (load: Load.Load): Promise<Array<string>> => [
       ...load.wrong,
       ...await Checks.stored(rows, load),

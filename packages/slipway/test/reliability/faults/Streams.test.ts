@@ -44,7 +44,7 @@ const cutting = async (urls: Urls, random: Random, cuts: number, most: number) =
     upstream.on("data", (chunk: Buffer) => {
       if (chunk.length < bytes) {
         bytes -= chunk.length
-        // Who is told to wait for two seconds before it comes back would make a long case of this one: 10 ms, as long a text.
+        // A retry time of two seconds would make this case long: 10 ms, in a text of the same length.
         client.write(chunk.toString("latin1").replace("retry: 2000", "retry: 0010"), "latin1")
         return
       }
@@ -101,7 +101,7 @@ both("11 streams that are cut at random bytes, at both processes, read by the ev
         fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, authorization: `Bearer ${real.key}` } })
       })
       source.onmessage = ({ data, lastEventId }) => {
-        // What is transient repeats the id before it.
+        // A transient event repeats the id before it.
         if (JSON.parse(data).id === undefined) return
         const seq = Number(lastEventId)
         if (seq <= last) lost.push(`${seq} came after ${last}`)
@@ -143,7 +143,7 @@ const DROPPED_MILLIS = 30_000 + 2_000
 
 interface Stalled {
   readonly socket: Socket
-  /** What it read before it stopped. */
+  /** The text that it read before it stopped. */
   readonly text: () => string
 }
 
@@ -233,7 +233,7 @@ const leaving = async (url: string, stalled: ReadonlyArray<Stalled>) => {
 }
 
 const STALLED = 50
-/** What nobody counts as waiting: others use the machine too. */
+/** The time that does not count as waiting: others use the machine too. */
 const JITTER_MILLIS = 50
 
 fault(
@@ -259,7 +259,7 @@ fault(
     const stream = `${SANDBOXES}/${id}/events/stream?since=0`
     const head = Number(log.at(-1)?.id)
     const alone = await waits(real, small, 200)
-    // What the process keeps for those that read: it has it before and meanwhile.
+    // The process keeps memory for readers: it has it before and meanwhile.
     await Promise.all(times(10).map(() => resume(real, url, id, 0, head)))
     const before = rssOf(server.pid())
     const stop = memory(server.pid())
@@ -305,7 +305,7 @@ const resume = (real: World, url: string, id: string, after: number, head: numbe
         const seq = /^id: (\d+)$/mu.exec(frame)?.[1]
         if (seq !== undefined) ids.push(Number(seq))
       }
-      // What comes of the turn later, such as its checkpoint, may come with it.
+      // Later events of the turn, such as its checkpoint, may come with it.
       if ((ids.at(-1) ?? 0) >= head) socket.destroy()
     })
     const address = `${SANDBOXES}/${id}/events/stream?since=${after}`
@@ -367,7 +367,7 @@ fault(
     await probing
     const strange = statuses.filter((status) => ![0, 200, 429, 503].includes(status))
     if (strange.length > 0) lost.push(`answered ${tally(strange)}`)
-    if (!statuses.includes(429) && !statuses.includes(503)) lost.push("nobody was refused")
+    if (!statuses.includes(429) && !statuses.includes(503)) lost.push("no request was refused")
     for (const socket of kept) socket.destroy()
     const began = Date.now()
     await eventually("descriptors as before", 20_000, async () => descriptorsOf(small.pid()) <= before + 10 ? true : null)

@@ -1,6 +1,6 @@
 /**
- * Two processes that answer requests and one that works, on one Postgres, for cases that ask all of them. What must be so of every
- * answer is looked at as it comes, and whether a secret got out when all cases of a file are over.
+ * Two processes that answer requests and one that works, on one Postgres, for cases that ask all of them. Every answer is checked as it
+ * comes. A leaked secret is looked for when all cases of a file are over.
  */
 import { Effect, Exit, Scope } from "effect"
 import { randomUUID } from "node:crypto"
@@ -21,7 +21,7 @@ export const SANDBOXES = `${API}/sandboxes`
 /** No sandbox has it. */
 export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
 
-/** What is read of answers here; other tests hold their shape. */
+/** The fields of answers that are read here; other tests check the whole shape. */
 export interface Said {
   readonly id?: string
   readonly status?: string
@@ -71,7 +71,7 @@ export interface World {
   readonly http: readonly [Processes.Process, Processes.Process]
   readonly urls: Urls
   readonly worker: Processes.Process
-  /** Of the grant `shop`. */
+  /** A key of the grant `shop`. */
   readonly key: string
   /** `args`: more of `slipway keys create`. */
   readonly mint: (...args: ReadonlyArray<string>) => Promise<Key>
@@ -79,13 +79,13 @@ export interface World {
   readonly admin: (...args: ReadonlyArray<string>) => Promise<string>
   readonly rows: (text: string, values?: ReadonlyArray<unknown>) => Promise<ReadonlyArray<Record<string, unknown>>>
   readonly ask: (url: string, address: string, ask?: Ask) => Promise<Answer>
-  /** What must be nowhere but in the hands of whom it is for. */
+  /** Secrets that may be seen only by their owners. */
   readonly secrets: Record<string, string>
-  /** What people wrote, which is theirs to read and not the log's. */
+  /** People's text, which is theirs to read and must not be in the log. */
   readonly content: { readonly prompt: string }
   /** Where the processes log. */
   readonly logs: string
-  /** What was answered and must not have been. */
+  /** Wrong answers. */
   readonly wrong: Array<string>
   /** Bodies of refusals. */
   readonly refusals: Set<string>
@@ -93,7 +93,7 @@ export interface World {
   readonly commandLines: Set<string>
 }
 
-/** Of the two processes. */
+/** The addresses of the two processes. */
 export type Urls = readonly [string, string]
 
 export const times = (many: number): ReadonlyArray<number> => Array.from({ length: many }, (_, i) => i)
@@ -158,7 +158,7 @@ const ERROR = /^\{"error":\{"code":"\w+","message":".+"\}\}$/su
 const LOOK_MILLIS = 500
 
 export interface Options {
-  /** Of the folder with the logs. */
+  /** The name of the folder with the logs. */
   readonly name: string
   readonly settings?: Readonly<Record<string, string>>
 }
@@ -215,7 +215,7 @@ export const make = ({ name, settings = {} }: Options): Effect.Effect<World, nev
         key,
         mint,
         admin,
-        // A connection for each: one that lasts is lost with its server.
+        // A connection for each: a lasting connection is lost with its server.
         rows: async (text, values = []) => {
           const client = new Client({ connectionString: service.databaseUrl })
           await client.connect()
@@ -227,7 +227,7 @@ export const make = ({ name, settings = {} }: Options): Effect.Effect<World, nev
         },
         ask: async (url, address, ask = {}) => {
           const answer = await call(url, address, ask)
-          // What a planted server says is not the service's.
+          // Answers of a planted server are not the service's.
           if (answer.status >= 400 && urls.includes(url)) {
             const { date: _date, ratelimit: _rate, "x-request-id": _id, ...headers } = answer.headers
             refusals.add(`${answer.text}\n${JSON.stringify(headers)}`)
@@ -257,7 +257,7 @@ export const shared = (options: Effect.Effect<Options, never, Scope.Scope>): Eff
 /** `rounds`: how often what may be repeated is, at most. */
 export type Case = (world: World, urls: Urls, rounds: number) => Promise<Found>
 
-/** What a server does wrong, and what its case then says is lost. */
+/** A server's defect, and the loss that its case then reports. */
 export interface Defect {
   readonly plant: PlantedServer.Plant
   readonly tells: RegExp
@@ -329,7 +329,7 @@ const sweep = async (world: World): Promise<Found> => {
   return { done: `${looked}; ${refusals.size} different refusals`, lost: [...lost, ...world.wrong] }
 }
 
-/** What is asked for; its prompt has the canary. */
+/** The request of a creation; its prompt has the canary. */
 export const creation = ({ content }: World, script: string): object => ({
   repos: [{ fullName: "acme/shop" }],
   prompt: `${content.prompt} ${script}`,
@@ -343,7 +343,7 @@ export const create = async (world: World, script: string, more: object = {}, ke
   return said.id
 }
 
-/** What the log has after an event. */
+/** The events of the log after an event. */
 export const logOf = async ({ ask, key: own, urls }: World, id: string, from = "0", key = own): Promise<ReadonlyArray<SaidEvent>> => {
   const all: Array<SaidEvent> = []
   for (let after = from;;) {
@@ -387,7 +387,7 @@ export const carried = (url: string): ReadonlyMap<number, number> => {
   const [open, queued] = [new Map<number, number>(), new Map<number, number>()]
   const portOf = (address = "") => Number.parseInt(address.split(":")[1] ?? "", 16)
   for (const line of readFileSync("/proc/net/tcp", "utf8").split("\n").slice(1)) {
-    // Of a line: a number, both addresses, the state (01: established), what is to be sent and to be read.
+    // The fields of a line: a number, both addresses, the state (01: established), bytes to be sent and to be read.
     const [, local, remote, state, queues = ""] = line.trim().split(/\s+/u)
     const [toSend = 0, toRead = 0] = queues.split(":").map((bytes) => Number.parseInt(bytes, 16))
     if (portOf(local) === server && state === "01") open.set(portOf(remote), toSend)

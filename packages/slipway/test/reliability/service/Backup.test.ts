@@ -65,7 +65,7 @@ it.live("every sandbox goes on from a backup that was made while the service ran
     assert.deepStrictEqual(readdirSync(at).sort(), ["manifest.json", "manifest.sha256", "secrets.key", "tables"])
     assert.strictEqual(statSync(path.join(at, "secrets.key")).mode & 0o777, 0o600)
     assert.deepStrictEqual(readdirSync(away).sort(), ["backup", "shop"])
-    // What happens afterwards is not in it.
+    // The backup has no later sandboxes.
     const later = yield* started()
     yield* first.stop("SIGKILL")
 
@@ -78,7 +78,7 @@ it.live("every sandbox goes on from a backup that was made while the service ran
     const again = Api.make(second)
     assert.strictEqual((yield* call(second, `/${later}`)).status, 404)
 
-    // What is due in minutes is sent now.
+    // A delivery that is due in minutes is sent now.
     yield* run(target, ["webhooks", "redeliver", hook.id, String(refused.headers["webhook-id"]), "--grant", "acme"], {
       ...SETTINGS,
       SLIPWAY_DATA_DIR: target
@@ -89,7 +89,7 @@ it.live("every sandbox goes on from a backup that was made while the service ran
     const secret = Buffer.from(hook.secret.slice(6), "base64")
     assert.strictEqual(told.headers["webhook-signature"], `v1,${createHmac("sha256", secret).update(signed).digest("base64")}`)
 
-    // Turns that ran ended with the machine, the one that waited for approval too; their sandboxes have their last checkpoint.
+    // Running turns ended with the machine, the turn waiting for approval too; their sandboxes have their last checkpoint.
     for (const id of [running, asking]) {
       yield* again.event(id, "turn.completed", 2)
       const ends = (yield* again.log(id)).filter(({ type }) => type === "turn.completed")
@@ -187,7 +187,7 @@ it.live(
       assert.include(yield* refused("other", rewritten({ tables: columns })), "The table grants of the backup is not as this version")
       assert.include(yield* told(["restore", away], { SLIPWAY_DATA_DIR: target }), "it is none")
 
-      // What a restore left that was killed is in nobody's way.
+      // The leftover of a killed restore is not in the way.
       mkdirSync(path.join(target, ".restoring-killed"), { recursive: true })
       const done = yield* runIn(data, ["restore", at], { SLIPWAY_DATA_DIR: target })
       assert.deepStrictEqual([done.code, done.stderr], [0, ""])

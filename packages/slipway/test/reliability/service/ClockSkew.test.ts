@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 
-/** What makes a process believe in another time. */
+/** Makes a process see another time. */
 const library = spawnSync("faketime", ["-f", "+0", "printenv", "LD_PRELOAD"], { encoding: "utf8" }).stdout?.trim() ?? ""
 
 for (const hours of [-25, 25]) {

@@ -15,7 +15,7 @@ interface Step {
   readonly status: string | null
 }
 
-/** What the logs of all sandboxes tell, in the order in which it was written. */
+/** The logs of all sandboxes, in the order in which they were written. */
 const steps = SqlClient.SqlClient.use((sql) =>
   Effect.orDie(sql<Step>`
     SELECT sandbox_id AS id, type, wire::jsonb -> 'data' ->> 'status' AS status FROM sandbox_events

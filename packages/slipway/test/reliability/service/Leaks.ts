@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 
-/** What of a secret is in any base64 text that holds it, wherever it begins there. */
+/** The part of a secret that is in any base64 text that holds it, at any offset. */
 const inBase64 = (secret: string): ReadonlyArray<string> =>
   [0, 1, 2].map((offset) => {
     const encoded = Buffer.from(" ".repeat(offset) + secret).toString("base64").replace(/=+$/u, "")

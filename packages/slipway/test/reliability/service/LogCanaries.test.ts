@@ -21,7 +21,7 @@ const canary = (what: string) => `${what}canary${randomBytes(12).toString("hex")
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const token = () => Array.from(randomBytes(43), (byte) => BASE62.charAt(byte % 62)).join("")
 
-/** What Postgres says to who connects and is refused (protocol 3.0, ErrorResponse). */
+/** Postgres's answer to a refused connection (protocol 3.0, ErrorResponse). */
 const errorResponse = (code: string, message: string): Buffer => {
   const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
   const length = Buffer.alloc(4)
@@ -127,7 +127,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       session: token(),
       signInLink: token()
     }
-    /** What people write, which is theirs to read but not the log's. */
+    /** People's text, which is theirs to read but must not be in the log. */
     const content = {
       query: canary("query"),
       path: canary("path"),
@@ -156,7 +156,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     const credentials = { ...planted, key, revokedKey: String(gone.key) }
 
     const seen: Array<ReturnType<typeof visibleOf>> = []
-    // While git, or whoever asks, waits for GitHub's answer.
+    // While git, or its caller, waits for GitHub's answer.
     github.watch(() => seen.push(visibleOf(server.pid)))
 
     const call = (method: string, address: string, body?: unknown, headers: Readonly<Record<string, string>> = {}) =>
@@ -180,7 +180,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       })
     const api = "/api/public/v1"
 
-    // Who is refused, in every way a key and a session come.
+    // Refused requests, with each form of a key and a session.
     const basic = `Basic ${Buffer.from(`user:${credentials.revokedKey}`).toString("base64")}`
     for (
       const authorization of [`Bearer ${planted.malformedKey}`, `Bearer ${planted.unknownKey}`, `Bearer ${credentials.revokedKey}`,
@@ -260,13 +260,13 @@ linux("no secret that comes into the service leaves it by its log, its files or 
     assert.isTrue(told.every(({ spanId }) => spanId !== undefined && spanId === told[0]?.spanId && spanId !== "b7ad6b7169203331"))
     const ofSandbox = linesOf(server.logs()).find(({ message, sandboxId }) => sandboxId === made.said.id && message === "agent ended")
     assert.strictEqual(ofSandbox?.traceId?.length, 32)
-    // What had to be left out was there to be left out.
+    // The hidden text was there to be hidden.
     assert.match(
       server.logs().replaceAll("[redacted]", "…"),
       /no entry with … or …[\w+/=]{0,3} or … or postgres:\/\/…@db\/x or … or Bearer … or …/u
     )
 
-    // The key that is made at the first start is shown once, for whoever starts it.
+    // The key that is made at the first start is shown once, to the person who starts it.
     const printed = server.output().replace(`API key    ${key}`, "")
     const everywhere = { ...credentials, ...Object.fromEntries(github.app.issued.map((issued, i) => [`GitHub token ${i}`, issued])) }
     assert.isAbove(github.app.issued.length, 0)
@@ -280,7 +280,7 @@ linux("no secret that comes into the service leaves it by its log, its files or 
       assert.deepStrictEqual(foundIn(ofGit, credentials), [], "environments of git")
     }
 
-    // What was looked for could have been found: where it is meant to be, and in each form.
+    // The search can find each secret: in its intended place, and in each form.
     assert.include(foundIn(server.output(), credentials), "key")
     assert.includeMembers([...foundIn(readFileSync(`/proc/${server.pid}/environ`, "latin1"), credentials)], ["modelKey", "password",
       "webhookSecret"])

@@ -1,4 +1,4 @@
-/** What goes wrong for somebody new is one line that says what to do. */
+/** Errors of a new user are one line that says what to do. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { chmodSync, chownSync, mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs"

@@ -75,7 +75,7 @@ it.live(
       assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [409, "1"])
       assert.strictEqual((yield* Effect.promise(() => refused.json())).error.code, "agent_disconnected")
       yield* until(processesOf(back), (left) => left.length === 0)
-      // Nobody has to work for it now: it is at rest.
+      // It needs no worker now: it is at rest.
       const second = yield* worker(back, url)
       yield* until(json(`${sandbox}/files/tree`), ({ status }) => status === 200)
       assert.strictEqual((yield* call(`${sandbox}/files/download?path=large`)).status, 200)

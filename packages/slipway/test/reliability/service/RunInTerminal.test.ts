@@ -123,7 +123,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
   )
 
   atTerminal(
-    "what agents write does nothing to the terminal but be seen, and has no colours where nobody wants them",
+    "agents' text does nothing to the terminal but be seen, and has no colours where they are unwanted",
     () =>
       Effect.gen(function*() {
         const hostile = "\u001b]0;owned\u0007\u001b[2J\u009b31m\rfake\u202e\u0008 and plain"

@@ -45,35 +45,39 @@ describe("which service a command means", () => {
       assert.deepStrictEqual([readdirSync(empty), readdirSync(elsewhere)], [["elsewhere"], []])
     }).pipe(Effect.scoped), 2 * LONG)
 
-  it.live("the one that runs is found from any folder, and so is the one of a folder above when none runs", () =>
-    Effect.gen(function*() {
-      const home = yield* folder
-      const project = path.join(home, "project")
-      const deep = path.join(project, "a/b")
-      const elsewhere = path.join(home, "elsewhere")
-      for (const made of [deep, elsewhere, path.join(project, ".slipway")]) mkdirSync(made, { recursive: true })
-      const dataDir = path.join(project, ".slipway")
-      const state = { XDG_STATE_HOME: path.join(home, "state") }
-      const server = yield* serve(dataDir, state)
-      const minted = yield* runIn(home, ["keys", "create", "--json"], { ...unset, ...state }, { at: elsewhere })
-      assert.strictEqual(minted.code, 0, minted.stderr)
-      const { key } = JSON.parse(minted.stdout)
-      const answer = yield* Effect.promise(() =>
-        fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })
-      )
-      assert.strictEqual(answer.status, 200)
-      const link = yield* runIn(home, ["login"], { ...unset, ...state }, { at: elsewhere })
-      assert.include(link.stdout, `${server.url}/sign-in#`)
+  it.live(
+    "the running service is found from any folder, and so is the service of a folder above when none runs",
+    () =>
+      Effect.gen(function*() {
+        const home = yield* folder
+        const project = path.join(home, "project")
+        const deep = path.join(project, "a/b")
+        const elsewhere = path.join(home, "elsewhere")
+        for (const made of [deep, elsewhere, path.join(project, ".slipway")]) mkdirSync(made, { recursive: true })
+        const dataDir = path.join(project, ".slipway")
+        const state = { XDG_STATE_HOME: path.join(home, "state") }
+        const server = yield* serve(dataDir, state)
+        const minted = yield* runIn(home, ["keys", "create", "--json"], { ...unset, ...state }, { at: elsewhere })
+        assert.strictEqual(minted.code, 0, minted.stderr)
+        const { key } = JSON.parse(minted.stdout)
+        const answer = yield* Effect.promise(() =>
+          fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })
+        )
+        assert.strictEqual(answer.status, 200)
+        const link = yield* runIn(home, ["login"], { ...unset, ...state }, { at: elsewhere })
+        assert.include(link.stdout, `${server.url}/sign-in#`)
 
-      yield* server.stop("SIGTERM")
-      assert.deepStrictEqual(readdirSync(path.join(state.XDG_STATE_HOME, "slipway/services")), [])
-      const above = yield* runIn(home, ["keys", "list", "--json"], { ...unset, ...state }, { at: deep })
-      assert.strictEqual(above.code, 0, above.stderr)
-      assert.lengthOf(JSON.parse(above.stdout), 2)
-      assert.strictEqual((yield* runIn(home, ["keys", "list"], { ...unset, ...state }, { at: elsewhere })).code, 2)
-      assert.deepStrictEqual([readdirSync(elsewhere), existsSync(path.join(deep, ".slipway"))], [[], false])
-      assert.deepStrictEqual(yield* processesOf(home), [])
-    }).pipe(Effect.scoped), LONG)
+        yield* server.stop("SIGTERM")
+        assert.deepStrictEqual(readdirSync(path.join(state.XDG_STATE_HOME, "slipway/services")), [])
+        const above = yield* runIn(home, ["keys", "list", "--json"], { ...unset, ...state }, { at: deep })
+        assert.strictEqual(above.code, 0, above.stderr)
+        assert.lengthOf(JSON.parse(above.stdout), 2)
+        assert.strictEqual((yield* runIn(home, ["keys", "list"], { ...unset, ...state }, { at: elsewhere })).code, 2)
+        assert.deepStrictEqual([readdirSync(elsewhere), existsSync(path.join(deep, ".slipway"))], [[], false])
+        assert.deepStrictEqual(yield* processesOf(home), [])
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("among several that run, the command names them and leaves the choice; a killed one is forgotten", () =>
     Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** What setups of sandboxes fill is kept for the next ones: a service as it is served, with boxes, git and Postgres. */
+/** Caches that setups of sandboxes fill are kept for the next ones: a service as it is served, with boxes, git and Postgres. */
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
@@ -20,7 +20,7 @@ const SETUP = [
   "printf '#!/bin/sh\\necho runs\\n' > node_modules/tool/run; chmod 755 node_modules/tool/run; ln -s run node_modules/tool/link",
   "sleep 2; echo set up"
 ]
-/** What the sandbox has of it, where it can be read. */
+/** The files of the cache in the sandbox, where they can be read. */
 const LOOK = "[[shell { cat node_modules/tool/id ~/.tool/id; node_modules/tool/link; } > told.txt]]"
 
 const commit = (at: string) => {
@@ -54,7 +54,7 @@ const setupsOf = (api: Api.Api, id: string) =>
 
 const create = (api: Api.Api) => api.create({ prompt: LOOK })
 
-/** What became of its cache, and what its folders have, as its agent sees them. */
+/** The state of its cache, and the content of its folders, as its agent sees them. */
 const seen = Effect.fnUntraced(function*(api: Api.Api, id: string) {
   yield* api.event(id, "turn.completed")
   const caches = (yield* setupsOf(api, id)).map(({ cache }) => cache)
@@ -101,7 +101,7 @@ describe.skipIf(!hasBoxes)("caches of setups (needs bubblewrap)", () => {
           yield* api.event(id, "turn.completed", 2 * n)
           yield* api.restore(id, 1)
           yield* api.event(id, "sandbox.restored", n)
-          // Setup comes after the trees, and whoever asks for a turn waits for it.
+          // Setup comes after the trees, and a requested turn waits for it.
           yield* api.send(id, LOOK)
           yield* api.event(id, "turn.completed", 2 * n + 1)
           const [inTree, inHome] = (yield* api.file(id, "told.txt")).split("\n")

@@ -46,7 +46,7 @@ it.live("a service whose database was silent answers 503 meanwhile, and goes on 
     yield* network.restore
     const after = yield* until(create, ({ status }) => status === 201)
     yield* atRest(after.said)
-    // What ran before goes on too.
+    // Earlier sandboxes go on too.
     assert.strictEqual((yield* ask(`${API}/${before.said.id}/messages`, { prompt: "[[say again]]" })).status, 201)
     yield* atRest(before.said)
   }).pipe(Effect.scoped))

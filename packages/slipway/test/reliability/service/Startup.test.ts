@@ -26,7 +26,7 @@ it.live("a service that starts before its database waits for it, and says so onc
 
 it.live("one whose database does not come gives up with a line that names it, and not its password", () =>
   Effect.gen(function*() {
-    // Nobody listens on port 1.
+    // Port 1 has no listener.
     const settings = {
       DATABASE_URL: "postgres://slipway:canary-password@127.0.0.1:1/shop",
       SLIPWAY_STARTUP_SECONDS: "1",

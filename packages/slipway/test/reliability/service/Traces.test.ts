@@ -11,7 +11,7 @@ import * as OtlpReceiver from "./OtlpReceiver.ts"
 const CALLER = { traceId: "0af7651916cd43dd8448eb211c80319c", spanId: "b7ad6b7169203331" }
 
 it.live(
-  "one trace goes from the request to the turn's end, and a follow-up's links to it; nobody's words are in any",
+  "one trace goes from the request to the turn's end, and a follow-up's links to it; no trace has a person's words",
   () =>
     Effect.gen(function*() {
       const data = yield* folder
@@ -107,7 +107,7 @@ it.live(
       assert.notStrictEqual(follow.traceId, CALLER.traceId)
       assert.deepInclude(follow.links.map(({ traceId }) => traceId), CALLER.traceId)
 
-      // Nothing that nobody asked for begins a trace.
+      // Only a request begins a trace.
       const roots = spans.filter(({ parentSpanId }) => parentSpanId === undefined).map(({ name }) => name)
       assert.deepStrictEqual(roots.filter((name) => !/^(?:GET|POST) |^sandbox session$/u.test(name)), [])
 

@@ -1,4 +1,4 @@
-/** What supervisors learn of a worker whose machine breaks every boot. */
+/** The health that supervisors see of a worker whose machine breaks every boot. */
 import { assert, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Migrations from "@slipway/postgres/Migrations"

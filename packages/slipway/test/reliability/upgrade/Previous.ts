@@ -14,7 +14,7 @@ declare module "vitest" {
   }
 }
 
-/** The commit of the release before: whoever makes a release names the one that was made last. */
+/** The commit of the release before: each release sets the commit of the last one. */
 const PREVIOUS = "2213f8dabda50bc2c66d72cc001cd0ca466931d0"
 
 /** The commit of the version that people ran since. */

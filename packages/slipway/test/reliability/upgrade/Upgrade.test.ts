@@ -181,7 +181,7 @@ describe.skipIf(lacking !== undefined)("a published sandbox in a box", () => {
 })
 
 describe("processes of the release before, on a database that this one brought up to date", () => {
-  /** A sandbox from its creation to its pull request and its end, by whoever answers and whoever works. */
+  /** A sandbox from its creation to its pull request and its end, with any server and any worker. */
   const life = Effect.fnUntraced(function*(server: Server, text: string) {
     const api = Api.make(server)
     const id = yield* api.create({ prompt: `[[say Hello]] [[write path=${text}.txt content=${text}]]`, toolApprovalMode: "prompt" })

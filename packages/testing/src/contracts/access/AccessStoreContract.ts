@@ -1,5 +1,5 @@
 /**
- * What every `AccessStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `AccessStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh names make it repeatable on one database.
  */
 import { AccessStore, type KeyRecord, type RateLimits } from "@slipway/domain/access/ports/AccessStore"
@@ -17,11 +17,11 @@ import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "./AuditLogContract.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class AccessFixture extends Context.Service<AccessFixture, {
   /** Makes this much time pass for the rate limit and the expiry of keys, at least. */
   elapse(duration: Duration.Duration): Effect.Effect<void>
-  /** What the store's own clock says. */
+  /** The time of the store's own clock. */
   readonly now: Effect.Effect<DateTime.Utc>
 }>()("@slipway/testing/AccessFixture") {}
 
@@ -191,7 +191,7 @@ const admission = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acces
       const { record } = yield* mint()
       yield* mint()
       yield* mint({}, other)
-      // One that is not good does not count: revoked, of a revoked grant, or expired by then.
+      // An invalid key does not count: revoked, of a revoked grant, or expired by then.
       yield* store.revokeKey(record.id, later)
       yield* mint({ expiresAt: later })
       assert.strictEqual((yield* Effect.flip(mint()))._tag, "MintRefused")
@@ -320,7 +320,7 @@ const rateLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acce
       assert.deepStrictEqual(slots.map(({ remaining }) => remaining), [2, 1, 0, 0])
       for (const { resetSeconds } of slots) assert.isTrue(Number.isInteger(resetSeconds) && resetSeconds >= 1)
       assert.isAtMost(first.resetSeconds, 60)
-      // The oldest acceptance is the one that runs out next.
+      // The oldest acceptance runs out next.
       for (const { resetSeconds } of slots.slice(1)) assert.isAtMost(resetSeconds, 30)
     }))
 
@@ -430,7 +430,7 @@ const sharedLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Ac
       assert.isTrue((yield* rateWithin(keys[0]!.digest, { user: 20 })).accepted)
     }))
 
-  it.effect("all keys of a grant have one limit together, whoever's they are; other grants have their own", () =>
+  it.effect("all keys of a grant share one limit, also keys of different users; other grants have their own", () =>
     Effect.gen(function*() {
       const [ada, grace] = [yield* newUser, yield* newUser]
       const { digest, grant } = yield* freshKey({ userId: ada })
@@ -458,7 +458,7 @@ const sharedLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Ac
       const other = yield* newKey(grant.id, { userId })
       const limits = { credential: 5, user: 9, grant: 3 }
       const left = Effect.fnUntraced(function*(limit: keyof RateLimits) {
-        // Of one limit alone, and it takes a slot itself.
+        // Reads a single limit, and takes a slot itself.
         return (yield* rateWithin(digest, { [limit]: limits[limit] })).remaining
       })
       for (let i = 0; i < 3; i++) assert.isTrue((yield* rateWithin(digest, limits)).accepted)
@@ -481,7 +481,7 @@ const sharedLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Ac
       assert.deepStrictEqual(yield* told({ credential: 10, user: 3, grant: 30 }), [false, "user", 0])
     }))
 
-  it.effect("knows an expired key no more than one that never was, from the instant it expires", () =>
+  it.effect("treats an expired key like a key that never existed, from the instant it expires", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
       const fixture = yield* AccessFixture

@@ -1,4 +1,7 @@
-/** What every `AuditLog` must do, and what stores tell it. An adapter proves itself by running this suite against its layer. */
+/**
+ * The rules that every `AuditLog` must keep, and the entries that stores append to it. An adapter proves itself by running this suite
+ * against its layer.
+ */
 import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
@@ -12,7 +15,7 @@ const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 
 const operator = { _tag: "Operator" } as const
 
-/** What is told while the effect runs as an operator. What keys tell by themselves is theirs. */
+/** The entries appended while the effect runs as an operator. Entries that keys append by themselves are left out. */
 export const appended = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const log = yield* AuditLog
@@ -61,7 +64,7 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         assert.deepStrictEqual(last, { action: "user.approved", at, subjects: {}, actor: { _tag: "System" }, origin: null })
       }))
 
-    it.effect("gives whoever follows each new entry once, in the order of telling", () =>
+    it.effect("gives each follower every new entry once, in the order of telling", () =>
       Effect.gen(function*() {
         const log = yield* AuditLog
         const subject = yield* (yield* Ids).uuid7

@@ -1,6 +1,6 @@
 /**
- * What every `DeviceLoginStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
- * here is not part of the port. Fresh users and codes make it repeatable on one database.
+ * The rules that every `DeviceLoginStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is
+ * missing here is not part of the port. Fresh users and codes make it repeatable on one database.
  */
 import { AccessStore, type KeyRecord } from "@slipway/domain/access/ports/AccessStore"
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
@@ -62,7 +62,7 @@ const keyOf = Effect.fnUntraced(function*({ grantId, userId }: { readonly userId
   return key
 })
 
-/** What `ask` comes to, as a word where it is refused. */
+/** The result of `ask`, as a word if it was refused. */
 const ask = (device: string, now: DateTime.Utc) =>
   Effect.flatMap(DeviceLoginStore, (store) => store.ask(device, now)).pipe(
     Effect.catchTag("DeviceLoginRefused", ({ because }) => Effect.succeed(because))
@@ -117,7 +117,7 @@ const decisions = (it: Writer<DeviceLoginStore | AccessStore | MemberStore | Aud
       )
     }))
 
-  it.effect("keeps the pace of whoever asks, and tells a decision to whom keeps to it", () =>
+  it.effect("enforces the polling interval, and tells a decision to a client that keeps to it", () =>
     Effect.gen(function*() {
       const store = yield* DeviceLoginStore
       const by = yield* somebody
@@ -135,7 +135,7 @@ const decisions = (it: Writer<DeviceLoginStore | AccessStore | MemberStore | Aud
       assert.strictEqual(yield* ask(denied.device, at), "access_denied")
     }))
 
-  it.effect("makes the key of an approved login once, whoever fetches it at the same time", () =>
+  it.effect("makes the key of an approved login once, also when two clients fetch it at the same time", () =>
     Effect.gen(function*() {
       const store = yield* DeviceLoginStore
       const access = yield* AccessStore
@@ -231,7 +231,7 @@ const bounds = (it: Writer<DeviceLoginStore | AccessStore | MemberStore | AuditL
       assert.deepStrictEqual(yield* ask(approved.device, on(599)), { machine: "ada's laptop", ...by })
     }))
 
-  it.effect("says that a login expired as long again as it lived, whoever begins meanwhile", () =>
+  it.effect("reports a login as expired for as long again as it lived, also when others begin meanwhile", () =>
     Effect.gen(function*() {
       const createdAt = DateTime.add(at, { days: 3 })
       const { device } = yield* begin({ createdAt })

@@ -1,6 +1,6 @@
 /**
- * What every `IdentityProvider` must do. An adapter proves itself by running this suite against its layer; a rule that is
- * not here is not part of the port.
+ * The rules that every `IdentityProvider` must keep. An adapter proves itself by running this suite against its layer; a rule that is
+ * missing here is not part of the port.
  */
 import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
 import type { Identity } from "@slipway/domain/access/rules/Identity"
@@ -57,7 +57,7 @@ export const suite = <R>(
         assert.strictEqual((yield* Effect.flip(provider.identify(answer)))._tag, "SignInRefused")
       }))
 
-    it.effect("refuses a code with the verifier of another sign-in, and one that was never given", () =>
+    it.effect("refuses a code with the verifier of another sign-in, and a code that was never issued", () =>
       Effect.gen(function*() {
         const { answer, provider } = yield* back
         const other = yield* provider.begin(BACK)

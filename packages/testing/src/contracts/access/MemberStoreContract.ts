@@ -1,5 +1,5 @@
 /**
- * What every `MemberStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `MemberStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
@@ -179,7 +179,7 @@ const membership = (it: Writer<MemberStore | AuditLog | Ids>) => {
       }
     }))
 
-  it.effect("who was never a member cannot be removed, and nobody is a member of what does not exist", () =>
+  it.effect("a user who was never a member cannot be removed, and a missing organization has no members", () =>
     Effect.gen(function*() {
       const store = yield* MemberStore
       const { organizationId, userId } = yield* store.owner

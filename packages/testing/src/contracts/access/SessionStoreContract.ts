@@ -1,5 +1,5 @@
 /**
- * What every `SessionStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `SessionStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh users make it repeatable on one database.
  */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
@@ -279,7 +279,7 @@ const limitsAndLinks = (it: Writer<SessionStore | AccessStore | MemberStore | Au
       assert.isNull(yield* store.useLink(digest, at))
     }))
 
-  it.effect("a link lives by the store's time: a caller's clock that is behind revives none, one that is ahead ends none", () =>
+  it.effect("a link lives by the store's time: a caller's clock that is behind revives no link, a clock that is ahead ends no link", () =>
     Effect.gen(function*() {
       const store = yield* SessionStore
       const userId = yield* newUser

@@ -1,5 +1,5 @@
 /**
- * What every `SecretStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `SecretStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { Acting, type AuditLog } from "@slipway/domain/access/ports/AuditLog"

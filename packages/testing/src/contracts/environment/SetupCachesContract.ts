@@ -1,7 +1,6 @@
 /**
- * What every `SetupCaches` must do. An adapter proves itself by running this suite against its layer; a rule that is not
- * here is not part of the port. Each test gets a machine of its own, which keeps {@link KEPT_BYTES} and of one cache
- * {@link LARGEST_BYTES}.
+ * The rules that every `SetupCaches` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
+ * here is not part of the port. Each test gets a machine of its own, which keeps {@link KEPT_BYTES} and of one cache {@link LARGEST_BYTES}.
  */
 import { type CachePlace, type FoundCache, SetupCaches } from "@slipway/domain/environment/ports/SetupCaches"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -22,7 +21,7 @@ export const KEPT_BYTES = 3 * LARGEST_BYTES + 100 * KiB
 
 export const place = (key = "key", grantId = "grant", repo = "acme/shop"): CachePlace => ({ grantId, repo: RepoName.make(repo), key })
 
-/** Of which nobody can make less. */
+/** Bytes that cannot be compressed. */
 export const noise = (bytes: number, seed = 1) => {
   let word = seed
   return Uint8Array.from({ length: bytes }, () => {
@@ -56,7 +55,7 @@ export const fill = <E>(at: CachePlace, bytes: Stream.Stream<Uint8Array, E>) =>
 const tagsOf = (fibers: ReadonlyArray<Fiber.Fiber<FoundCache>>) =>
   Effect.map(Effect.forEach(fibers, Fiber.join), (all) => all.map(({ _tag }) => _tag))
 
-/** Waits behind whoever came before; goes on until `scope` closes. */
+/** Waits behind all earlier callers; goes on until `scope` closes. */
 const inLine = Effect.fnUntraced(function*(at: CachePlace, scope: Scope.Scope) {
   const fiber = yield* Effect.forkChild(Scope.provide(find(at), scope))
   // An adapter looks on its disk before it has anybody wait: each of these looks comes after that one.
@@ -181,7 +180,7 @@ const failures = (rule: AddRule) => {
   )
 
   rule(
-    "lets one go that has waited as long as it may, and stands in nobody's way from then on",
+    "gives up a caller that has waited for the maximum time, and no longer queues others behind it",
     Effect.gen(function*() {
       const [first, own] = [yield* Scope.make(), yield* Effect.scope]
       yield* Scope.provide(find(place()), first)
@@ -247,7 +246,7 @@ const removal = (rule: AddRule) => {
   )
 
   rule(
-    "makes room of all that nobody reads",
+    "makes room by removing all caches without a reader",
     Effect.gen(function*() {
       for (const key of ["a", "b"]) yield* fill(place(key), text(key))
       yield* SetupCaches.use((caches) => caches.makeRoom)

@@ -152,7 +152,7 @@ const roundTrips = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: Return
         ["v", "modified", 1]
       ])
       assert.strictEqual(yield* read("new/x"), "new")
-      // What is protected is not read; it is there, since the next one is the same without it no more.
+      // A protected file is not read. It still exists: the next tree differs without it.
       yield* agent.remove(at(".env.local"))
       assert.notInclude((yield* listed()).map(([name]) => name), ".env.local")
     }))
@@ -402,7 +402,7 @@ const comparisons = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: Retur
       ].join("")
       const added =
         "diff --git a/new b/new\nnew file mode 100644\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+no end\n\\ No newline at end of file\n"
-      // What git says of the lines around is beside the point.
+      // Context that git adds to hunk headers is not compared.
       const plain = (patch: string) => patch.replaceAll(/^(@@ .* @@).*$/gmu, "$1")
       for (const [from, to] of [["base", "working"], ["base", sha], [base.baseSha, sha.toUpperCase().toLowerCase()]] as const) {
         assert.strictEqual(plain(yield* patchOf(trees, key, from, to)), plain(added + changed))
@@ -533,7 +533,7 @@ const damagedHistory = <R>(it: Writer<WorkingTrees | R>, fixture: Fixture<R>, { 
       const other = yield* prepared({ v: "another\n" })
       yield* agent.write(other.at("v"), "1\n")
       const foreign = yield* other.save()
-      // Of the same repository.
+      // A commit of the same repository.
       yield* source.commit("main", { later: "x\n" })
       const { at: atLater, key: { sandboxId } } = yield* treeOf(fixture, source)
       yield* agent.write(atLater("v"), "1\n")

@@ -18,7 +18,7 @@ export interface SourceRepository {
   readonly remote: Remote
   /** Commits on top of `branch`, making it when it is new. `null` deletes a file. */
   commit(branch: string, changes: Readonly<Record<string, string | Uint8Array | null>>): Effect.Effect<string>
-  /** An annotated tag. One that is there is moved. */
+  /** An annotated tag. An existing tag is moved. */
   tag(name: string, sha: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
   /** Makes a branch point to a commit that is there, whatever it pointed to before. */
@@ -27,11 +27,11 @@ export interface SourceRepository {
   history(ref: string): Effect.Effect<ReadonlyArray<string>>
   /** The commit a branch points to. */
   tip(branch: string): Effect.Effect<string | null>
-  /** What a commit holds, links as `-> target`, executables with a leading `*`. */
+  /** The files of a commit: links as `-> target`, executables with a leading `*`. */
   files(ref: string): Effect.Effect<Readonly<Record<string, string>>>
 }
 
-/** What `trees` cannot do with the port alone. Paths are below the workspace of a sandbox. */
+/** Operations that `trees` needs and the port lacks. Paths are below the workspace of a sandbox. */
 export interface Fixture<R> {
   /** A new repository, removed with the scope. Without files it is empty, else they are the first commit of `main`. */
   source(files?: Files): Effect.Effect<SourceRepository, unknown, Scope.Scope | R>
@@ -50,7 +50,7 @@ export interface Fixture<R> {
   }
 }
 
-/** What `onDisk` needs beyond it. */
+/** Operations that `onDisk` needs in addition. */
 export interface DiskFixture<R> extends Fixture<R> {
   readonly agent: Fixture<R>["agent"] & {
     symlink(path: string, target: string): Effect.Effect<void, never, R>

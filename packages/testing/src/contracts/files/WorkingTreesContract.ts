@@ -1,7 +1,7 @@
 /**
- * What every `WorkingTrees` must do. An adapter proves itself by running this suite against its layer; a rule that is
- * not here is not part of the port. `trees` holds for every implementation, `onDisk` for those whose trees are files of a
- * real machine, where agents make links and pipes; `suite` is both. Uses the real clock.
+ * The rules that every `WorkingTrees` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
+ * here is not part of the port. `trees` holds for every implementation, `onDisk` for those whose trees are files of a real machine, where
+ * agents make links and pipes; `suite` is both. Uses the real clock.
  */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
@@ -263,7 +263,7 @@ const statuses = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnTy
       assert.isTrue(Number.isInteger(fileOf(yield* list(), "same").mtimeMs))
     }))
 
-  it.effect("takes the deleted file of the same name for the one that was renamed", () =>
+  it.effect("takes the deleted file of the same name as the old name of the renamed file", () =>
     Effect.gen(function*() {
       const { at, list } = yield* prepared({ "a/other": lines(20), "b/name": lines(20), "z/other": lines(20) })
       yield* agent.remove(at("a/other"))
@@ -890,7 +890,7 @@ const completeSnapshots = <R>(
         size: 1,
         binary: false
       })
-      // What was pushed is known to whoever recorded it.
+      // Only the caller that recorded the push knows what was pushed.
       yield* agent.write(at("v"), "2")
       const sha = yield* publish("slipway/x", { pushed: theirs })
       assert.deepStrictEqual((yield* source.history("slipway/x")).slice(0, 3), [sha, theirs, base.baseSha])
@@ -1115,7 +1115,7 @@ const pushes = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnType
       assert.deepStrictEqual((yield* branch()).tips, new Map([["main", newest]]))
     }))
 
-  it.effect("knows a branch that is gone from one that never was", () =>
+  it.effect("tells a branch that is gone from a branch that never existed", () =>
     Effect.gen(function*() {
       const { at, branch, publish, source } = yield* prepared({ v: "0" })
       yield* agent.write(at("v"), "1")
@@ -1252,7 +1252,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     merges(it, helpers)
   })
 
-/** What agents can make of a tree on a disk. */
+/** Trees on a disk, with everything that agents can make there. */
 const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, fixture: DiskFixture<R>) =>
   defineLive(`WorkingTrees on a disk (${name})`, layer, (it) => {
     const { agent } = fixture

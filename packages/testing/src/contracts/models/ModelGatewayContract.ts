@@ -1,5 +1,5 @@
 /**
- * What every `ModelGateway` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `ModelGateway` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -22,7 +22,7 @@ import * as Stream from "effect/Stream"
 import { assert } from "../../suite/Assert.ts"
 import { defineLive, type Writer } from "../../suite/Suite.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class GatewayFixture extends Context.Service<GatewayFixture, {
   /** A new sandbox of a new grant. */
   readonly sandbox: Effect.Effect<{ readonly sandboxId: SandboxId; readonly grantId: string }>
@@ -30,13 +30,13 @@ export class GatewayFixture extends Context.Service<GatewayFixture, {
   readonly upstream: Upstream
   /** Sends a request as an agent does; it is answered with these tokens once `answered` completes. */
   ask(access: ModelAccess, tokens: Tokens, answered?: Effect.Effect<void>): Effect.Effect<"served" | "unauthorized" | "over_budget" | "cut">
-  /** Sends a request that the provider refuses: whoever runs the service must act. */
+  /** Sends a request that the provider refuses, so that the operator must act. */
   fail(access: ModelAccess): Effect.Effect<void>
   /** Completes when the provider has a request that is not answered yet. */
   readonly asked: Effect.Effect<void>
 }>()("@slipway/testing/GatewayFixture") {}
 
-/** Of the models in the suite; micro-USD per million tokens. */
+/** Prices of the models in the suite; micro-USD per million tokens. */
 export const PRICES = { input: 10_000_000, cachedInput: 1_000_000, cacheWrite: 20_000_000, output: 30_000_000 }
 
 const tokens: Tokens = { input: 100, cachedInput: 40, cacheWrite: 0, output: 7 }
@@ -72,7 +72,7 @@ const sessions = (it: Writer<ModelGateway | GatewayFixture | Spending | Ids>) =>
       assert.isAtMost((yield* spending.of(of.grantId)).spent, 2 * COST)
     }).pipe(Effect.scoped))
 
-  it.effect("tells whoever listens of every change of the account", () =>
+  it.effect("tells every listener of each change of the account", () =>
     Effect.gen(function*() {
       const { ask } = yield* GatewayFixture
       const { access, accounts } = yield* opened()

@@ -1,7 +1,7 @@
 /**
- * What every `Spending` must do. An adapter proves itself by running this suite against its layer: without budgets, with
- * `LIMITS`, and with these and `CREDIT_PRICE`; a rule that is not here is not part of the port. Fresh ids make it repeatable
- * on one database.
+ * The rules that every `Spending` must keep. An adapter proves itself by running this suite against its layer: without budgets, with
+ * `LIMITS`, and with these and `CREDIT_PRICE`; a rule that is missing here is not part of the port. Fresh ids make it repeatable on one
+ * database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -17,7 +17,7 @@ import type * as Layer from "effect/Layer"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class SpendingFixture extends Context.Service<SpendingFixture, {
   /** Id of a new organization. */
   readonly organization: Effect.Effect<string>
@@ -27,9 +27,9 @@ export class SpendingFixture extends Context.Service<SpendingFixture, {
   sandbox(grantId: string): Effect.Effect<SandboxId>
 }>()("@slipway/testing/SpendingFixture") {}
 
-/** What `Budgets` must be in the layer that {@link limited} is given. */
+/** The `Budgets` of the layer that {@link limited} is given. */
 export const LIMITS: Limits = { sandbox: 1000, grant: 1500 }
-/** What `CreditPrice` must be in the layer that {@link credited} is given: a micro-USD is 100,000 micros of a credit. */
+/** The `CreditPrice` of the layer that {@link credited} is given: a micro-USD is 100,000 micros of a credit. */
 export const CREDIT_PRICE = 10
 
 const accountOf = Effect.fnUntraced(function*(organizationId: string) {
@@ -475,7 +475,7 @@ const creditLimits = (it: Writer<Spending | PartnerStore | Ids | SpendingFixture
       yield* give(organizationId, where.grantId, 100)
       assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1)), ["grant", false])
       assert.strictEqual((yield* spending.refusal(where))?._tag, "BudgetExceeded")
-      // What a budget refused is not reserved of the credits.
+      // A request that a budget refused reserves no credits.
       const other = yield* accountOf(organizationId)
       yield* spending.reserve(yield* callOf(other), 1000)
     }))

@@ -1,6 +1,6 @@
 /**
- * What every `PartnerStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
- * not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `PartnerStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
+ * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -27,7 +27,7 @@ import { creation } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class PartnerFixture extends Context.Service<PartnerFixture, {
   /** Id of a new grant that may have a feed. */
   readonly grant: Effect.Effect<string>
@@ -486,7 +486,7 @@ const feed = (it: Writer<PartnerStore | SandboxStore | Ids | PartnerFixture>) =>
       assert.strictEqual(yield* store.record(Effect.succeed({ result: "done", tell: [] }), at), "done")
     }))
 
-  it.effect("a decision that fails tells nothing and takes no number, nor does one that is rolled back later", () =>
+  it.effect("a decision that fails tells nothing and takes no number, nor does a decision that is rolled back later", () =>
     Effect.gen(function*() {
       const store = yield* PartnerStore
       const ids = yield* Ids

@@ -1,5 +1,5 @@
 /**
- * What every `WebhookStore` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `WebhookStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
@@ -22,7 +22,7 @@ import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class WebhookFixture extends Context.Service<WebhookFixture, {
   /** Lets all that was taken run out. */
   readonly expireTaken: Effect.Effect<void>
@@ -65,7 +65,7 @@ const tell = Effect.fnUntraced(function*(grantId: string, types: ReadonlyArray<"
 })
 const [connected, paid] = ["project.connected", "conversion.paid"] as const
 
-/** What is taken of one endpoint; what is due of others stays as it is. */
+/** Takes due deliveries and returns those of one endpoint; those of others stay due. */
 const take = Effect.fnUntraced(function*({ id }: EndpointKey, now = at) {
   const store = yield* WebhookStore
   const held = yield* store.take(now, 1000)
@@ -278,7 +278,7 @@ const attempts = (it: Writer<Requirements>) => {
       assert.lengthOf(yield* log(endpoint), 1)
     }))
 
-  it.effect("takes the record of an attempt whose time ran out if nobody else has it", () =>
+  it.effect("accepts the record of an expired attempt if no other worker has taken it", () =>
     Effect.gen(function*() {
       const { id: grantId } = yield* newGrant
       const endpoint = yield* register(grantId)
@@ -343,7 +343,7 @@ const changesOfEndpoints = (it: Writer<Requirements>) => {
       assert.isTrue(yield* record(held, delivered, ok, after(9)))
       const last = yield* takeOne(endpoint, after(9))
       assert.strictEqual(last.event.sequence, 2)
-      // What follows an attempt without that is as ever.
+      // An attempt without a recorded time is followed as usual.
       yield* record(last, gone, broken, after(10))
       assert.isNotNull((yield* find(endpoint)).disabled)
     }))
@@ -436,7 +436,7 @@ const attemptLog = (it: Writer<Requirements>) => {
       assert.isFalse(yield* record(manual, gone))
       assert.deepInclude(yield* find(endpoint), { cursor: 1, disabled: null })
       assert.isTrue(yield* record(inLine, gone))
-      // Also one that is disabled can be tried.
+      // A disabled endpoint can be tried too.
       yield* store.redeliver(endpoint, next.id, at)
       yield* record(yield* takeOne(endpoint), delivered, ok)
       assert.deepInclude(yield* find(endpoint), { cursor: 1 })

@@ -1,6 +1,6 @@
 /**
- * What every `AgentRuntime` must do. Prompts are scripts of the offline agent (docs/decisions/14), which the fake model of the other
- * runtimes understands too. Runs real agents on the real clock.
+ * The rules that every `AgentRuntime` must keep. Prompts are scripts of the offline agent (docs/decisions/14), which the fake model of the
+ * other runtimes understands too. Runs real agents on the real clock.
  */
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
 import { profileSteers } from "@slipway/domain/models/rules/Steering"
@@ -36,7 +36,7 @@ export interface Sandbox {
   readonly killAgent: Effect.Effect<void>
   /** How the agent reaches its model; absent: it needs none. */
   readonly access?: ModelAccess
-  /** What its model was asked so far, oldest first, without what the agent asks on its own account. */
+  /** The requests to its model so far, oldest first, without requests that the agent makes on its own account. */
   readonly asked?: Effect.Effect<ReadonlyArray<AskedModel>>
 }
 
@@ -50,13 +50,13 @@ export interface AskedModel {
   readonly state: "answering" | "answered" | "aborted"
 }
 
-/** What the suite cannot do with the port alone. */
+/** Operations that the suite needs and the port lacks. */
 export interface Fixture<R> {
   readonly profile: string
   readonly model: string
   /** In what runtimes with a model may differ. */
   readonly traits?: {
-    /** What a denial does: the model is told and goes on, or the turn ends there. */
+    /** The effect of a denial: the model is told and goes on, or the turn ends. */
     readonly afterDenial: "goes on" | "ends the turn"
     /** Whether the requests of a turn are counted. */
     readonly countsRequests: boolean
@@ -150,7 +150,7 @@ const toolEnds = (events: ReadonlyArray<AgentEvent>) => {
   return [...last.values()]
 }
 
-/** What the agent was steered with and took, in order. */
+/** The steering messages that the agent took, in order. */
 const steersOf = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) => event._tag === "MessageSteered" ? event.messageId : [])
 const steer = (session: AgentSession, id: string, text: string) =>
   session.steer?.({ id, text }) ?? Effect.die(new Error("cannot be steered"))
@@ -353,7 +353,7 @@ const turns = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, pr
       assert.include(said(next.events), "still here")
     }))
 
-  // What a model makes of it is its own.
+  // The model's reaction is not fixed.
   if (fixture.profile === "offline") {
     it.effect("says why it was denied, as it was told", () =>
       Effect.gen(function*() {
@@ -424,7 +424,7 @@ const steering = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin,
         const id = freshTurn()
         const steering = steer(session, id, "[[say to the left]]")
         const turn = yield* watch(session, freshTurn(), "[[write path=a.txt content=one]] [[say after]]", steering)
-        // It may take the text before its first call, which then is none of its script any more.
+        // The agent may take the text before its first call; the text is then no longer part of its script.
         const approving = yield* Effect.forkChild(
           Effect.flatMap(turn.until(isApproval), ({ approvalId }) => session.decide(approvalId, "approve"))
         )
@@ -907,7 +907,7 @@ export const models = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, unk
       Effect.gen(function*() {
         const sandbox = yield* fixture.sandbox
         const { access } = sandbox
-        // Port 1 is nobody's.
+        // Port 1 has no listener.
         const session = yield* open(sandbox, { access: access === undefined ? null : { ...access, baseUrl: "http://127.0.0.1:1" } })
         const { end } = yield* prompt(session, "[[say hello]]")
         assert.strictEqual(end.state, "failed")

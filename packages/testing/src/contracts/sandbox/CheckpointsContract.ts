@@ -1,6 +1,6 @@
 /**
- * What every `Checkpoints` must do, beside the `SandboxStore` and `Leases` of the same rows. An adapter proves itself by running this
- * suite against its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `Checkpoints` must keep, beside the `SandboxStore` and `Leases` of the same rows. An adapter proves itself by
+ * running this suite against its layer; a rule that is missing here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -108,7 +108,7 @@ const noise = (count: number): Stream.Stream<Uint8Array> => {
 const chunks = (count: number, bytes: number, byteAt: (i: number) => number) =>
   Stream.map(Stream.range(0, count - 1), (i) => new Uint8Array(bytes).fill(byteAt(i)))
 
-/** Of bytes in their order. */
+/** The checksum of bytes in their order. */
 const sumOf = <E, R>(content: Stream.Stream<Uint8Array, E, R>) =>
   Stream.runFold(content, () => 7, (sum, chunk) => chunk.reduce((all, byte) => (Math.imul(all, 31) + byte) | 0, sum))
 
@@ -146,7 +146,7 @@ const puts = (it: Writer<Stores | Checkpoints>) => {
       assert.deepStrictEqual((yield* checkpoints.list(sandbox.id, 0, 10)).map(({ turnId }) => turnId), [null])
     }))
 
-  it.effect("nobody sees what was put before it is recorded under the same lease", () =>
+  it.effect("a put is invisible until it is recorded under the same lease", () =>
     Effect.gen(function*() {
       const { lease, sandbox } = yield* worked()
       yield* putText(lease, 1, "mine")
@@ -206,7 +206,7 @@ const concurrentPuts = (it: Writer<Stores | Checkpoints>) => {
       yield* isUnseen(sandbox.id, 1)
     }))
 
-  it.effect("of two that both believe to own a sandbox, readers get the bytes of the one that recorded", () =>
+  it.effect("if two workers believe that they own a sandbox, readers get the bytes of the worker that recorded", () =>
     Effect.gen(function*() {
       const { lease, sandbox } = yield* worked()
       yield* putText(lease, 1, "the loser's")
@@ -236,7 +236,7 @@ const concurrentPuts = (it: Writer<Stores | Checkpoints>) => {
       assert.deepStrictEqual(yield* numbers(sandbox.id), [1])
     }))
 
-  it.effect("of two puts under one lease the one that began last counts, also when the other one ends later", () =>
+  it.effect("the later of two puts under one lease counts, also when the earlier put ends later", () =>
     Effect.gen(function*() {
       const checkpoints = yield* Checkpoints
       const { lease, sandbox } = yield* worked()
@@ -251,7 +251,7 @@ const concurrentPuts = (it: Writer<Stores | Checkpoints>) => {
       assert.strictEqual(yield* read(sandbox.id, 1), "second")
     }))
 
-  it.effect("a put of one that is recorded changes nothing that readers get", () =>
+  it.effect("a put of a recorded checkpoint changes nothing that readers get", () =>
     Effect.gen(function*() {
       const { lease, sandbox } = yield* worked()
       yield* record(sandbox, lease, 1, yield* putText(lease, 1, "recorded"))
@@ -277,7 +277,7 @@ const keptCheckpoints = (it: Writer<Stores | Checkpoints>) => {
       yield* isUnseen(sandbox.id, 1)
       const began = yield* Deferred.make<void>()
       const endless = Stream.concat(half, Stream.fromEffect(Effect.andThen(Deferred.succeed(began, undefined), Effect.never)))
-      // What an earlier put of the same number stored is not what the last one did.
+      // The last put of a number replaces all that an earlier put stored.
       yield* putText(lease, 2, "an earlier one")
       const cut = yield* Effect.forkChild(checkpoints.put(lease, 2, endless))
       yield* Deferred.await(began)
@@ -385,7 +385,7 @@ const pruning = (it: Writer<Stores | Checkpoints>) => {
       const checkpoints = yield* Checkpoints
       yield* prune()
       const made = yield* Effect.forEach([1, 2, 3], () => worked())
-      // Of one there is an old checkpoint, of the others what puts left.
+      // The first sandbox has an old checkpoint, the others leftovers of puts.
       for (const [i, { lease, sandbox }] of made.entries()) {
         if (i === 0) {
           yield* take(
@@ -401,7 +401,7 @@ const pruning = (it: Writer<Stores | Checkpoints>) => {
       assert.strictEqual(yield* checkpoints.prune(longAgo, 2), 0)
     }), { timeout: 300_000 })
 
-  it.effect("forgets what puts left of one that is recorded, and of a sandbox that is over", () =>
+  it.effect("forgets the leftovers of puts of a recorded checkpoint, and of a sandbox that is over", () =>
     Effect.gen(function*() {
       const checkpoints = yield* Checkpoints
       yield* prune()
@@ -431,7 +431,7 @@ const readsDuringChanges = (it: Writer<Stores | Checkpoints>) => {
     }))
 
   it.effect(
-    "whoever reads while others put, take over and prune gets the recorded bytes, or that there are none",
+    "a reader gets the recorded bytes or none while others put, take over and prune",
     () =>
       Effect.gen(function*() {
         const checkpoints = yield* Checkpoints
@@ -497,25 +497,29 @@ const readsDuringChanges = (it: Writer<Stores | Checkpoints>) => {
 }
 
 const sizeLimit = (it: Writer<Stores | Checkpoints>) => {
-  it.effect("one that is too large is refused, however well it compresses, and nothing of it is kept", () =>
-    Effect.gen(function*() {
-      const checkpoints = yield* Checkpoints
-      const { lease, sandbox } = yield* worked()
-      const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
-      let pulled = 0
-      const endless = Stream.tap(
-        chunks(2 * count, MEBIBYTE, () => 0),
-        () => Effect.sync(() => void pulled++)
-      )
-      assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
-      assert.isBelow(pulled, 2 * count)
-      yield* record(sandbox, lease, 1, 4)
-      yield* isUnseen(sandbox.id, 1)
-      const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
-      yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
-      const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
-      assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
-    }), { timeout: 300_000 })
+  it.effect(
+    "a checkpoint that is too large is refused, however well it compresses, and nothing of it is kept",
+    () =>
+      Effect.gen(function*() {
+        const checkpoints = yield* Checkpoints
+        const { lease, sandbox } = yield* worked()
+        const count = MAX_CHECKPOINT_BYTES / MEBIBYTE
+        let pulled = 0
+        const endless = Stream.tap(
+          chunks(2 * count, MEBIBYTE, () => 0),
+          () => Effect.sync(() => void pulled++)
+        )
+        assert.strictEqual((yield* Effect.flip(checkpoints.put(lease, 1, endless)))._tag, "CheckpointTooLarge")
+        assert.isBelow(pulled, 2 * count)
+        yield* record(sandbox, lease, 1, 4)
+        yield* isUnseen(sandbox.id, 1)
+        const largest = Stream.concat(chunks(count - 1, MEBIBYTE, () => 0), Stream.make(new Uint8Array(MEBIBYTE)))
+        yield* record(sandbox, lease, 2, yield* checkpoints.put(lease, 2, largest))
+        const size = yield* Stream.runFold(checkpoints.get(sandbox.id, 2), () => 0, (sum, { length }) => sum + length)
+        assert.strictEqual(size, MAX_CHECKPOINT_BYTES)
+      }),
+    { timeout: 300_000 }
+  )
 }
 
 /** For every store. */
@@ -530,8 +534,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
   })
 
 /**
- * A whole checkpoint would be {@link STREAMED_BYTES}. What pieces, sockets and compression hold is some MiB, and as much again what
- * nobody has collected yet.
+ * A whole checkpoint would be {@link STREAMED_BYTES}. Pieces, sockets and compression hold some MiB, and uncollected garbage as much again.
  */
 const HELD_BYTES = 44 * MEBIBYTE
 const STREAMED_BYTES = 64 * MEBIBYTE

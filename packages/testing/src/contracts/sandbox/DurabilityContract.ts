@@ -1,7 +1,7 @@
 /**
- * What a store on some storage must keep for whoever comes after it: all that it answered, whole. A process ends and another one
- * begins on the same storage; or it dies in the midst of a call, after any of its writes. Beside `SandboxStoreContract`,
- * `LeasesContract` and `MaintenanceContract`, of the same rows.
+ * The durability rules of a store: the next process finds everything that the store answered, whole. A process ends and another one begins
+ * on the same storage; or it dies in the midst of a call, after any of its writes. Runs beside `SandboxStoreContract`, `LeasesContract` and
+ * `MaintenanceContract`, of the same rows.
  */
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -69,13 +69,13 @@ export class Storage extends Context.Service<Storage, {
   readonly start: Effect.Effect<Process, unknown, Scope.Scope>
 }>()("@slipway/testing/Storage") {}
 
-/** What a store says of itself that is less than all. Each with the reason, for whoever reads why a rule is missing. */
+/** The guarantees that a store declares it does not give. Each has its reason, for readers who ask why a rule is missing. */
 export interface Limits {
   /** Why no process can die in the midst of a call: `killAtWrite` is never called then. */
   readonly diesWhole?: string
   /** Leases, the machines that had them, the sessions of agents, and since when sandboxes wait, end with the process. */
   readonly forgetsLeases?: string
-  /** What `Maintenance` purged is there again in the next process. */
+  /** Rows that `Maintenance` purged are there again in the next process. */
   readonly forgetsPurges?: string
   /** The audit log is kept elsewhere, or nowhere. */
   readonly forgetsAudit?: string
@@ -141,7 +141,10 @@ const normalized = (value: unknown): unknown => {
 interface Scene {
   readonly sandbox: Pick<Sandbox, "grantId" | "id">
   readonly call: Store<unknown>
-  /** What tells whether it was carried out, and changes something itself: for most calls, to make them again. */
+  /**
+   * A call whose result tells whether the first one was carried out, and which changes something itself. For most calls: the same call
+   * again.
+   */
   readonly then: Store<unknown>
 }
 type Stage = Store<Scene>
@@ -219,7 +222,7 @@ const storeCalls: Readonly<Record<string, Stage>> = {
   })
 }
 
-/** Two machines that nobody else has. */
+/** Two machines that no other test uses. */
 const machines = Effect.gen(function*() {
   const ids = yield* Ids
   const [own, other] = [yield* ids.uuid7, yield* ids.uuid7]
@@ -227,7 +230,7 @@ const machines = Effect.gen(function*() {
 })
 type Machines = Effect.Success<typeof machines>
 
-/** What two workers are given of a sandbox now: one of another machine, and then one of that which had it. */
+/** The leases that two workers are given of a sandbox now: first a worker of another machine, then a worker of the machine that had it. */
 const taken = (id: SandboxId, { other, own }: Machines) =>
   Effect.gen(function*() {
     const leases = yield* Leases
@@ -238,7 +241,7 @@ const taken = (id: SandboxId, { other, own }: Machines) =>
         )))
   })
 
-/** A sandbox that a worker has. Nobody else's waits. */
+/** A sandbox leased by a worker. No other sandbox waits. */
 const held = Effect.gen(function*() {
   yield* (yield* Leases).take({ worker: "nobody", machine: "nowhere" }, ample)
   const [by, sandbox] = [yield* machines, yield* make()]
@@ -314,7 +317,7 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
     const limits = yield* Policy
     const store = yield* SandboxStore
     const call = Maintenance.use((maintenance) => maintenance.purgeEvents(then, ALL))
-    // What others left is nobody's business here.
+    // Leases of other tests are left alone here.
     yield* call
     yield* drive(sandbox, [sayings(turn)])
     const lost = { _tag: "Fail", reason: "host_lost", error: "No.", retryable: false } as const
@@ -333,7 +336,7 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
   })
 }
 
-/** What a process does, until it ends or is dead. */
+/** The life of a process, until it ends or is dead. */
 const life = <A>(body: (process: Process) => Store<A>) =>
   Effect.gen(function*() {
     yield* TestClock.setTime(today.epochMilliseconds)
@@ -443,7 +446,7 @@ const diesWhole = (it: Rules<Storage>, { look, staged }: ReturnType<typeof helpe
   it.effect.each(Object.keys(staged))("is all there or not at all, whenever the process dies: %s", (which) =>
     Effect.gen(function*() {
       const stage = staged[which]!
-      /** What is seen, and what comes of looking closer. */
+      /** The state, and the results of looking closer. */
       const judged = (scene: Scene) => Effect.map(Effect.all([look(scene), scene.then, look(scene)]), normalized)
       const nothing = yield* life(() => Effect.flatMap(stage, judged))
       const all = yield* life(() =>

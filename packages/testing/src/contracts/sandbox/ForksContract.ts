@@ -1,6 +1,6 @@
 /**
- * What `SandboxStore` and `Checkpoints` must do of forks together: a fork never refers to what is gone. Adapters prove themselves by
- * running this suite against their layer. Fresh ids make it repeatable on one database.
+ * The rules that `SandboxStore` and `Checkpoints` must keep for forks together: a fork never refers to missing data. Adapters prove
+ * themselves by running this suite against their layer. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"

@@ -1,6 +1,6 @@
 /**
- * What every `Leases` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
- * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `Leases` must keep, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite
+ * against its layer; a rule that is missing here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -133,7 +133,7 @@ const oneWorker = (it: Writer<Stores>) => {
       yield* leases.release(lease)
     }))
 
-  it.effect("a stale lease that is given back wakes nobody, nor does the end of a machine's leases", () =>
+  it.effect("giving back a stale lease wakes no worker, nor does the end of a machine's leases", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const hints = yield* Hints
@@ -164,7 +164,7 @@ const oneWorker = (it: Writer<Stores>) => {
       assert.deepStrictEqual([again.agentSession, again.moved], ["native-7", null])
     }))
 
-  it.effect("a conversation that there is no more is forgotten: whoever has the sandbox next begins one", () =>
+  it.effect("a lost conversation is forgotten: the next worker of the sandbox begins a new one", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const { id } = yield* make()
@@ -225,7 +225,7 @@ const rest = (it: Writer<Stores>) => {
         const { lost } = yield* Policy
         const named = { mine: yield* ids.uuid7, other: yield* ids.uuid7 }
         const by = (who: keyof typeof named) => ({ worker: `worker of ${who}`, machine: named[who] })
-        // What others left is nobody's business here.
+        // Leases of other tests are left alone here.
         yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, ample)
         const grants = { one: yield* fixture.grant, another: yield* fixture.grant }
         const known: Array<Leasable> = []
@@ -272,7 +272,7 @@ const rest = (it: Writer<Stores>) => {
     { arbitrary: { runs: 80 }, timeout: 300_000 }
   )
 
-  it.effect("a sandbox at rest is nobody's: no worker is given it, and what gave it back stays its machine", () =>
+  it.effect("a sandbox at rest is unleased: no worker is given it, and the machine that gave it back stays its machine", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const [mine, another] = yield* machines
@@ -307,7 +307,7 @@ const givingBack = (it: Writer<Stores>) => {
       yield* ageWork([sandbox.id], lost - 20)
       assert.isUndefined(yield* take(sandbox.id, another))
       yield* ageWork([sandbox.id], lost)
-      // What happens to it meanwhile begins no other time.
+      // Other events do not restart the waiting time.
       yield* drive(sandbox, [{ _tag: "StartTurn", turnId: turnId(yield* Ids, sandbox.id, 2) }])
       assert.strictEqual((yield* leased(sandbox.id, another)).moved, "lost")
     }))
@@ -364,7 +364,7 @@ const givingBack = (it: Writer<Stores>) => {
       yield* woken
     }))
 
-  it.effect("what a machine gives back, or gives up with all that nobody holds, wakes the workers", () =>
+  it.effect("giving back a lease, or giving up all unleased sandboxes of a machine, wakes the workers", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const hints = yield* Hints
@@ -391,7 +391,7 @@ const drains = (it: Writer<Stores>) => {
       const next = yield* leased(id, another)
       assert.strictEqual(next.moved, "drained")
       yield* leases.arrived(next.lease)
-      // Whoever takes it keeps it, until that one gives it up too.
+      // The new worker keeps it, until its machine gives it up too.
       yield* leases.release(next.lease)
       assert.isUndefined(yield* take(id, third))
       const own = yield* leased(id, another)
@@ -400,7 +400,7 @@ const drains = (it: Writer<Stores>) => {
       assert.isNull((yield* leased(id, another)).moved)
     }))
 
-  it.effect("a machine that is drained gives up what nobody holds, at rest or not, and a machine that is back keeps the rest", () =>
+  it.effect("a drained machine gives up unleased sandboxes, at rest or not, and a machine that is back keeps the rest", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const [mine, another] = yield* machines
@@ -512,7 +512,7 @@ const movedFiles = (it: Writer<Stores>) => {
       }))
   }
 
-  it.effect("one that a drain could not move goes at once when a checkpoint has what its machine has", () =>
+  it.effect("a sandbox that a drain could not move goes at once when a checkpoint has everything that its machine has", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const [mine, another] = yield* machines
@@ -544,7 +544,7 @@ const capacity = (it: Writer<Stores>) => {
       })
       assert.strictEqual((yield* movedTo(other)).moved, "drained")
       assert.strictEqual((yield* movedTo(other)).moved, "drained")
-      // Nobody gave it up since, but the first cause is what people are told.
+      // The sandbox was not given up since, but people are told the first cause.
       assert.strictEqual((yield* movedTo(third)).moved, "drained")
       assert.isNull((yield* movedTo(home)).moved)
       const stale = yield* movedTo(other)
@@ -574,7 +574,7 @@ const capacity = (it: Writer<Stores>) => {
       const second = yield* leased(sandbox.id, other)
       assert.strictEqual(second.moved, "drained")
       const restored: SystemCommand = { _tag: "RecordRestore", data: { checkpoint: 1, cause: "machine_drained" } }
-      // What nobody's lease records is no machine's, and one that could not go back has what it had.
+      // A record without a lease belongs to no machine. A sandbox that could not be restored keeps its state.
       yield* drive(sandbox, [restored])
       yield* command(keyOf(sandbox), restore(yield* Ids, 1, true), at)
       yield* drive(sandbox, [{ _tag: "FailRestore", error: "No.", damaged: [1] }], second.lease)
@@ -602,7 +602,7 @@ const capacity = (it: Writer<Stores>) => {
       assert.sameMembers(rest, [made[1]?.id, made[2]?.id, turns[1]?.id])
     }))
 
-  it.effect("a publication of one that is over is an errand of any machine", () =>
+  it.effect("a publication of a sandbox that is over is an errand of any machine", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const [mine, another] = yield* machines
@@ -685,7 +685,7 @@ const lostWorkers = (it: Writer<Stores>) => {
       assert.sameMembers([...first, ...rest].map(({ sandbox }) => sandbox.id), made.map(({ id }) => id))
     }))
 
-  it.effect("one that nothing was begun for is over as soon as it is terminated: no worker is asked", () =>
+  it.effect("a sandbox without any started work is over as soon as it is terminated: no worker is asked", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const sandbox = yield* make()
@@ -726,7 +726,7 @@ const fairness = (it: Writer<Stores>) => {
       assert.isUndefined(yield* take(sandbox.id))
     }))
 
-  it.effect("knows which machine worked for sandboxes, for one that forgot who it is", () =>
+  it.effect("knows which machine worked for sandboxes, for a machine that forgot its identity", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
       const ids = yield* Ids

@@ -1,6 +1,6 @@
 /**
- * What every `Maintenance` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
- * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `Maintenance` must keep, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite
+ * against its layer; a rule that is missing here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -118,7 +118,7 @@ const dueSandboxes = (it: Writer<Stores>) => {
       for (const [by, expected] of [[long, false], [short, true], [long, false], [short, true]] as const) {
         assert.deepStrictEqual(yield* isDue(by), [expected, expected])
       }
-      // What is found has something to do: it ends, and is not found again.
+      // Each sandbox that is found has something to do: it ends, and is not found again.
       for (const { id } of [ofShort, ofLong]) {
         yield* store.change(id, "policy", (state) => decide(state, { _tag: "Expire" }, { now, limits: short }), now)
       }
@@ -135,7 +135,7 @@ const dueByState = (it: Writer<Stores>) => {
       const own = yield* Policy
       const yesterday = DateTime.subtract(yield* Effect.flatMap(Maintenance, (maintenance) => maintenance.now), { days: 1 })
       const created: Array<SandboxId> = []
-      /** One that came so far, with a minute between any two steps. */
+      /** A sandbox after these steps, with a minute between any two. */
       const reached = Effect.fnUntraced(function*(...steps: ReadonlyArray<SystemCommand["_tag"] | "Terminate" | "SetupDone">) {
         let time = DateTime.add(yesterday, { minutes: 20 * created.length })
         const { grantId, id } = yield* make({ createdAt: time })
@@ -408,7 +408,7 @@ const unneededFiles = (it: Writer<Stores>) => {
       yield* leases.release(lease, { mayMove: true })
       assert.deepStrictEqual((yield* maintenance.left(first, all)).moved, [])
       const arriving = yield* leased(moving.id, { worker: "next", machine: next })
-      // Nobody else has it yet.
+      // No worker has it yet.
       for (const machine of [first, next]) assert.deepStrictEqual((yield* maintenance.left(machine, [moving.id])).moved, [])
       yield* leases.arrived(arriving.lease)
       assert.deepStrictEqual(yield* maintenance.left(first, [moving.id, over.id]), { over: [over.id], moved: [moving.id] })

@@ -1,6 +1,6 @@
 /**
- * What every `SandboxDashboard` must do, beside the `SandboxStore` of the same rows. An adapter proves itself by running this suite against
- * its layer; a rule that is not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `SandboxDashboard` must keep, beside the `SandboxStore` of the same rows. An adapter proves itself by running this
+ * suite against its layer; a rule that is missing here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"

@@ -1,6 +1,6 @@
 /**
- * What every `SandboxHost` must do. An adapter proves itself by running this suite against its layer; a rule that is
- * not here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
+ * The rules that every `SandboxHost` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
+ * here is not part of the port. Runs real processes, so it uses the real clock and needs `sh` in the box.
  */
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type Box, type BoxProcess, HomeTooLarge, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -16,14 +16,14 @@ import * as Stream from "effect/Stream"
 import { assert } from "../../suite/Assert.ts"
 import { defineLive, type Writer } from "../../suite/Suite.ts"
 
-/** What the suite cannot do with the port alone. */
+/** Operations that the suite needs and the port lacks. */
 export interface Fixture<R> {
   /**
    * Where the host has the trees of a new sandbox, on the machine that homes are read on; removed with the scope. What a box has
    * elsewhere is nowhere there.
    */
   workspace(sandboxId: SandboxId): Effect.Effect<string, unknown, Scope.Scope | R>
-  /** The trees lie in the box, and go with it when the sandbox is stopped: whoever has the trees knows. */
+  /** The trees are in the box and go with it when the sandbox is stopped; the owner of the trees knows this. */
   readonly hasTreesInBox?: true
   /** How many processes of the machine have `text` in their command line, in any box. */
   running(text: string): Effect.Effect<number, unknown, R>
@@ -35,14 +35,14 @@ const FIRST = 1
 
 const freshId = () => SandboxId.make(`c_${fresh(12)}`)
 
-/** What the box may set by itself, and what `sh` adds. */
+/** The variables that the box may set by itself, and those that `sh` adds. */
 const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SANDBOX_MARK)$/u
 
 const sh = (script: string, env: Record<string, string> = {}) => ({ command: "sh", args: ["-c", script], env })
 
 const text = (process: BoxProcess) => Stream.mkString(Stream.decodeText(process.stdout))
 
-/** A duration for `sleep` that no other process has, and nobody waits for. */
+/** A `sleep` with a duration that no other process has. */
 const freshLine = () => `31415.${Math.floor(Math.random() * 1e9)}1`
 
 /** Runs a script to its end. */
@@ -115,7 +115,7 @@ const boxes = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof 
       assert.notStrictEqual((yield* provision).box.home, box.home)
     }))
 
-  it.effect("says of an image that nobody offers that it is refused, and of none that it is not", () =>
+  it.effect("refuses an image that no registry offers, and accepts the default", () =>
     Effect.gen(function*() {
       const host = yield* SandboxHost
       const [own, other] = [yield* host.programs(null), yield* host.programs("registry.invalid/nobody/offers:this")]
@@ -168,7 +168,7 @@ const boxes = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof 
       assert.deepStrictEqual(yield* process.exited, { code: 0, signal: null })
     }))
 
-  it.effect("keeps what nobody had read when the input ended, and ignores what is written later", () =>
+  it.effect("keeps unread input when the input ended, and ignores later writes", () =>
     Effect.gen(function*() {
       const { box } = yield* provision
       const process = yield* box.spawn(cat)
@@ -422,7 +422,7 @@ const visitors = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<type
       const visited = yield* Scope.provide(host.visit({ sandboxId }), visit)
       const looking = yield* Scope.provide(visited.spawn(cat), visit)
       const box = yield* host.provision({ sandboxId, fence: FIRST })
-      // Nobody ended its input.
+      // Its input was never closed.
       yield* looking.exited
       const running = yield* box.spawn(cat)
       const again = yield* Scope.provide(visited.spawn(cat), visit)
@@ -592,7 +592,7 @@ const homeFiles = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typ
       assert.strictEqual((yield* run(other.box, "cat \"$HOME/talk/deep/file\"")).output, "one")
     }))
 
-  it.effect("gives the box's user what it writes into a home, and nobody else", () =>
+  it.effect("gives files that it writes into a home to the box's user alone", () =>
     Effect.gen(function*() {
       const one = yield* provision
       yield* run(one.box, "mkdir -p \"$HOME/talk/deep\" && cd \"$HOME/talk\" && echo one > deep/file && chmod 0777 deep deep/file")
@@ -664,7 +664,7 @@ const processLifetimes = <R>(it: Writer<SandboxHost | R>, fixture: Fixture<R>, {
       assert.strictEqual(yield* fixture.running(`sleep ${line}`), 0)
     }))
 
-  it.effect("keeps output that nobody had read when the process ended", () =>
+  it.effect("keeps unread output when the process ended", () =>
     Effect.gen(function*() {
       const { box } = yield* provision
       const process = yield* box.spawn(sh("echo late"))
@@ -791,7 +791,7 @@ const endingProcesses = <R>(it: Writer<SandboxHost | R>, fixture: Fixture<R>, { 
       assert.strictEqual(left.output, fixture.hasTreesInBox === true ? "" : "kept")
     }))
 
-  it.effect("slows a process down whose output nobody reads", () =>
+  it.effect("slows down a process whose output is not read", () =>
     Effect.gen(function*() {
       const { box } = yield* provision
       // Counts what it could write: reading nothing lets it fill the pipe and our buffer, no more.

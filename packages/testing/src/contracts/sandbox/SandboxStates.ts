@@ -1,4 +1,4 @@
-/** What the suites of `SandboxStore`, `Leases` and `Maintenance` have in common: sandboxes in the states that the rules are about. */
+/** Sandboxes in the states that the rules are about: shared by the suites of `SandboxStore`, `Leases` and `Maintenance`. */
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -20,7 +20,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import { assert } from "../../suite/Assert.ts"
 
-/** What only the technology under test can do. */
+/** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class StoreFixture extends Context.Service<StoreFixture, {
   /** Id of a new grant that may own sandboxes. */
   readonly grant: Effect.Effect<string>
@@ -36,11 +36,11 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   readonly revoke?: (grantId: string) => Effect.Effect<void>
 }>()("@slipway/testing/StoreFixture") {}
 
-/** What one of these suites runs on: the three are over the same rows. */
+/** The stores that these suites run on: all three are over the same rows. */
 export type Stores = SandboxStore | Leases | Maintenance | AuditLog | Hints | Ids | StoreFixture
 
 export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
-/** Of a worker that takes whatever there is. */
+/** The room of a worker that takes every sandbox. */
 export const ample: Room = { slots: 10_000, boots: 10_000, errands: 10_000 }
 export const machine = { worker: "worker-1", machine: "machine-1" }
 
@@ -82,7 +82,7 @@ export const drive = Effect.fnUntraced(function*(sandbox: Sandbox, commands: Rea
   return current
 })
 export const keyOf = ({ grantId, id }: Sandbox) => ({ grantId, id })
-/** What a person is told who commands it. */
+/** The answer to a person's command. */
 export const command = <E>(
   key: { readonly grantId: string; readonly id: SandboxId },
   asked: Command<E>,
@@ -123,7 +123,7 @@ export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
 })
 
 const checkpoint = (n: number): SystemCommand => ({ _tag: "RecordCheckpoint", data: { checkpoint: n, bytes: 1, ms: 1, repos: [] } })
-/** A running sandbox whose turn ended and that has a checkpoint: it needs nobody. */
+/** A running sandbox whose turn ended and that has a checkpoint: it needs no worker. */
 export const atRest = Effect.fnUntraced(function*(sandbox: Sandbox) {
   const turn = turnId(yield* Ids, sandbox.id, 1)
   return yield* drive(sandbox, [

@@ -1,6 +1,6 @@
 /**
- * What every `SandboxStore` must do. An adapter proves itself by running this suite against its layer; a rule that is
- * not here is not part of the port. Fresh ids make it repeatable on one database.
+ * The rules that every `SandboxStore` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
+ * here is not part of the port. Fresh ids make it repeatable on one database.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -54,7 +54,7 @@ import {
   type Stores
 } from "./SandboxStates.ts"
 
-/** What `MaxActiveSandboxes` must be in the layer that {@link limited} is given. */
+/** The `MaxActiveSandboxes` of the layer that {@link limited} is given. */
 export const MAX_ACTIVE = 3
 
 /** The limit of active sandboxes, for a store that was built with it. */
@@ -309,7 +309,7 @@ const idempotentCreation = (it: Rules<Stores>) => {
 }
 
 const concurrentCreation = (it: Rules<Stores>) => {
-  it.effect("of many requests at once each has its own outcome, and one that is refused leaves the others alone", () =>
+  it.effect("each of many requests at once has its own outcome, and a refused request leaves the others alone", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const known = yield* creationOf()
@@ -360,7 +360,7 @@ const concurrentCreation = (it: Rules<Stores>) => {
       assert.deepStrictEqual(yield* store.find(known), sandbox)
     }))
 
-  it.effect("whoever stops waiting for a creation takes nothing from others, and leaves no half of a sandbox", () =>
+  it.effect("a caller that stops waiting for a creation takes nothing from others, and leaves no half of a sandbox", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const grantId = yield* (yield* StoreFixture).grant
@@ -499,7 +499,7 @@ const pages = (it: Rules<Stores>) => {
           { type: "message.completed", data: { message_id: `m${i}`, finish: "end_turn" } }
         ]
       })
-      // Of more than one byte each, and such that Postgres presses them together.
+      // Characters of more than one byte each, such that Postgres compresses them together.
       const large = Array.from({ length: 12 }, (_, i) => say("é".repeat(PART_BYTES / 2), i))
       yield* drive(sandbox, [...large, say("small", 12)])
 
@@ -606,7 +606,7 @@ const outputLimits = (it: Rules<Stores>) => {
       assert.strictEqual((yield* store.find(sandbox)).logBytes, after.logBytes)
     }))
 
-  it.effect("dates no event before the one that precedes it, whenever the writer read its clock", () =>
+  it.effect("dates no event before its predecessor, whenever the writer read its clock", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const limits = yield* Policy
@@ -977,7 +977,7 @@ const queuedMessages = (it: Rules<Stores>) => {
       const [listed] = yield* store.list(sandbox.grantId, { after: null, limit: 10, status: null, repo: null })
       assert.deepStrictEqual([listed?.waiting, listed?.waitingTexts], [found.waiting, []])
 
-      // What else happens leaves them as they are.
+      // Other events leave them as they are.
       assert.deepStrictEqual((yield* drive(found, [{ _tag: "Expire" }])).waitingTexts, found.waitingTexts)
       const steered = yield* drive(found, [{ _tag: "RecordSteer", turnId: turn, messageId: three }])
       assert.deepStrictEqual(steered.waiting.map(({ id }) => id), [one, two])
@@ -1053,7 +1053,7 @@ const conversations = (it: Rules<Stores>) => {
         "And so."
       ]])
       before.reduce((last, { id, seq }) => (assert.isAbove(seq, last, `${id} comes after the one before it`), seq), 0)
-      // What it says after that, it says after it; what it was saying stays where it was.
+      // Text that the agent says afterwards comes after it; the text in progress stays in its place.
       yield* drive(yield* store.find(keyOf(sandbox)), [say("m2", "I began."), say("m3", "So."), {
         _tag: "EndTurn",
         turnId: turn,
@@ -1090,7 +1090,7 @@ const conversations = (it: Rules<Stores>) => {
 }
 
 const traces = (it: Rules<Stores>) => {
-  it.effect("the trace of whoever asked is kept with what was asked for, and a repeated request changes nothing of it", () =>
+  it.effect("the trace of the caller is kept with the request, and a repeated request changes nothing of it", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const trace = (n: number) => `00-${String(n).repeat(32)}-${String(n).repeat(16)}-01`
@@ -1160,7 +1160,7 @@ const traces = (it: Rules<Stores>) => {
       assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
     }))
 
-  it.effect("a committed change is hinted to whoever watches the sandbox", () =>
+  it.effect("a committed change is hinted to every watcher of the sandbox", () =>
     Effect.gen(function*() {
       const hints = yield* Hints
       const sandbox = yield* make()

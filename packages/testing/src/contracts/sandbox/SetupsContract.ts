@@ -1,6 +1,6 @@
 /**
- * What every `Setups` must do, beside the `SandboxStore`, `Leases` and `Maintenance` of the same rows. An adapter proves itself by running
- * this suite against its layer; a rule that is not here is not part of the port.
+ * The rules that every `Setups` must keep, beside the `SandboxStore`, `Leases` and `Maintenance` of the same rows. An adapter proves itself
+ * by running this suite against its layer; a rule that is missing here is not part of the port.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { LEASE_SECONDS } from "@slipway/domain/sandbox/ports/Leases"

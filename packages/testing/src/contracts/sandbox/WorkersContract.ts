@@ -31,7 +31,7 @@ const report = (worker: string, more: Partial<WorkerReport> = {}): WorkerReport 
 /** For every store: one without workers. */
 export const suite = (name: string, layer: Layer.Layer<Workers | WorkersFixture | SandboxDashboard | Stores, unknown>) =>
   define(`Workers (${name})`, layer, (it) => {
-    it.effect("tells of each what it said last, in the order of machines, and nothing of one that left", () =>
+    it.effect("lists the last report of each worker, in the order of machines, without workers that left", () =>
       Effect.gen(function*() {
         const workers = yield* Workers
         assert.deepStrictEqual(yield* workers.list, [])

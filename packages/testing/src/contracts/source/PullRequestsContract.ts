@@ -1,6 +1,6 @@
 /**
- * What every `PullRequests` must do, beside the `SourceHost` of the same repositories. An adapter proves itself by running this suite
- * against its layer; a rule that is not here is not part of the port. Runs on real repositories, so it uses the real clock.
+ * The rules that every `PullRequests` must keep, beside the `SourceHost` of the same repositories. An adapter proves itself by running this
+ * suite against its layer; a rule that is missing here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
 import { type PullRequestRefused, PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"

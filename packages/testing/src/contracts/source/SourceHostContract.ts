@@ -1,5 +1,5 @@
 /**
- * What every `SourceHost` must do. An adapter proves itself by running this suite against its layer; a rule that is not
+ * The rules that every `SourceHost` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing
  * here is not part of the port. Runs on real repositories, so it uses the real clock.
  */
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
@@ -25,11 +25,11 @@ export interface HostedRepository {
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
-  /** Somebody comments on a pull request, or on a line of one of its files. Left out where nobody can. */
+  /** Comments on a pull request, or on a line of one of its files, as another user. Left out where comments are impossible. */
   comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
 
-/** What the suite cannot do with the port alone. */
+/** Operations that the suite needs and the port lacks. */
 export interface Fixture<R> {
   /** A new repository with these files on `trunk`, its default branch. */
   repository(files: Changes): Effect.Effect<HostedRepository, unknown, Scope.Scope | R>
@@ -169,7 +169,7 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
     Effect.gen(function*() {
       const { draft, host, repo, repository } = yield* pushed
       const { comment } = repository
-      // Nobody can comment there.
+      // Comments are impossible there.
       if (comment === undefined) return
       const { number } = yield* host.openDraftPullRequest(repo, draft)
       // A character of two units on the border is not cut in two.

@@ -1,6 +1,6 @@
 /**
- * What every `Hints` must do. An adapter proves itself by running this suite against its layer; a rule that is not here
- * is not part of the port.
+ * The rules that every `Hints` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing here is
+ * not part of the port.
  */
 import { Hints, type Topic } from "@slipway/domain/store/Hints"
 import * as Effect from "effect/Effect"
@@ -158,7 +158,7 @@ const listening = (it: Writer<Hints>) => {
       assert.strictEqual(heard, 3)
     }))
 
-  it.effect("a hint that nobody watches for is nothing", () =>
+  it.effect("a hint without a watcher has no effect", () =>
     Effect.gen(function*() {
       yield* publish(freshTopic())
       yield* publish()

@@ -1,4 +1,4 @@
-/** What a tree holds, as read from the disk without git. Paths have a character for each byte: names need not be text. */
+/** The content of a tree, as read from the disk without git. Paths have a character for each byte: names need not be text. */
 import { createHash } from "node:crypto"
 import { type Dirent, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs"
 
@@ -38,7 +38,7 @@ export const read = (root: string): Manifest => {
 
 export const kindOf = (root: string, path: string): "folder" | "other" => lstatSync(pathOf(root, path)).isDirectory() ? "folder" : "other"
 
-/** What the base's `.gitignore` says: `*.log`, `!keep.log`, `dist/`. */
+/** The base's `.gitignore`: `*.log`, `!keep.log`, `dist/`. */
 export const IGNORE = "*.log\n!keep.log\ndist/\n"
 export const isIgnored = (path: string): boolean => {
   const names = path.split("/")
@@ -52,13 +52,13 @@ export const isEnvironment = (path: string): boolean => path.split("/").some((na
 const filtered = (manifest: Manifest, keep: (path: string) => boolean): Manifest =>
   new Map(Array.from(manifest).filter(([path]) => keep(path)))
 
-/** What is shown as changed: all of the base's, and new files that are not ignored. */
+/** The files shown as changed: all of the base's, and new files that are not ignored. */
 export const shown = (disk: Manifest, base: Manifest): Manifest => filtered(disk, (path) => base.has(path) || !isIgnored(path))
 
-/** What a checkpoint holds. The agent's commits hold no ignored file here. */
+/** The files of a checkpoint. The agent's commits have no ignored file here. */
 export const saved = shown
 
-/** What a publication holds. */
+/** The files of a publication. */
 export const published = (disk: Manifest, base: Manifest): Manifest =>
   filtered(shown(disk, base), (path) => base.has(path) || !isEnvironment(path))
 

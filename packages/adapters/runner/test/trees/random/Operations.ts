@@ -37,7 +37,7 @@ export const PATHS: ReadonlyArray<string> = [
 export interface World {
   readonly root: string
   readonly next: Numbers
-  /** What was done, for whoever looks into a failure. */
+  /** The operations so far, for the reader of a failure. */
   readonly log: Array<string>
 }
 
@@ -91,7 +91,7 @@ const two = ({ next, root }: World): readonly [string, string] | undefined => {
   const files = filesOf(root).filter((path) => isFile(pathOf(root, path)))
   if (files.length < 2) return undefined
   const from = one(files, next)
-  // Nearly always one that has as many bytes, where there is any.
+  // Nearly always a file with the same number of bytes, if there is any.
   const size = statSync(pathOf(root, from)).size
   const equal = files.filter((path) => path !== from && statSync(pathOf(root, path)).size === size)
   const others = files.filter((path) => path !== from)
@@ -197,7 +197,7 @@ const git = (...choices: ReadonlyArray<ReadonlyArray<string>>): Operation => ({ 
 
 const gitMove: Operation = (world) => {
   const paths = two(world)
-  // What it moves to a name that is ignored is no new file to git, and is in the next commit.
+  // A file that it moves to an ignored name is no new file to git, and is in the next commit.
   if (paths === undefined || paths.some((path) => /[^ -~]/u.test(path) || isIgnored(path))) return undefined
   const said = tolerate(() => gitIn(world.root, "mv", "-f", "--", ...paths))
   return `git mv -f ${JSON.stringify(paths)}${said === undefined ? " (refused)" : ""}`

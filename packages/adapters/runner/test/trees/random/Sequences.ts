@@ -41,7 +41,7 @@ const historyOf = (tree: string) => (base: string): Stream.Stream<Uint8Array> =>
   return Stream.make(Buffer.from(`${head}\n`), pack)
 }
 
-/** Of a commit, as git says. */
+/** The files of a commit, as git lists them. */
 const committed = (gitDir: string, ref: string): Manifest.Manifest => {
   const said = execFileSync("git", ["-c", "safe.directory=*", "-C", gitDir, "ls-tree", "-r", "-z", "--full-tree", ref]).toString("latin1")
   return fromEntries(said, /^(?<mode>\d+) blob (?<blob>[0-9a-f]+)\t(?<path>[^]*)$/u)
@@ -67,7 +67,7 @@ const NEW = ["untracked", "added", "renamed"]
 const same = (what: string, actual: Manifest.Manifest, expected: Manifest.Manifest) =>
   assert.deepStrictEqual(Manifest.print(actual), Manifest.print(expected), what)
 
-/** What differs, as one listing of all changes and as the listings of all folders say. */
+/** The differences, as one listing of all changes and as the listings of all folders. */
 const checkListed = Effect.fnUntraced(function*(
   { trees }: Trees,
   sandboxId: SandboxId,

@@ -15,7 +15,7 @@ export interface Running {
   readonly output: () => string
 }
 
-/** What the consumer has in its database. */
+/** The rows of the consumer's database. */
 export interface Processed {
   readonly cursor: number
   /** Ids and sequences in the order in which they were processed. */
