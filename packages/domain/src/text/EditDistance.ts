@@ -1,6 +1,6 @@
 /** Suggestions for a misspelled name. */
 
-/** The number of letters inserted, left out, replaced or swapped with the next one (Damerau-Levenshtein). */
+/** The number of letters inserted, left out, replaced or swapped with the next one (optimal string alignment). */
 const distance = (from: string, to: string): number => {
   let before: ReadonlyArray<number> = []
   let last: ReadonlyArray<number> = Array.from({ length: to.length + 1 }, (_, i) => i)
