@@ -23,11 +23,12 @@ export const plants: Plants = {
       gives.replace("if (credits > 0) ", "").replace("credits, at", "credits: claim.terms.creditAmount, at")],
     ["gives the credits to the grant", "if (credits > 0) ledger.set(organizationId", "if (credits > 0) ledger.set(claim.terms.grantId"],
     ["tells movements oldest first", movement, "[...ledger.get(organizationId) ?? [], { claimId, credits, at }]"],
-    ["takes the last claim for the touch", "{ recipient: touchOf(recipient), organization: touchOf(organizationId) }",
+    ["takes the last claim for the touch", "{ recipient: touchOf(partners, recipient), organization: touchOf(partners, organizationId) }",
       "{ recipient: null, organization: null }"],
     ["counts a touch in every organization of the recipient", "`${organizationId} ${recipientId}`", "recipientId"],
     ["connects a project again elsewhere", "connectProject(projects.get(project.projectId) ?? null", "connectProject(null"],
-    ["counts projects for the touch of the organization", "touchOf(ofRecipient(project))", "touchOf(project.organizationId)"],
+    ["counts projects for the touch of the organization", "touchOf(partners, ofRecipient(project))",
+      "touchOf(partners, project.organizationId)"],
     ["forgets that an organization paid", "if (decision.paid) paid.add(invoice.organizationId)", ""],
     ["takes any invoice for the first payment", "if (decision.paid) paid", "paid"],
     ["takes an invoice again that differs", "payInvoice(invoices.get(invoice.invoiceId) ?? null", "payInvoice(null"],
@@ -35,6 +36,6 @@ export const plants: Plants = {
     ["lists the claims of all grants for one", "grantId === null || terms.grantId === grantId", "true"],
     ["counts credits beyond what a number can tell", "=> saturatingAdd(sum, credits)", "=> sum + credits"],
     ["tells a task of the project of its last repository", "sandbox.repos[0]?.fullName", "sandbox.repos.at(-1)?.fullName"],
-    ["counts tasks for the touch of the organization", "touchOf(ofRecipient(claimant))", "touchOf(organizationId)"]
+    ["counts tasks for the touch of the organization", "touchOf(partners, ofRecipient(claimant))", "touchOf(partners, organizationId)"]
   ])
 }

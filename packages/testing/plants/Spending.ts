@@ -48,7 +48,8 @@ export const plants: Plants = {
       ["tells oldest charges first", taken, taken.replace(".reverse()", "")],
       ["tells the first place of a charge, not its last", "taken.delete(sandboxId)", ""],
       ["tells the last charge of a sandbox alone", "micros: saturatingAdd(before, micros)", "micros"],
-      ["leaves the balance as it was", "balanceOf(creditsOf(organizationId), spent)", "balanceOf(creditsOf(organizationId), 0)"]
+      ["leaves the balance as it was", "balanceOf(creditsOf(partners, organizationId), spent)",
+        "balanceOf(creditsOf(partners, organizationId), 0)"]
     ])
   ]
 }
