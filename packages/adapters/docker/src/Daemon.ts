@@ -15,7 +15,7 @@ const Refusal = Schema.Struct({
 })
 const isRefusal = Schema.is(Refusal)
 
-/** What the daemon said, at most 300 characters of it. */
+/** The daemon's message, at most 300 characters of it. */
 const words = (error: unknown): string => {
   const text = isRefusal(error)
     ? error.json?.message ?? `status ${error.statusCode}`

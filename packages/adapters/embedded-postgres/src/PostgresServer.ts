@@ -307,7 +307,7 @@ const ask = <A>(connection: Connection, question: (session: PgConnection.PgConne
 /** How the service reaches its database on the server that listens there. */
 const through = (socket: string): Connection => ({ path: socket, username: ServiceRole.ROLE, database: ServiceRole.DATABASE })
 
-/** What the processes of one server are started with. */
+/** The settings with which the processes of one server are started. */
 interface Plan {
   readonly place: Place
   readonly account: ServerAccount.Account | null
