@@ -82,7 +82,7 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
 const decodeInput = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Unknown))
 const argumentsOf = ({ rawInput }: Pick<ToolCall, "rawInput">): Readonly<Record<string, unknown>> =>
   Option.getOrElse(decodeInput(rawInput), () => ({}))
-/** What a patch of opencode does to each file. */
+/** The changes that a patch of opencode makes to each file. */
 const decodeFiles = Schema.decodeUnknownOption(
   Schema.Array(Schema.Struct({ filePath: Schema.String, type: nullish(Schema.String), movePath: nullish(Schema.String) }))
 )
@@ -117,7 +117,7 @@ export const removesOf = ({ kind, rawInput }: ToolCall): boolean | undefined => 
   return Object.values(given).some((value) => typeof value === "string" && REMOVAL.test(value))
 }
 
-/** What is to be changed, of all files; `undefined`: it does not say. */
+/** The changes of all files; `undefined`: the call does not name them. */
 export const diffOf = ({ content, kind }: ToolCall, nameOf: (path: string) => string): string | undefined => {
   const diffs = (content ?? []).flatMap((block) => "newText" in block ? [block] : [])
   return diffs.length === 0
