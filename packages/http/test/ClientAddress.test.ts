@@ -61,7 +61,7 @@ describe("the client's address", () => {
     ) assert.strictEqual(clientOf("::1", entry, trust), address, entry)
   })
 
-  it("is the proxy if its header cannot be read", () => {
+  it("is the proxy that passed on an unreadable entry", () => {
     for (
       const entry of ["nonsense", "unknown", "_hidden", "198.51.100.1:port", "1.2.3", "[::1", "198.51.100.1;", "\"198.51.100.1\"",
         "1.2.3.4,,", ",", "999.1.1.1"]

@@ -348,7 +348,7 @@ describe("a web request", () => {
       )
     })))
 
-  it.live("a request counts against the limit of its address; a request from an unknown address does not", () =>
+  it.live("counts against the limit of its address; from an unknown address it does not", () =>
     Effect.scoped(Effect.gen(function*() {
       const { mint, running, slipway } = yield* embedded({ connectionsPerAddress: 1 })
       const ask = asking(slipway, "192.0.2.1")

@@ -769,7 +769,7 @@ layer(http({ settings: { refusedKeysPerMinute: 2, trustedProxies: (address) => a
 })(
   "made-up sign-ins behind a trusted proxy",
   (it) => {
-    it.effect("stop only forged requests", () =>
+    it.effect("stop only the address that they came from", () =>
       Effect.gen(function*() {
         const from = (address: string) =>
           ask("/sign-in/github/callback?code=x&state=s", { headers: { cookie: `${BEGUN}=s%20v%20`, "x-forwarded-for": address } })

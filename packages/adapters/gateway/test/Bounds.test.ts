@@ -136,7 +136,7 @@ const areClosed = (all: ReadonlyArray<{ readonly closed: Promise<void> }>) =>
   Effect.promise(() => Promise.all(all.map(({ closed }) => closed)))
 
 describe("the gateway's connections", () => {
-  it.live("the oldest silent ones give way, and none that a session used", () =>
+  it.live("give way oldest first if they are silent; those that a session used stay", () =>
     Effect.gen(function*() {
       const provider = yield* Provider.start
       const { access } = yield* open(upstreamOf("openai-chat", provider.baseUrl))

@@ -39,7 +39,7 @@ describe("a provider's key", () => {
     }
   })
 
-  it("a missing key, and a key that would be found everywhere, are not looked for", () => {
+  it("is not looked for if it is missing, or would be found everywhere", () => {
     for (const key of [null, "", "short"]) assert.strictEqual(withoutKey("a short text", key), "a short text")
   })
 

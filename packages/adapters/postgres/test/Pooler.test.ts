@@ -70,7 +70,7 @@ describe.skipIf(program === undefined)("behind PgBouncer (needs pgbouncer: apt-g
       }).pipe(Effect.provide(Database.layer({ url })))
     }).pipe(Effect.scoped))
 
-  it.live("a pooler by transaction is refused in words", () =>
+  it.live("a pooler that lends its connections by transaction is refused in words", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Database.reach(yield* pooled("transaction", 20), Duration.minutes(1)))
       assert.match(error.message, /by transaction.*pool_mode = session/u)

@@ -120,7 +120,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.strictEqual((yield* get("/pulls?checks=x")).status, 400)
     }))
 
-  it.effect("tells a visitor without any where they come from, and needs a session", () =>
+  it.effect("tells people without pull requests where they come from, and needs a session", () =>
     Effect.gen(function*() {
       const { get } = yield* visitor("none")
       const page = yield* get("/pulls")

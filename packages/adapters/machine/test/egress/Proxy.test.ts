@@ -404,7 +404,7 @@ describe("Proxy", () => {
     })
 
   it.live.each(
-    [["has ended its half", ""], ["goes on without a peer", "more"]] as const
+    [["has ended its half", ""], ["goes on writing without a reader", "more"]] as const
   )("carries all that a site said before it left to a box that reads later and %s", ([, more]) =>
     Effect.gen(function*() {
       const { box, proxy } = yield* tunnelTo((socket) => socket.end("x".repeat(20_000), () => socket.destroy()))

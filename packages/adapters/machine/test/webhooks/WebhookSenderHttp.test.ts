@@ -191,7 +191,7 @@ describe("an answer", () => {
       assert.isBelow((yield* DateTime.now).epochMilliseconds - begun, Duration.toMillis("1 hour"))
     }))
 
-  it.effect("an invalid one is an error of the connection", () =>
+  it.effect("that is invalid is an error of the connection", () =>
     Effect.gen(function*() {
       const receiver = yield* start()
       const nonsense = (bytes: string) => receiver.answers.push((response) => void response.socket?.end(bytes))

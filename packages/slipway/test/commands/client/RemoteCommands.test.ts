@@ -37,7 +37,7 @@ describe("the beginning of an id", () => {
       assert.strictEqual(yield* ended(Server.resolve(listing(ids), "c_aa")), "c_aaaaaaaaaaaa")
     }))
 
-  it.effect("several or no sandboxes are ambiguous or missing, and a whole id needs no request", () =>
+  it.effect("is refused if it fits several sandboxes or none; a whole id needs no request", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* ended(Server.resolve(listing(ids, 1), "c_a")), Server.ExitCode.unclear)
       assert.strictEqual(yield* ended(Server.resolve(listing(ids), "c_c")), Server.ExitCode.notFound)
