@@ -73,7 +73,7 @@ interface Turn<Approval> extends LiveTurn {
   ended: Ended | null
 }
 
-interface Conversation<Approval> {
+export interface Conversation<Approval> {
   fail(operation: AgentError["operation"], detail: string, retryable: boolean): AgentError
   /** For a protocol step that found the output at its end. */
   gone(operation: AgentError["operation"]): (ended: OutputEnded) => Effect.Effect<never, AgentError>
@@ -101,209 +101,257 @@ const describeExit = ({ code, signal }: Effect.Success<BoxProcess["exited"]>) =>
 /** What one agent can have waiting for a person at once: each is kept with the sandbox, preview included. */
 const MAX_WAITING = 16
 
-export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, options: AgentSessionOptions) {
-  const known = yield* Redaction
-  // The one secret that the agent has.
-  const own = new Redactor()
-  if (options.access !== null) own.learn(Redacted.value(options.access.token))
-  const redacted = (text: string) => own.redactValues(known.redactValues(text))
+/** The state of a conversation. */
+interface State<Approval> {
+  readonly process: BoxProcess
+  readonly options: AgentSessionOptions
+  readonly redacted: (text: string) => string
+  /** Of the repositories. */
+  readonly folders: ReadonlyArray<string>
+  /** Held while the agent's output is read. */
+  readonly reading: Semaphore.Semaphore
+  turn: Turn<Approval> | null
+  protocol: Protocol<Approval> | null
+  /** The agent was sent a prompt and has not ended it. */
+  owed: boolean
+}
 
-  const folders = options.repositories.map(({ folder }) => folder)
+const failed = (
+  { options }: Pick<State<never>, "options">,
+  operation: AgentError["operation"],
+  detail: string,
+  retryable: boolean
+) => new AgentError({ runtime: options.profile, operation, detail, retryable })
 
-  /** Held by the reader of the agent. */
-  const reading = Semaphore.makeUnsafe(1)
-  let turn: Turn<Approval> | null = null
-  let protocol: Protocol<Approval> | null = null
-  /** The agent was sent a prompt and has not said that it is through with it. */
-  let owed = false
-
-  const live = () => (turn !== null && turn.sent ? turn : null)
-
-  const fail = (operation: AgentError["operation"], detail: string, retryable: boolean) =>
-    new AgentError({ runtime: options.profile, operation, detail, retryable })
-
-  const gone = (operation: AgentError["operation"]) =>
-    Effect.fnUntraced(function*({ reason }: OutputEnded) {
-      if (reason === "line too long") {
-        const detail = "the agent sent a message that is larger than any may be"
-        return yield* new AgentError({ runtime: options.profile, operation, detail, retryable: false, tooLarge: true })
-      }
-      // The output usually ends just before the process does.
-      const exit = yield* Effect.timeoutOption(process.exited, EXIT_WITHIN)
-      yield* Effect.logWarning("agent ended", {
-        profile: options.profile,
-        sandboxId: options.box.sandboxId,
-        // Whoever reads it: an agent says there what it was given.
-        stderr: (yield* Redaction).redact(yield* process.stderrTail)
-      })
-      return yield* fail(
-        operation,
-        Option.match(exit, { onNone: () => "the agent closed its output", onSome: describeExit }),
-        true
-      )
+const gone = ({ options, process }: Pick<State<never>, "options" | "process">, operation: AgentError["operation"]) =>
+  Effect.fnUntraced(function*({ reason }: OutputEnded) {
+    if (reason === "line too long") {
+      const detail = "the agent sent a message that is larger than any may be"
+      return yield* new AgentError({ runtime: options.profile, operation, detail, retryable: false, tooLarge: true })
+    }
+    // The output usually ends just before the process does.
+    const exit = yield* Effect.timeoutOption(process.exited, EXIT_WITHIN)
+    yield* Effect.logWarning("agent ended", {
+      profile: options.profile,
+      sandboxId: options.box.sandboxId,
+      // Redacted whatever the agent wrote there: it may repeat its secrets.
+      stderr: (yield* Redaction).redact(yield* process.stderrTail)
     })
-
-  const session = Effect.fnUntraced(function*(given: Protocol<Approval>) {
-    protocol = given
-    const settle = Effect.whileLoop({ while: () => owed, body: () => given.next, step: () => {} })
-
-    const interrupt = Effect.suspend(() => {
-      if (turn === null || turn.interrupted) return Effect.void
-      turn.interrupted = true
-      turn.events.interrupt()
-      const open = [...turn.approvals.values()]
-      turn.approvals.clear()
-      // Before the cancel, so that no approval stays open and no aborted call is shown as completed.
-      return Effect.andThen(
-        Effect.forEach(open, ({ approval }) => given.answer(approval, "cancel"), { discard: true }),
-        turn.sent ? given.cancel : Effect.void
-      )
-    })
-
-    const prompt = Effect.fn("AgentSession.prompt")(
-      function*({ onBegin = Effect.void, onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]) {
-        const current: Turn<Approval> = (turn = {
-          events: TurnEvents.make(turnId, redacted, folders),
-          emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
-          approvals: new Map(),
-          steers: new Map(),
-          sent: false,
-          interrupted: false,
-          denied: false,
-          ended: null
-        })
-        yield* onBegin
-        // What an abandoned prompt left unread belongs to no turn.
-        yield* settle.pipe(Effect.catch(gone("prompt")))
-        if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
-        owed = true
-        yield* given.send(text)
-        current.sent = true
-        if (current.interrupted) yield* given.cancel
-        else for (const [id, { text }] of current.steers) yield* given.steer?.(id, text) ?? Effect.void
-
-        return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
-          Effect.catch(gone("prompt")),
-          Effect.andThen(
-            Effect.suspend(() =>
-              current.ended?.broken === undefined ? Effect.void : Effect.fail(fail("prompt", current.ended.broken, false))
-            )
-          ),
-          Effect.matchEffect({
-            onSuccess: Effect.fnUntraced(function*() {
-              const { failure, finish } = current.ended ?? { finish: "end_turn" as const }
-              yield* current.emit(current.events.end(current.interrupted ? "cancelled" : finish))
-              if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
-              const end: TurnEnd = failure === undefined ? { state: "succeeded" } : { state: "failed", reason: redacted(failure) }
-              return finish === finishes[end.state] ? end : { ...end, finish }
-            }),
-            onFailure: (error) =>
-              Effect.andThen(current.emit(current.events.end(current.interrupted ? "cancelled" : "error")), Effect.fail(error))
-          }),
-          // Nobody will hear of this turn any more: not worth going on with.
-          Effect.onError(() => (current.interrupted ? Effect.void : given.cancel))
-        )
-      },
-      Effect.ensuring(
-        Effect.sync(() => {
-          turn = null
-        })
-      ),
-      reading.withPermit
+    return yield* failed(
+      { options },
+      operation,
+      Option.match(exit, { onNone: () => "the agent closed its output", onSome: describeExit }),
+      true
     )
-
-    const decide = (approvalId: string, decision: "approve" | "deny", reason?: string) =>
-      Effect.suspend(() => {
-        const open = turn?.approvals.get(approvalId)
-        if (turn === null || open === undefined) return Effect.void
-        turn.approvals.delete(approvalId)
-        if (decision === "deny") {
-          turn.denied = true
-          turn.events.deny(open.nativeCallId)
-        }
-        return given.answer(open.approval, decision, reason)
-      })
-
-    const steerBy = (protocolSteer: NonNullable<typeof given.steer>): NonNullable<AgentSession["steer"]> => ({ id, text }) =>
-      Effect.suspend(() => {
-        if (turn === null || turn.interrupted || turn.ended !== null || turn.steers.has(id)) return Effect.void
-        turn.steers.set(id, { text, taken: false })
-        // One that comes before the prompt is on its way goes right behind it.
-        return turn.sent ? protocolSteer(id, text) : Effect.void
-      })
-
-    yield* Effect.addFinalizer(() =>
-      Effect.gen(function*() {
-        yield* interrupt.pipe(
-          Effect.andThen(reading.withPermit(settle)),
-          Effect.ignore,
-          Effect.interruptible,
-          Effect.timeoutOption(INTERRUPT_WITHIN)
-        )
-        yield* process.endInput
-        yield* Effect.timeoutOption(Effect.interruptible(process.exited), EXIT_WITHIN)
-      })
-    )
-
-    return {
-      sessionId: given.sessionId,
-      prompt,
-      decide,
-      interrupt,
-      ...(given.steer === undefined ? {} : { steer: steerBy(given.steer) }),
-      exited: Effect.map(process.exited, describeExit)
-    } satisfies AgentSession
   })
 
-  const refuse = (nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval, why: string) =>
+/** Reads until the agent has ended every prompt. */
+const settle = <Approval>(state: State<Approval>, given: Protocol<Approval>) =>
+  Effect.whileLoop({ while: () => state.owed, body: () => given.next, step: () => {} })
+
+const interrupt = <Approval>(state: State<Approval>, given: Protocol<Approval>) =>
+  Effect.suspend(() => {
+    const { turn } = state
+    if (turn === null || turn.interrupted) return Effect.void
+    turn.interrupted = true
+    turn.events.interrupt()
+    const open = [...turn.approvals.values()]
+    turn.approvals.clear()
+    // Before the cancel, so that no approval stays open and no aborted call is shown as completed.
+    return Effect.andThen(
+      Effect.forEach(open, ({ approval }) => given.answer(approval, "cancel"), { discard: true }),
+      turn.sent ? given.cancel : Effect.void
+    )
+  })
+
+const begin = <Approval>(
+  { folders, redacted }: State<Approval>,
+  { onEvent, turnId }: Parameters<AgentSession["prompt"]>[0]
+): Turn<Approval> => ({
+  events: TurnEvents.make(turnId, redacted, folders),
+  emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
+  approvals: new Map(),
+  steers: new Map(),
+  sent: false,
+  interrupted: false,
+  denied: false,
+  ended: null
+})
+
+/** The end of a turn that the agent has ended. */
+const endOf = Effect.fnUntraced(function*<Approval>({ redacted }: State<Approval>, current: Turn<Approval>) {
+  const { failure, finish } = current.ended ?? { finish: "end_turn" as const }
+  yield* current.emit(current.events.end(current.interrupted ? "cancelled" : finish))
+  if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
+  const end: TurnEnd = failure === undefined ? { state: "succeeded" } : { state: "failed", reason: redacted(failure) }
+  return finish === finishes[end.state] ? end : { ...end, finish }
+})
+
+const promptOf = <Approval>(state: State<Approval>, given: Protocol<Approval>) =>
+  Effect.fn("AgentSession.prompt")(
+    function*(asked: Parameters<AgentSession["prompt"]>[0]) {
+      const { onBegin = Effect.void, text } = asked
+      const current = (state.turn = begin(state, asked))
+      yield* onBegin
+      // Frames of an abandoned prompt belong to no turn.
+      yield* settle(state, given).pipe(Effect.catch(gone(state, "prompt")))
+      if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
+      state.owed = true
+      yield* given.send(text)
+      current.sent = true
+      if (current.interrupted) yield* given.cancel
+      else for (const [id, { text }] of current.steers) yield* given.steer?.(id, text) ?? Effect.void
+
+      return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
+        Effect.catch(gone(state, "prompt")),
+        Effect.andThen(
+          Effect.suspend(() =>
+            current.ended?.broken === undefined ? Effect.void : Effect.fail(failed(state, "prompt", current.ended.broken, false))
+          )
+        ),
+        Effect.matchEffect({
+          onSuccess: () => endOf(state, current),
+          onFailure: (error) =>
+            Effect.andThen(current.emit(current.events.end(current.interrupted ? "cancelled" : "error")), Effect.fail(error))
+        }),
+        // No result of this turn can be reported any more, so the agent need not finish it.
+        Effect.onError(() => (current.interrupted ? Effect.void : given.cancel))
+      )
+    },
+    Effect.ensuring(
+      Effect.sync(() => {
+        state.turn = null
+      })
+    ),
+    state.reading.withPermit
+  )
+
+const decide = <Approval>(
+  { turn }: State<Approval>,
+  given: Protocol<Approval>,
+  approvalId: string,
+  decision: "approve" | "deny",
+  reason?: string
+) => {
+  const open = turn?.approvals.get(approvalId)
+  if (turn === null || open === undefined) return Effect.void
+  turn.approvals.delete(approvalId)
+  if (decision === "deny") {
+    turn.denied = true
+    turn.events.deny(open.nativeCallId)
+  }
+  return given.answer(open.approval, decision, reason)
+}
+
+const steerBy =
+  <Approval>(state: State<Approval>, protocolSteer: NonNullable<Protocol<Approval>["steer"]>): NonNullable<AgentSession["steer"]> =>
+  ({ id, text }) =>
     Effect.suspend(() => {
-      if (protocol === null) return Effect.void
-      if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
-      turn.denied = true
-      const { events } = turn.events.refuse(nativeCallId, report, why)
-      return Effect.andThen(turn.emit(events), protocol.answer(approval, "deny", why))
+      const { turn } = state
+      if (turn === null || turn.interrupted || turn.ended !== null || turn.steers.has(id)) return Effect.void
+      turn.steers.set(id, { text, taken: false })
+      // A text that comes before the prompt is sent goes right behind it.
+      return turn.sent ? protocolSteer(id, text) : Effect.void
     })
 
+/** Asks the agent to end, and waits a short time for it. */
+const sayGoodbye = Effect.fnUntraced(function*<Approval>(state: State<Approval>, given: Protocol<Approval>) {
+  yield* interrupt(state, given).pipe(
+    Effect.andThen(state.reading.withPermit(settle(state, given))),
+    Effect.ignore,
+    Effect.interruptible,
+    Effect.timeoutOption(INTERRUPT_WITHIN)
+  )
+  yield* state.process.endInput
+  yield* Effect.timeoutOption(Effect.interruptible(state.process.exited), EXIT_WITHIN)
+})
+
+const session = Effect.fnUntraced(function*<Approval>(state: State<Approval>, given: Protocol<Approval>) {
+  state.protocol = given
+  yield* Effect.addFinalizer(() => sayGoodbye(state, given))
+  return {
+    sessionId: given.sessionId,
+    prompt: promptOf(state, given),
+    decide: (approvalId, decision, reason) => Effect.suspend(() => decide(state, given, approvalId, decision, reason)),
+    interrupt: interrupt(state, given),
+    ...(given.steer === undefined ? {} : { steer: steerBy(state, given.steer) }),
+    exited: Effect.map(state.process.exited, describeExit)
+  } satisfies AgentSession
+})
+
+const refuse = <Approval>(
+  { protocol, turn }: State<Approval>,
+  nativeCallId: string,
+  report: TurnEvents.ToolReport,
+  approval: Approval,
+  why: string
+) => {
+  if (protocol === null) return Effect.void
+  if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
+  turn.denied = true
+  const { events } = turn.events.refuse(nativeCallId, report, why)
+  return Effect.andThen(turn.emit(events), protocol.answer(approval, "deny", why))
+}
+
+const ask = <Approval>(state: State<Approval>, nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval) => {
+  const { options, protocol, turn } = state
+  if (protocol === null) return Effect.void
+  if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
+  // Some runtimes ask although they were told not to.
+  if (options.toolApprovalMode === "auto") return protocol.answer(approval, "approve")
+  if (turn.approvals.size >= MAX_WAITING) {
+    return refuse(state, nativeCallId, report, approval, `More than ${MAX_WAITING} calls would wait for a person at once.`)
+  }
+  const asked = turn.events.ask(nativeCallId, report)
+  if ("refused" in asked) {
+    turn.denied = true
+    return Effect.andThen(turn.emit(asked.events), protocol.answer(approval, "deny", asked.refused))
+  }
+  turn.approvals.set(asked.approvalId, { nativeCallId, approval })
+  return turn.emit(asked.events)
+}
+
+const took = <Approval>({ turn }: State<Approval>, id: string) => {
+  const steered = turn?.steers.get(id)
+  if (turn === null || steered === undefined || steered.taken) return Effect.void
+  steered.taken = true
+  return turn.emit([{ _tag: "MessageSteered", messageId: id }])
+}
+
+export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, options: AgentSessionOptions) {
+  const known = yield* Redaction
+  // The agent's only secret.
+  const own = new Redactor()
+  if (options.access !== null) own.learn(Redacted.value(options.access.token))
+  const state: State<Approval> = {
+    process,
+    options,
+    redacted: (text) => own.redactValues(known.redactValues(text)),
+    folders: options.repositories.map(({ folder }) => folder),
+    reading: Semaphore.makeUnsafe(1),
+    turn: null,
+    protocol: null,
+    owed: false
+  }
+  const fail: Conversation<Approval>["fail"] = (operation, detail, retryable) => failed(state, operation, detail, retryable)
   const conversation: Conversation<Approval> = {
     fail,
-    gone,
+    gone: (operation) => gone(state, operation),
     starting: (start) =>
       Effect.timeoutOrElse(start, {
         duration: START_WITHIN,
         orElse: () => Effect.fail(fail("open", "the agent did not get ready in time", true))
       }),
-    live,
-    ask: (nativeCallId, report, approval) =>
-      Effect.suspend(() => {
-        if (protocol === null) return Effect.void
-        if (turn === null || !turn.sent || turn.interrupted) return protocol.answer(approval, "cancel")
-        // Some runtimes ask although they were told not to.
-        if (options.toolApprovalMode === "auto") return protocol.answer(approval, "approve")
-        if (turn.approvals.size >= MAX_WAITING) {
-          return refuse(nativeCallId, report, approval, `More than ${MAX_WAITING} calls would wait for a person at once.`)
-        }
-        const asked = turn.events.ask(nativeCallId, report)
-        if ("refused" in asked) {
-          turn.denied = true
-          return Effect.andThen(turn.emit(asked.events), protocol.answer(approval, "deny", asked.refused))
-        }
-        turn.approvals.set(asked.approvalId, { nativeCallId, approval })
-        return turn.emit(asked.events)
-      }),
-    refuse,
-    took: (id) =>
-      Effect.suspend(() => {
-        const steered = turn?.steers.get(id)
-        if (turn === null || steered === undefined || steered.taken) return Effect.void
-        steered.taken = true
-        return turn.emit([{ _tag: "MessageSteered", messageId: id }])
-      }),
+    live: () => (state.turn !== null && state.turn.sent ? state.turn : null),
+    ask: (nativeCallId, report, approval) => Effect.suspend(() => ask(state, nativeCallId, report, approval)),
+    refuse: (nativeCallId, report, approval, why) => Effect.suspend(() => refuse(state, nativeCallId, report, approval, why)),
+    took: (id) => Effect.suspend(() => took(state, id)),
     ended: (ended) => {
-      owed = false
-      if (turn !== null && turn.sent) turn.ended = ended
+      state.owed = false
+      if (state.turn !== null && state.turn.sent) state.turn.ended = ended
     },
-    owes: () => owed,
-    session
+    owes: () => state.owed,
+    session: (protocol) => session(state, protocol)
   }
   return conversation
 })

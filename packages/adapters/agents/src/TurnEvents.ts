@@ -71,6 +71,163 @@ const isOpen = ({ status }: Tool) => ranks[status] < 2
 const MAX_INPUT = 2 * ToolCall.PREVIEW_BYTES
 const MAX_OUTPUT = 8 * ToolCall.OUTPUT_BYTES
 
+/** The state of one turn's events. */
+interface State {
+  readonly turnId: Uuid
+  readonly redacted: (text: string) => string
+  readonly folders: ReadonlyArray<string>
+  readonly tools: Map<string, Tool>
+  messages: number
+  message:
+    | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText }
+    | undefined
+  interrupted: boolean
+  ended: boolean
+}
+
+const updated = ({ call, callId, doom, status, title }: Tool): AgentEvent => {
+  const detail = ToolCall.detail(call)
+  return {
+    _tag: "ToolUpdated",
+    callId,
+    tool: title,
+    status,
+    ...(status === "error" && doom !== undefined ? { error: doom } : {}),
+    ...(detail === undefined ? {} : { detail })
+  }
+}
+
+const advance = (tool: Tool, status: ToolStatus): Array<AgentEvent> => {
+  if (ranks[status] <= ranks[tool.status]) return []
+  tool.status = tool.doom !== undefined && status === "completed" ? "error" : status
+  return [updated(tool)]
+}
+
+/** Adds to what is known of the call. What the report leaves out stays as it was. */
+const learn = (
+  redacted: State["redacted"],
+  tool: Tool,
+  { command, cwd, diff, input, kind, output, paths, removes, title, url }: ToolReport
+) => {
+  const cleaned = (text: string | undefined) => text === undefined ? undefined : redacted(text.slice(0, MAX_INPUT).toWellFormed())
+  const before = tool.call
+  if (title !== undefined && title.trim() !== "") tool.title = ToolCall.shownTitle(redacted(title.slice(0, MAX_INPUT)))
+  // Measured before redaction, which may shorten it.
+  tool.tooLarge ||= [command, cwd, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
+  tool.input = cleaned(input) ?? tool.input
+  if (paths !== undefined && paths.length > 0) tool.names = paths
+  const cut = diff !== undefined && diff.length > MAX_INPUT ? ToolCall.DIFF_CUT : ""
+  tool.call = {
+    kind: kind ?? before.kind,
+    paths: paths !== undefined && paths.length > 0 ? paths.map((path) => redacted(path)) : before.paths,
+    command: cleaned(command) ?? before.command,
+    cwd: cleaned(cwd) ?? before.cwd,
+    removes: removes ?? before.removes,
+    diff: diff === undefined ? before.diff : `${cleaned(diff)}${cut}`,
+    url: cleaned(url) ?? before.url,
+    output: output === undefined ? before.output : redacted(output.slice(-MAX_OUTPUT).toWellFormed())
+  }
+}
+
+const report = (state: State, nativeId: string, said: ToolReport): { readonly tool: Tool; readonly events: Array<AgentEvent> } => {
+  const known = state.tools.get(nativeId)
+  const tool: Tool = known ?? {
+    callId: `${state.turnId}:t${state.tools.size + 1}`,
+    title: "tool",
+    call: {},
+    input: undefined,
+    names: [],
+    tooLarge: false,
+    status: "pending",
+    asked: 0,
+    doom: state.interrupted ? "interrupted" : undefined
+  }
+  learn(state.redacted, tool, said)
+  const advanced = said.status === undefined ? [] : advance(tool, said.status)
+  if (known !== undefined) return { tool, events: advanced }
+  state.tools.set(nativeId, tool)
+  state.message = undefined
+  return { tool, events: [updated({ ...tool, status: "pending" }), ...advanced] }
+}
+
+const refuse = (state: State, nativeId: string, said: ToolReport, reason: string): Refused => {
+  const { events, tool } = report(state, nativeId, { ...said, status: undefined })
+  tool.doom = `denied: ${reason}`
+  return { refused: reason, events: [...events, ...advance(tool, "error")] }
+}
+
+const chunk = (state: State, kind: MessageKind, nativeId: string | null, text: string): Events => {
+  if (state.ended) return []
+  let { message } = state
+  if (message !== undefined && (message.kind !== kind || message.nativeId !== nativeId)) {
+    message = message.kind === "reasoning" && kind === "text"
+      ? { messageId: message.messageId, kind, nativeId, text: new PartText() }
+      : undefined
+  }
+  // Some runtimes open an empty message and never come back to it.
+  if (message === undefined && text !== "") {
+    message = { messageId: `${state.turnId}:m${++state.messages}`, nativeId, kind, text: new PartText() }
+  }
+  state.message = message
+  if (message === undefined || !message.text.add(text)) return []
+  return [{ _tag: "MessageUpdated", messageId: message.messageId, kind, text: message.text.text }]
+}
+
+const ask = (state: State, nativeId: string, update: ToolReport): Asked => {
+  const { events, tool } = report(state, nativeId, { ...update, status: undefined })
+  const { call, input, names, title, tooLarge } = tool
+  const { command, diff, kind, url } = call
+  // A call without another preview is shown by its arguments.
+  const shown = command === undefined && diff === undefined && url === undefined ? { ...call, command: input } : call
+  const preview = tooLarge ? Result.fail(ToolCall.TOO_LARGE) : ToolCall.preview(shown)
+  if (Result.isFailure(preview)) {
+    const { events: ended, refused } = refuse(state, nativeId, {}, preview.failure)
+    return { refused, events: [...events, ...ended] }
+  }
+  tool.asked++
+  const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
+  const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
+  // A name that is changed to be shown may be another file than it seems.
+  const isPlain = PlainEdit.isPlain({ ...call, paths: names }, state.folders) && names.every((name, i) => name === paths?.[i])
+  return {
+    approvalId,
+    events: [
+      ...events,
+      {
+        _tag: "ApprovalRequested",
+        approvalId,
+        tool: title,
+        ...(kind === undefined ? {} : { kind }),
+        ...(paths === undefined ? {} : { paths }),
+        ...(isPlain ? { plain: true } : {}),
+        ...(Object.keys(preview.success).length === 0 ? {} : { preview: preview.success })
+      }
+    ]
+  }
+}
+
+const deny = ({ tools }: State, nativeId: string) => {
+  const tool = tools.get(nativeId)
+  if (tool !== undefined && isOpen(tool)) tool.doom = "denied"
+}
+
+const interrupt = (state: State) => {
+  state.interrupted = true
+  for (const tool of state.tools.values()) if (isOpen(tool)) tool.doom ??= "interrupted"
+}
+
+const end = (state: State, finish: Finish): Events => {
+  if (state.ended) return []
+  state.ended = true
+  const events: Array<AgentEvent> = []
+  for (const tool of state.tools.values()) {
+    if (!isOpen(tool)) continue
+    tool.doom ??= finish === "error" ? "the turn failed" : "the turn ended first"
+    events.push(...advance(tool, "error"))
+  }
+  return events
+}
+
 /**
  * `turnId` makes the ids of messages and calls unique within the sandbox: agents repeat theirs in every process. `redacted`
  * takes out secrets, by value: by their shape a command could hide what it does. `folders`: of the repositories, below the workspace.
@@ -80,156 +237,14 @@ export const make = (
   redacted: (text: string) => string = (text) => text,
   folders: ReadonlyArray<string> = []
 ): TurnEvents => {
-  let messages = 0
-  let message:
-    | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText }
-    | undefined
-  const tools = new Map<string, Tool>()
-  let interrupted = false
-  let ended = false
-
-  const updated = ({ call, callId, doom, status, title }: Tool): AgentEvent => {
-    const detail = ToolCall.detail(call)
-    return {
-      _tag: "ToolUpdated",
-      callId,
-      tool: title,
-      status,
-      ...(status === "error" && doom !== undefined ? { error: doom } : {}),
-      ...(detail === undefined ? {} : { detail })
-    }
-  }
-
-  const advance = (tool: Tool, status: ToolStatus): Array<AgentEvent> => {
-    if (ranks[status] <= ranks[tool.status]) return []
-    tool.status = tool.doom !== undefined && status === "completed" ? "error" : status
-    return [updated(tool)]
-  }
-
-  const cleaned = (text: string | undefined) => text === undefined ? undefined : redacted(text.slice(0, MAX_INPUT).toWellFormed())
-
-  /** What is said of the call by now; what is not said again stays. */
-  const learn = (tool: Tool, { command, cwd, diff, input, kind, output, paths, removes, title, url }: ToolReport) => {
-    const before = tool.call
-    if (title !== undefined && title.trim() !== "") tool.title = ToolCall.shownTitle(redacted(title.slice(0, MAX_INPUT)))
-    // As it came: what is redacted may be shorter.
-    tool.tooLarge ||= [command, cwd, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
-    tool.input = cleaned(input) ?? tool.input
-    if (paths !== undefined && paths.length > 0) tool.names = paths
-    const cut = diff !== undefined && diff.length > MAX_INPUT ? ToolCall.DIFF_CUT : ""
-    tool.call = {
-      kind: kind ?? before.kind,
-      paths: paths !== undefined && paths.length > 0 ? paths.map((path) => redacted(path)) : before.paths,
-      command: cleaned(command) ?? before.command,
-      cwd: cleaned(cwd) ?? before.cwd,
-      removes: removes ?? before.removes,
-      diff: diff === undefined ? before.diff : `${cleaned(diff)}${cut}`,
-      url: cleaned(url) ?? before.url,
-      output: output === undefined ? before.output : redacted(output.slice(-MAX_OUTPUT).toWellFormed())
-    }
-  }
-
-  const report = (nativeId: string, said: ToolReport): { readonly tool: Tool; readonly events: Array<AgentEvent> } => {
-    const known = tools.get(nativeId)
-    const tool: Tool = known ?? {
-      callId: `${turnId}:t${tools.size + 1}`,
-      title: "tool",
-      call: {},
-      input: undefined,
-      names: [],
-      tooLarge: false,
-      status: "pending",
-      asked: 0,
-      doom: interrupted ? "interrupted" : undefined
-    }
-    learn(tool, said)
-    const advanced = said.status === undefined ? [] : advance(tool, said.status)
-    if (known !== undefined) return { tool, events: advanced }
-    tools.set(nativeId, tool)
-    message = undefined
-    return { tool, events: [updated({ ...tool, status: "pending" }), ...advanced] }
-  }
-
-  const refuse = (nativeId: string, said: ToolReport, reason: string): Refused => {
-    const { events, tool } = report(nativeId, { ...said, status: undefined })
-    tool.doom = `denied: ${reason}`
-    return { refused: reason, events: [...events, ...advance(tool, "error")] }
-  }
-
+  const state: State = { turnId, redacted, folders, tools: new Map(), messages: 0, message: undefined, interrupted: false, ended: false }
   return {
-    chunk: (kind, nativeId, text) => {
-      if (ended) return []
-      if (message !== undefined && (message.kind !== kind || message.nativeId !== nativeId)) {
-        message = message.kind === "reasoning" && kind === "text"
-          ? { messageId: message.messageId, kind, nativeId, text: new PartText() }
-          : undefined
-      }
-      if (message === undefined) {
-        // Some runtimes open a message with nothing in it and never come back to it.
-        if (text === "") return []
-        message = { messageId: `${turnId}:m${++messages}`, nativeId, kind, text: new PartText() }
-      }
-      if (!message.text.add(text)) return []
-      return [{ _tag: "MessageUpdated", messageId: message.messageId, kind, text: message.text.text }]
-    },
-
-    tool: (nativeId, update) => (ended ? [] : report(nativeId, update).events),
-
-    refuse,
-
-    ask: (nativeId, update) => {
-      const { events, tool } = report(nativeId, { ...update, status: undefined })
-      const { call, input, names, title, tooLarge } = tool
-      const { command, diff, kind, url } = call
-      // What has no other preview is shown by what it was called with.
-      const shown = command === undefined && diff === undefined && url === undefined ? { ...call, command: input } : call
-      const preview = tooLarge ? Result.fail(ToolCall.TOO_LARGE) : ToolCall.preview(shown)
-      if (Result.isFailure(preview)) {
-        const { events: ended, refused } = refuse(nativeId, {}, preview.failure)
-        return { refused, events: [...events, ...ended] }
-      }
-      tool.asked++
-      const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
-      const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
-      // A name that is not shown as it is may be another one than it seems.
-      const isPlain = PlainEdit.isPlain({ ...call, paths: names }, folders) && names.every((name, i) => name === paths?.[i])
-      return {
-        approvalId,
-        events: [
-          ...events,
-          {
-            _tag: "ApprovalRequested",
-            approvalId,
-            tool: title,
-            ...(kind === undefined ? {} : { kind }),
-            ...(paths === undefined ? {} : { paths }),
-            ...(isPlain ? { plain: true } : {}),
-            ...(Object.keys(preview.success).length === 0 ? {} : { preview: preview.success })
-          }
-        ]
-      }
-    },
-
-    deny: (nativeId) => {
-      const tool = tools.get(nativeId)
-      if (tool !== undefined && isOpen(tool)) tool.doom = "denied"
-    },
-
-    interrupt: () => {
-      interrupted = true
-      for (const tool of tools.values()) if (isOpen(tool)) tool.doom ??= "interrupted"
-    },
-
-    end: (finish) => {
-      if (ended) return []
-      ended = true
-      const events: Array<AgentEvent> = []
-      for (const tool of tools.values()) {
-        if (!isOpen(tool)) continue
-        tool.doom ??= finish === "error" ? "the turn failed" : "the turn ended first"
-        events.push(...advance(tool, "error"))
-      }
-      return events
-    }
+    chunk: (kind, nativeId, text) => chunk(state, kind, nativeId, text),
+    tool: (nativeId, update) => (state.ended ? [] : report(state, nativeId, update).events),
+    refuse: (nativeId, said, reason) => refuse(state, nativeId, said, reason),
+    ask: (nativeId, update) => ask(state, nativeId, update),
+    deny: (nativeId) => deny(state, nativeId),
+    interrupt: () => interrupt(state),
+    end: (finish) => end(state, finish)
   }
 }

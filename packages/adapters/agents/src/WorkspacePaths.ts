@@ -1,6 +1,6 @@
 /** Paths as an agent names them, as the sandbox shows them. */
 
-interface WorkspacePaths {
+export interface WorkspacePaths {
   /** `text` with what lies in the workspace named relative to it. */
   shorten(text: string): string
   /** Relative to the workspace where they are in it. Without the workspace itself, which is where a command runs, not what it is about. */

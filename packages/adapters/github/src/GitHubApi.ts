@@ -2,6 +2,7 @@
  * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
  * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
  */
+import type { Octokit } from "@octokit/core"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { hostWords } from "@slipway/domain/source/rules/HostWords"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -175,7 +176,161 @@ export const withoutSlash = (url: string): string => url.replace(/(?<!\/)\/+$/u,
 export const isOpenLine = ({ hostname, protocol }: URL): boolean =>
   protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)
 
-/** Fails when the key is none, or would be sent over an open line. GitHub is not asked yet. */
+/** How GitHub is reached. */
+interface Connection {
+  /** Such as `github.com`. */
+  readonly host: string
+  /** Signs each request anew, and corrects a wrong clock of this machine. */
+  readonly asApp: Octokit
+  readonly asInstallation: Octokit
+}
+
+/** One request, sent once. `access: "app"`: signed with the App's key. */
+const send = (
+  { asApp, asInstallation, host }: Connection,
+  access: Pick<Access, "token"> | "app",
+  route: `${"GET" | "POST"} ${string}`,
+  parameters: Readonly<Record<string, unknown>>,
+  headers: Readonly<Record<string, string>>
+) => {
+  let secret = ""
+  const octokit = access === "app" ? asApp : asInstallation
+  const authorization = access === "app" ? {} : { authorization: `token ${Redacted.value(access.token)}` }
+  const timeout = route.startsWith("GET") ? READ_TIMEOUT : WRITE_TIMEOUT
+  return Effect.tryPromise({
+    try: (signal): Promise<Answer> =>
+      octokit.request(route, {
+        ...parameters,
+        headers: { "x-github-api-version": API_VERSION, ...authorization, ...headers },
+        request: {
+          signal,
+          // Credentials go nowhere else.
+          redirect: "manual",
+          fetch: (url: string, init: RequestInit & { readonly headers: Readonly<Record<string, string>> }) => {
+            secret = init.headers["authorization"]?.split(" ").at(-1) ?? ""
+            return fetch(url, init)
+          }
+        }
+      }) as Promise<Answer>,
+    catch: (error) => {
+      if (!hasAnswer(error)) {
+        return new GitHubFailed({ status: null, detail: `The connection to ${host} failed (${codeOf(error)}).`, retryable: true })
+      }
+      const headers = Object.fromEntries(Object.entries(error.response.headers).map(([name, value]) => [name, value?.toString()]))
+      return failureOf(error.status, headers, scrub(said(error.response.data), secret))
+    }
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: timeout,
+      orElse: () =>
+        new GitHubFailed({
+          status: null,
+          detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`,
+          retryable: true
+        })
+    }),
+    Effect.filterOrFail(
+      ({ status }) => status < 300,
+      ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
+    )
+  )
+}
+
+/** The answer by its schema. Anything else is the answer of another server, or half of one. */
+const decode = <A, I>(host: string, schema: Schema.Codec<A, I>, { data, status }: Answer) =>
+  Effect.mapError(
+    Schema.decodeUnknownEffect(schema)(data),
+    () => new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
+  )
+
+/** An unknown id is a 404 to GitHub; it is as wrong as a wrong key. */
+const ofApp = (connection: Connection, route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>) =>
+  Effect.mapError(
+    send(connection, "app", route, parameters, {}),
+    (failure) =>
+      failure.status !== 401 && !failure.detail.includes("Integration not found") ? failure : new GitHubFailed({
+        status: 401,
+        detail: `GitHub does not accept the App's key; check the App's id and its private key. ${failure.detail}`,
+        retryable: false
+      })
+  )
+
+/** A new token with all of `needed`, and those of `wanted` that the installation has. */
+const mint = Effect.fn("GitHubApi.mint")(function*(
+  connection: Connection,
+  repo: RepoName,
+  needed: Permissions,
+  wanted: Permissions = {}
+) {
+  const [owner = "", name = ""] = repo.split("/")
+  const hidden = new RepoNotAccessible({ repo })
+  const installation = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
+    Effect.flatMap((answer) => decode(connection.host, Installation, answer)),
+    onStatus(404, () => Effect.fail(hidden))
+  )
+  if (typeof installation.suspended_at === "string") return yield* hidden
+  const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
+  const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) =>
+    `${permission}: ${level}`
+  )
+  if (missing.length > 0) {
+    const detail = `The GitHub App may not do this here: its installation lacks ${missing.join(", ")}. The owner of ${repo} can grant it.`
+    return yield* new GitHubFailed({ status: 403, detail, retryable: false })
+  }
+  const permissions = { ...needed, ...Object.fromEntries(Object.entries(wanted).filter(has)) }
+  const minted = yield* ofApp(connection, "POST /app/installations/{installation_id}/access_tokens", {
+    installation_id: installation.id,
+    repositories: [name],
+    permissions
+  }).pipe(
+    Effect.flatMap((answer) => decode(connection.host, Minted, answer)),
+    // Taken from the installation a moment ago.
+    onStatus(404, () => Effect.fail(hidden)),
+    onStatus(422, (failure) => Effect.fail(failure.detail.includes("repositor") ? hidden : failure))
+  )
+  const [ownerName = owner, repositoryName = name] = minted.repositories[0].full_name.split("/")
+  const access: Access = { token: Redacted.make(minted.token), permissions: minted.permissions, owner: ownerName, name: repositoryName }
+  return access
+})
+
+/** Logins of the accounts that let the App use repositories, in lower case. */
+const accounts = Effect.fnUntraced(function*(
+  connection: Connection
+): Effect.fn.Return<ReadonlySet<string>, GitHubFailed> {
+  const logins = new Set<string>()
+  for (let page = 1; page <= MAXIMUM_PAGES; page++) {
+    const answer = yield* ofApp(connection, "GET /app/installations", { per_page: 100, page })
+    const installations = yield* decode(connection.host, InstallationList, answer)
+    for (const { account, suspended_at } of installations) {
+      if (account?.login !== undefined && typeof suspended_at !== "string") logins.add(account.login.toLowerCase())
+    }
+    if (installations.length < 100) return logins
+  }
+  return yield* new GitHubFailed({ status: 200, detail: "The App has too many installations to be listed.", retryable: false })
+})
+
+/** Repositories that the account, by its login, lets the App use. An account without the App has none. The token can read names alone. */
+const repositoriesOf = Effect.fn("GitHubApi.repositoriesOf")(function*(connection: Connection, login: string) {
+  const installation = yield* ofApp(connection, "GET /users/{username}/installation", { username: login }).pipe(
+    Effect.flatMap((answer) => decode(connection.host, Installation, answer)),
+    onStatus(404, () => Effect.succeed(null))
+  )
+  if (installation === null || typeof installation.suspended_at === "string") return []
+  const { token } = yield* ofApp(connection, "POST /app/installations/{installation_id}/access_tokens", {
+    installation_id: installation.id,
+    permissions: { metadata: "read" }
+  }).pipe(Effect.flatMap((answer) => decode(connection.host, ListToken, answer)))
+  const names: Array<RepoName> = []
+  for (let page = 1; page <= MAXIMUM_REPOSITORY_PAGES; page++) {
+    const answer = yield* send(connection, { token: Redacted.make(token) }, "GET /installation/repositories", { per_page: 100, page }, {})
+    const { repositories } = yield* decode(connection.host, RepositoryList, answer)
+    for (const { full_name } of repositories) if (isRepoName(full_name)) names.push(full_name)
+    if (repositories.length < 100) break
+  }
+  return names
+})
+
+/** Fails when the key cannot be parsed, or would be sent over an open line. Sends nothing to GitHub. */
 export const make = Effect.fnUntraced(function*(options: Options) {
   const apiUrl = withoutSlash(options.apiUrl ?? "https://api.github.com")
   const gitUrl = withoutSlash(options.gitUrl ?? webUrlOf(apiUrl))
@@ -189,7 +344,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     if (isOpenLine(url)) return yield* unusable(`The address of ${url.hostname} must start with https:, since tokens are sent there.`)
   }
 
-  // Loading these takes 100 ms (2026-11-21): only whoever uses GitHub pays for them.
+  // Loading these takes 100 ms (2026-11-21): only services with GitHub pay for it.
   const [{ Octokit }, { createAppAuth }] = yield* Effect.promise(() => Promise.all([import("@octokit/core"), import("@octokit/auth-app")]))
   const context = yield* Effect.context<never>()
   const log = (message: string) => void Effect.runForkWith(context)(Effect.logWarning(scrub(message, "")))
@@ -199,157 +354,22 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     log: { debug: () => {}, info: () => {}, warn: log, error: log },
     request: { log: { warn: log } }
   }
-  // Signs each request anew, and corrects a clock of ours that is wrong.
-  const asApp = new Octokit({ ...settings, authStrategy: createAppAuth, auth: { appId, privateKey } })
-  const asInstallation = new Octokit(settings)
-
-  /** One request, sent once. `access: "app"`: signed with the App's key. */
-  const send = (
-    access: Pick<Access, "token"> | "app",
-    route: `${"GET" | "POST"} ${string}`,
-    parameters: Readonly<Record<string, unknown>>,
-    headers: Readonly<Record<string, string>>
-  ) => {
-    let secret = ""
-    const octokit = access === "app" ? asApp : asInstallation
-    const authorization = access === "app" ? {} : { authorization: `token ${Redacted.value(access.token)}` }
-    const timeout = route.startsWith("GET") ? READ_TIMEOUT : WRITE_TIMEOUT
-    return Effect.tryPromise({
-      try: (signal): Promise<Answer> =>
-        octokit.request(route, {
-          ...parameters,
-          headers: { "x-github-api-version": API_VERSION, ...authorization, ...headers },
-          request: {
-            signal,
-            // Credentials go nowhere else.
-            redirect: "manual",
-            fetch: (url: string, init: RequestInit & { readonly headers: Readonly<Record<string, string>> }) => {
-              secret = init.headers["authorization"]?.split(" ").at(-1) ?? ""
-              return fetch(url, init)
-            }
-          }
-        }) as Promise<Answer>,
-      catch: (error) => {
-        if (!hasAnswer(error)) {
-          return new GitHubFailed({ status: null, detail: `The connection to ${host} failed (${codeOf(error)}).`, retryable: true })
-        }
-        const headers = Object.fromEntries(Object.entries(error.response.headers).map(([name, value]) => [name, value?.toString()]))
-        return failureOf(error.status, headers, scrub(said(error.response.data), secret))
-      }
-    }).pipe(
-      Effect.timeoutOrElse({
-        duration: timeout,
-        orElse: () =>
-          new GitHubFailed({
-            status: null,
-            detail: `${host} did not answer within ${Duration.toSeconds(timeout)} seconds.`,
-            retryable: true
-          })
-      }),
-      Effect.filterOrFail(
-        ({ status }) => status < 300,
-        ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
-      )
-    )
+  const connection: Connection = {
+    host,
+    asApp: new Octokit({ ...settings, authStrategy: createAppAuth, auth: { appId, privateKey } }),
+    asInstallation: new Octokit(settings)
   }
 
-  /** As `schema` has it. What is no such thing is some other server's answer, or half of one. */
-  const decode = <A, I>(schema: Schema.Codec<A, I>, { data, status }: Answer) =>
-    Effect.mapError(
-      Schema.decodeUnknownEffect(schema)(data),
-      () => new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
-    )
-
-  /** An unknown id is a 404 to GitHub; it is as wrong as a wrong key. */
-  const ofApp = (route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>) =>
-    Effect.mapError(
-      send("app", route, parameters, {}),
-      (failure) =>
-        failure.status !== 401 && !failure.detail.includes("Integration not found") ? failure : new GitHubFailed({
-          status: 401,
-          detail: `GitHub does not accept the App's key; check the App's id and its private key. ${failure.detail}`,
-          retryable: false
-        })
-    )
-
-  /** A new token with all of `needed`, and what of `wanted` the installation has. */
-  const mint = Effect.fn("GitHubApi.mint")(function*(repo: RepoName, needed: Permissions, wanted: Permissions = {}) {
-    const [owner = "", name = ""] = repo.split("/")
-    const hidden = new RepoNotAccessible({ repo })
-    const installation = yield* ofApp("GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
-      Effect.flatMap((answer) => decode(Installation, answer)),
-      onStatus(404, () => Effect.fail(hidden))
-    )
-    if (typeof installation.suspended_at === "string") return yield* hidden
-    const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
-    const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) =>
-      `${permission}: ${level}`
-    )
-    if (missing.length > 0) {
-      const detail = `The GitHub App may not do this here: its installation lacks ${missing.join(", ")}. The owner of ${repo} can grant it.`
-      return yield* new GitHubFailed({ status: 403, detail, retryable: false })
-    }
-    const permissions = { ...needed, ...Object.fromEntries(Object.entries(wanted).filter(has)) }
-    const minted = yield* ofApp("POST /app/installations/{installation_id}/access_tokens", {
-      installation_id: installation.id,
-      repositories: [name],
-      permissions
-    }).pipe(
-      Effect.flatMap((answer) => decode(Minted, answer)),
-      // Taken from the installation a moment ago.
-      onStatus(404, () => Effect.fail(hidden)),
-      onStatus(422, (failure) => Effect.fail(failure.detail.includes("repositor") ? hidden : failure))
-    )
-    const [ownerName = owner, repositoryName = name] = minted.repositories[0].full_name.split("/")
-    const access: Access = { token: Redacted.make(minted.token), permissions: minted.permissions, owner: ownerName, name: repositoryName }
-    return access
-  })
-
-  /** Logins of the accounts that let the App use repositories, in lower case. */
-  const accounts: Effect.Effect<ReadonlySet<string>, GitHubFailed> = Effect.gen(function*() {
-    const logins = new Set<string>()
-    for (let page = 1; page <= MAXIMUM_PAGES; page++) {
-      const answer = yield* ofApp("GET /app/installations", { per_page: 100, page })
-      const installations = yield* decode(InstallationList, answer)
-      for (const { account, suspended_at } of installations) {
-        if (account?.login !== undefined && typeof suspended_at !== "string") logins.add(account.login.toLowerCase())
-      }
-      if (installations.length < 100) return logins
-    }
-    return yield* new GitHubFailed({ status: 200, detail: "The App has too many installations to be listed.", retryable: false })
-  })
-
-  /** Repositories that the account, by its login, lets the App use. An account without the App has none. The token can read names alone. */
-  const repositoriesOf = Effect.fn("GitHubApi.repositoriesOf")(function*(login: string) {
-    const installation = yield* ofApp("GET /users/{username}/installation", { username: login }).pipe(
-      Effect.flatMap((answer) => decode(Installation, answer)),
-      onStatus(404, () => Effect.succeed(null))
-    )
-    if (installation === null || typeof installation.suspended_at === "string") return []
-    const { token } = yield* ofApp("POST /app/installations/{installation_id}/access_tokens", {
-      installation_id: installation.id,
-      permissions: { metadata: "read" }
-    }).pipe(Effect.flatMap((answer) => decode(ListToken, answer)))
-    const names: Array<RepoName> = []
-    for (let page = 1; page <= MAXIMUM_REPOSITORY_PAGES; page++) {
-      const answer = yield* send({ token: Redacted.make(token) }, "GET /installation/repositories", { per_page: 100, page }, {})
-      const { repositories } = yield* decode(RepositoryList, answer)
-      for (const { full_name } of repositories) if (isRepoName(full_name)) names.push(full_name)
-      if (repositories.length < 100) break
-    }
-    return names
-  })
-
   return {
-    accounts,
-    repositoriesOf,
+    accounts: accounts(connection),
+    repositoriesOf: (login: string) => repositoriesOf(connection, login),
     /** Such as `github.com`. */
     host,
     remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,
     /** The App as GitHub knows it: fails where its id, its key or the address is wrong. */
-    app: Effect.flatMap(ofApp("GET /app", {}), (answer) => decode(App, answer)),
-    mint,
-    decode,
+    app: Effect.flatMap(ofApp(connection, "GET /app", {}), (answer) => decode(host, App, answer)),
+    mint: (repo: RepoName, needed: Permissions, wanted?: Permissions) => mint(connection, repo, needed, wanted),
+    decode: <A, I>(schema: Schema.Codec<A, I>, answer: Answer) => decode(host, schema, answer),
     /** Below the repository. `parameters` go into the path, else into the query or the body. */
     request: (
       access: Access,
@@ -357,10 +377,12 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       path: string,
       parameters: Readonly<Record<string, unknown>> = {},
       headers: Readonly<Record<string, string>> = {}
-    ) =>
-      send(access, `${method} /repos/{owner}/{repo}${path}`, { owner: access.owner, repo: access.name, ...parameters }, headers).pipe(
+    ) => {
+      const route = `${method} /repos/{owner}/{repo}${path}` as const
+      return send(connection, access, route, { owner: access.owner, repo: access.name, ...parameters }, headers).pipe(
         onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail })))
       )
+    }
   }
 })
 

@@ -70,160 +70,169 @@ interface Tool {
   readonly work: () => string | Promise<string>
 }
 
-export const run = async ({ abort, asks, client, earlier, prompt, repositories }: TurnOptions): Promise<StopReason> => {
-  const speak = (
-    text: string,
-    sessionUpdate: "agent_message_chunk" | "agent_thought_chunk" = "agent_message_chunk",
-    messageId = nextId("msg")
-  ) => client.update({ sessionUpdate, messageId, content: { type: "text", text } })
+const speak = (
+  client: Client,
+  text: string,
+  sessionUpdate: "agent_message_chunk" | "agent_thought_chunk" = "agent_message_chunk",
+  messageId = nextId("msg")
+) => client.update({ sessionUpdate, messageId, content: { type: "text", text } })
 
-  const call = async ({ change, kind, locations, rawInput, title, work }: Tool): Promise<void> => {
-    const toolCallId = nextId("call")
-    const about = {
+/** A tool call: asks for it if the session asks, does the work and reports its result. */
+const call = async ({ abort, asks, client }: TurnOptions, { change, kind, locations, rawInput, title, work }: Tool): Promise<void> => {
+  const toolCallId = nextId("call")
+  const about = {
+    toolCallId,
+    title,
+    kind,
+    status: "pending" as const,
+    locations,
+    ...(rawInput === undefined ? {} : { rawInput }),
+    ...(change === undefined ? {} : { content: [{ type: "diff" as const, ...change }] })
+  }
+  const progress = (status: "in_progress" | "completed" | "failed", text?: string) =>
+    client.update({
+      sessionUpdate: "tool_call_update",
       toolCallId,
-      title,
-      kind,
-      status: "pending" as const,
-      locations,
-      ...(rawInput === undefined ? {} : { rawInput }),
-      ...(change === undefined ? {} : { content: [{ type: "diff" as const, ...change }] })
+      status,
+      ...(text === undefined ? {} : { content: [{ type: "content", content: { type: "text", text } }] })
+    })
+  client.update({ sessionUpdate: "tool_call", ...about })
+  if (asks) {
+    const choice = await client.ask(about)
+    if (choice === null || abort.aborted) return progress("failed", "Cancelled.")
+    if (choice.kind !== "allow_once") {
+      progress("failed", "Denied.")
+      return speak(
+        client,
+        `I was not allowed to do this, so I left it: ${title}${choice.reason === null ? "" : `. I was told: ${choice.reason}`}`
+      )
     }
-    const progress = (status: "in_progress" | "completed" | "failed", text?: string) =>
-      client.update({
-        sessionUpdate: "tool_call_update",
-        toolCallId,
-        status,
-        ...(text === undefined ? {} : { content: [{ type: "content", content: { type: "text", text } }] })
+  }
+  progress("in_progress")
+  try {
+    const result = await work()
+    if (abort.aborted) progress("failed", "Cancelled.")
+    else progress("completed", result)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    progress("failed", error instanceof CommandFailed && error.output !== "" ? `${error.output.trimEnd()}\n${reason}` : reason)
+    if (!abort.aborted) speak(client, `This did not work: ${title}. ${reason}`)
+  }
+}
+
+const edit = (
+  turn: TurnOptions,
+  verb: "Write" | "Delete",
+  { path, repo }: { readonly path: string; readonly repo: string | null },
+  newText: (before: string | null) => string,
+  change: (repository: Trees.Repository) => void
+) => {
+  const repository = Trees.find(turn.repositories, repo)
+  const folder = repository?.folder
+  const oldText = repository === undefined ? null : Trees.read(repository, path)
+  return call(turn, {
+    title: repo === null ? `${verb} ${path}` : `${verb} ${path} in ${repo}`,
+    kind: verb === "Write" ? "edit" : "delete",
+    locations: folder === undefined ? [] : [{ path: join(folder, path) }],
+    ...(folder === undefined ? {} : { change: { path: join(folder, path), oldText, newText: newText(oldText) } }),
+    work: () => {
+      change(Trees.pick(turn.repositories, repo))
+      return "Done."
+    }
+  })
+}
+
+const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
+  const { abort, client, earlier, repositories } = turn
+  switch (step.kind) {
+    case "say":
+      return speak(client, step.text)
+    case "think":
+      return speak(client, step.text, "agent_thought_chunk")
+    case "write":
+      return edit(turn, "Write", step, () => `${step.content}\n`, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
+    case "delete":
+      return edit(turn, "Delete", step, () => "", (repository) => Trees.remove(repository, step.path))
+    case "shell":
+      return call(turn, {
+        title: step.text,
+        kind: "execute",
+        locations: [],
+        rawInput: { command: step.text },
+        work: async () => {
+          const { code, output } = await Command.run(step.text, Trees.pick(repositories, null).folder, abort)
+          if (code !== 0) throw new CommandFailed(code === null ? "It was killed." : `It exited with code ${code}.`, output)
+          return output
+        }
       })
-    client.update({ sessionUpdate: "tool_call", ...about })
-    if (asks) {
-      const choice = await client.ask(about)
-      if (choice === null || abort.aborted) return progress("failed", "Cancelled.")
-      if (choice.kind !== "allow_once") {
-        progress("failed", "Denied.")
-        return speak(
-          `I was not allowed to do this, so I left it: ${title}${choice.reason === null ? "" : `. I was told: ${choice.reason}`}`
-        )
+    case "slow": {
+      const message = nextId("msg")
+      for (let word = 1; word <= step.words && !abort.aborted; word++) {
+        speak(client, `word${word} `, "agent_message_chunk", message)
+        await pause(step.millis, abort)
       }
+      return
     }
-    progress("in_progress")
-    try {
-      const result = await work()
-      if (abort.aborted) progress("failed", "Cancelled.")
-      else progress("completed", result)
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      progress("failed", error instanceof CommandFailed && error.output !== "" ? `${error.output.trimEnd()}\n${reason}` : reason)
-      if (!abort.aborted) speak(`This did not work: ${title}. ${reason}`)
-    }
-  }
-
-  const edit = (
-    verb: "Write" | "Delete",
-    { path, repo }: { readonly path: string; readonly repo: string | null },
-    newText: (before: string | null) => string,
-    change: (repository: Trees.Repository) => void
-  ) => {
-    const repository = Trees.find(repositories, repo)
-    const folder = repository?.folder
-    const oldText = repository === undefined ? null : Trees.read(repository, path)
-    return call({
-      title: repo === null ? `${verb} ${path}` : `${verb} ${path} in ${repo}`,
-      kind: verb === "Write" ? "edit" : "delete",
-      locations: folder === undefined ? [] : [{ path: join(folder, path) }],
-      ...(folder === undefined ? {} : { change: { path: join(folder, path), oldText, newText: newText(oldText) } }),
-      work: () => {
-        change(Trees.pick(repositories, repo))
-        return "Done."
+    case "listen":
+      if (!(await takeAll(turn))) {
+        await client.told()
+        await takeAll(turn)
       }
-    })
+      return
+    case "hang":
+      return pause(Infinity, abort)
+    case "error":
+      throw new TurnFailed(step.text)
+    case "crash":
+      return process.exit(1)
+    case "recall":
+      return speak(
+        client,
+        earlier.length === 0
+          ? "This is the first prompt of the session."
+          : ["The prompts of this session so far:", ...earlier.map((text, i) => `${i + 1}. ${text}`)].join("\n")
+      )
+    case "invalid":
+      throw new TurnFailed(step.problem)
   }
+}
 
-  const perform = async (step: Step): Promise<void> => {
-    switch (step.kind) {
-      case "say":
-        return speak(step.text)
-      case "think":
-        return speak(step.text, "agent_thought_chunk")
-      case "write":
-        return edit("Write", step, () => `${step.content}\n`, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
-      case "delete":
-        return edit("Delete", step, () => "", (repository) => Trees.remove(repository, step.path))
-      case "shell":
-        return call({
-          title: step.text,
-          kind: "execute",
-          locations: [],
-          rawInput: { command: step.text },
-          work: async () => {
-            const { code, output } = await Command.run(step.text, Trees.pick(repositories, null).folder, abort)
-            if (code !== 0) throw new CommandFailed(code === null ? "It was killed." : `It exited with code ${code}.`, output)
-            return output
-          }
-        })
-      case "slow": {
-        const message = nextId("msg")
-        for (let word = 1; word <= step.words && !abort.aborted; word++) {
-          speak(`word${word} `, "agent_message_chunk", message)
-          await pause(step.millis, abort)
-        }
-        return
-      }
-      case "listen":
-        if (!(await takeAll())) {
-          await client.told()
-          await takeAll()
-        }
-        return
-      case "hang":
-        return pause(Infinity, abort)
-      case "error":
-        throw new TurnFailed(step.text)
-      case "crash":
-        return process.exit(1)
-      case "recall":
-        return speak(
-          earlier.length === 0
-            ? "This is the first prompt of the session."
-            : ["The prompts of this session so far:", ...earlier.map((text, i) => `${i + 1}. ${text}`)].join("\n")
-        )
-      case "invalid":
-        throw new TurnFailed(step.problem)
+/** Follows the texts that steer the turn, before its own next step: their steps, or an answer. Returns whether there were any. */
+const takeAll = async (turn: TurnOptions): Promise<boolean> => {
+  const { abort, client } = turn
+  let took = false
+  for (let text = client.take(); text !== null && !abort.aborted; text = client.take()) {
+    took = true
+    const steps = parse(text)
+    if (steps.length === 0) speak(client, `I was told: ${text}`)
+    for (const step of steps) {
+      if (abort.aborted) break
+      await perform(turn, step)
     }
   }
+  return took
+}
 
-  /** What the turn is steered with comes first: its own steps, or what it says. Whether there was any. */
-  const takeAll = async (): Promise<boolean> => {
-    let took = false
-    for (let text = client.take(); text !== null && !abort.aborted; text = client.take()) {
-      took = true
-      const steps = parse(text)
-      if (steps.length === 0) speak(`I was told: ${text}`)
-      for (const step of steps) {
-        if (abort.aborted) break
-        await perform(step)
-      }
-    }
-    return took
-  }
+/** A prompt without directives: something to see in every view, files included. */
+const takeNote = async (turn: TurnOptions) => {
+  const { client, prompt } = turn
+  let written = false
+  await edit(turn, "Write", { path: "NOTES.md", repo: null }, (before) => `${before ?? ""}${prompt}\n`, (repository) => {
+    Trees.append(repository, "NOTES.md", `${prompt}\n`)
+    written = true
+  })
+  if (written) speak(client, "I am the offline agent: I follow scripts and have added your message to NOTES.md.")
+}
 
-  /** What happens without directives: something to see in every view, files included. */
-  const takeNote = async () => {
-    let written = false
-    await edit("Write", { path: "NOTES.md", repo: null }, (before) => `${before ?? ""}${prompt}\n`, (repository) => {
-      Trees.append(repository, "NOTES.md", `${prompt}\n`)
-      written = true
-    })
-    if (written) speak("I am the offline agent: I follow scripts and have added your message to NOTES.md.")
-  }
-
+export const run = async (turn: TurnOptions): Promise<StopReason> => {
+  const { abort, prompt } = turn
   const steps = parse(prompt)
-  if (steps.length === 0) await takeNote()
+  if (steps.length === 0) await takeNote(turn)
   for (const step of steps) {
     if (abort.aborted) break
-    await perform(step)
-    await takeAll()
+    await perform(turn, step)
+    await takeAll(turn)
   }
-  await takeAll()
+  await takeAll(turn)
   return abort.aborted ? "cancelled" : "end_turn"
 }

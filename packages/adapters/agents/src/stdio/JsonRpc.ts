@@ -40,7 +40,7 @@ export interface Handlers {
   answered(id: RequestId, answer: Result.Result<unknown, RpcRefusal>): Effect.Effect<void>
 }
 
-interface JsonRpc {
+export interface JsonRpc {
   /** Sends a request. Its answer comes with a later {@link next}. */
   request(method: string, params: object): Effect.Effect<RequestId>
   /** Reads one frame and handles it. One that is no message of the protocol is dropped. */

@@ -38,7 +38,190 @@ export interface Options {
   readonly takesPrompt: boolean
 }
 
-/** Shows the turn until it ends. The cursor after the last event comes with the outcome, for who reads on. */
+/** A turn that is followed. */
+interface Following extends Pick<Options, "server" | "id" | "json"> {
+  readonly textOf: ReturnType<typeof EventText.make>
+  /** Approvals that wait for a decision. */
+  readonly waiting: Map<string, ApprovalRequest>
+  /** Kinds that were approved for the rest of the turn. */
+  readonly covered: Set<ApprovalRequest["kind"]>
+  asked: ApprovalRequest | undefined
+  isQuestionShown: boolean
+  /** The approval that was shown whole last. */
+  lastShown: string | undefined
+  canAnswer: boolean
+  approvesAll: boolean
+  turn: string | undefined
+  cursor: string
+  status: SandboxStatus | undefined
+  tokens: TokenCounts | null
+}
+
+const show = (following: Following, text: string) => {
+  if (text === "") return Effect.void
+  const before = following.isQuestionShown ? "\n" : ""
+  following.isQuestionShown = false
+  return Terminal.write(before + text)
+}
+
+const note = (following: Following, text: string) => show(following, `${Terminal.paint("dim", `· ${text}`)}\n`)
+
+const elsewhere = (following: Following, approvalId: string) =>
+  note(following, `decide with: slipway approve ${following.id} ${shellWord(approvalId)}`)
+
+const isCovered = ({ covered }: Following, approval: ApprovalRequest) => covered.has(coveredKind(approval) ?? undefined)
+
+/** Asks no more about calls that the service approves by itself from now on. */
+const cover = (following: Following, approval: ApprovalRequest) => {
+  const { covered, waiting } = following
+  const kind = coveredKind(approval)
+  if (kind === null) return
+  covered.add(kind)
+  for (const [id, other] of waiting) if (isCovered(following, other)) waiting.delete(id)
+}
+
+const decide = (
+  following: Following,
+  approval: ApprovalRequest,
+  answer: Exclude<Answer.Answer, { readonly decision: "none" }>
+) => {
+  const { id, server: { call, client }, waiting } = following
+  return Effect.matchEffect(
+    call((signal) =>
+      answer.decision === "deny"
+        ? client.deny(id, approval.approval_id, { signal, ...(answer.reason === undefined ? {} : { reason: answer.reason }) })
+        : client.approve(id, approval.approval_id, { signal, ...(answer.covers === "kind" ? { scope: "turn" } : {}) })
+    ),
+    {
+      onSuccess: ({ outcome, rejection }) => {
+        if (answer.decision === "approve" && answer.covers === "kind" && outcome === "applied") cover(following, approval)
+        waiting.delete(approval.approval_id)
+        return outcome === "rejected" ? note(following, EventText.rejection(rejection)) : Effect.void
+      },
+      // The question is asked again.
+      onFailure: (error) => {
+        following.approvesAll = false
+        return note(following, error.message)
+      }
+    }
+  )
+}
+
+/** Shows the next question. */
+const ask = (following: Following): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const [next] = following.waiting.values()
+    following.asked = next
+    if (next === undefined) return Effect.void
+    // Calls that cannot be approved for the rest of a turn are asked about one by one.
+    if (following.approvesAll && coveredKind(next) !== null) {
+      return Effect.andThen(decide(following, next, { decision: "approve", covers: "turn" }), ask(following))
+    }
+    if (!following.canAnswer || following.isQuestionShown) return Effect.void
+    // The whole approval is right above its question.
+    const about = following.lastShown === next.approval_id ? "" : EventText.approval(Terminal.paint, next)
+    following.lastShown = next.approval_id
+    const question = Terminal.paint("yellow", Answer.question(EventText.title(next), coveredKind(next) !== null))
+    return Effect.andThen(show(following, about + question), Effect.sync(() => following.isQuestionShown = true))
+  })
+
+const requested = Effect.fnUntraced(function*(following: Following, approval: ApprovalRequest) {
+  const { canAnswer, json, waiting } = following
+  if (isCovered(following, approval)) return
+  waiting.set(approval.approval_id, approval)
+  following.lastShown = approval.approval_id
+  if (!canAnswer && !json) yield* elsewhere(following, approval.approval_id)
+})
+
+/** Takes an event. Returns the outcome if following is over with it. */
+const heard = Effect.fnUntraced(function*(following: Following, event: StreamEvent) {
+  const { json, waiting } = following
+  if ("id" in event) following.cursor = event.id
+  if (event.type === "usage.updated" || event.type === "snapshot") following.tokens = event.data.tokens ?? following.tokens
+  if (event.type === "snapshot") {
+    const { pending_approvals, resume_cursor, sandbox: { status }, turn: newest } = event.data
+    following.cursor = resume_cursor
+    following.status = status
+    if (newest !== null && ACTIVE.has(newest.state)) following.turn = newest.id
+    else if (status === "running" || FINISHED.has(status)) return { _tag: "NoTurn", state: newest?.state ?? null, status } as const
+    for (const approval of pending_approvals) {
+      if (!json) yield* show(following, EventText.approval(Terminal.paint, approval))
+      yield* requested(following, approval)
+    }
+  }
+  if (event.type === "approval.requested") yield* requested(following, event.data)
+  if (event.type === "approval.resolved") {
+    const resolved = waiting.get(event.data.approval_id)
+    if (event.data.scope === "turn" && resolved !== undefined) cover(following, resolved)
+    waiting.delete(event.data.approval_id)
+  }
+  if (event.type === "sandbox.status") following.status = event.data.status
+  if (event.type === "turn.completed" && (following.turn === undefined || event.turn_id === following.turn)) {
+    return { _tag: "TurnEnded", state: event.data.state } as const
+  }
+  return undefined
+})
+
+/** Takes a line of standard input. Returns whether there was a question that it could answer. */
+const answered = Effect.fnUntraced(function*(following: Following, line: string | null) {
+  following.canAnswer &&= line !== null
+  const { asked } = following
+  // A line that was typed before the question does not answer it.
+  if (asked === undefined || !following.isQuestionShown) return false
+  following.isQuestionShown = false
+  if (line === null) {
+    yield* show(following, "\n")
+    yield* elsewhere(following, asked.approval_id)
+    return false
+  }
+  const answer = Answer.read(line)
+  if (answer.decision === "approve") following.approvesAll ||= answer.covers === "turn"
+  if (answer.decision !== "none") yield* decide(following, asked, answer)
+  return true
+})
+
+const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server }:
+  & Pick<Options, "server" | "id" | "json">
+  & { readonly canAsk: boolean; readonly inputs: Queue.Dequeue<Input> })
+{
+  const following: Following = {
+    server,
+    id,
+    json,
+    textOf: EventText.make(Terminal.paint),
+    waiting: new Map(),
+    covered: new Set(),
+    asked: undefined,
+    isQuestionShown: false,
+    lastShown: undefined,
+    canAnswer: canAsk,
+    approvesAll: false,
+    turn: undefined,
+    cursor: "0",
+    status: undefined,
+    tokens: null
+  }
+  for (;;) {
+    const input = yield* Queue.take(inputs)
+    if (input._tag === "Over") {
+      const { cursor, status, tokens } = following
+      return { outcome: { _tag: "SandboxEnded", status } as Outcome, cursor, tokens }
+    }
+    if (input._tag === "Lost") {
+      if (following.isQuestionShown) yield* show(following, "\n")
+      yield* Terminal.say(`slipway: the connection to ${server.url} is lost; trying again in ${input.seconds} s.`)
+    } else if (input._tag === "Line") {
+      if (!(yield* answered(following, input.line))) continue
+    } else {
+      yield* show(following, json ? `${jsonLine(input.event)}\n` : following.textOf(input.event))
+      const outcome: Outcome | undefined = yield* heard(following, input.event)
+      if (outcome !== undefined) return { outcome, cursor: following.cursor, tokens: following.tokens }
+    }
+    yield* ask(following)
+  }
+})
+
+/** Shows the turn until it ends. Returns the cursor after the last event too, for callers that read on. */
 export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json, server, takesPrompt }: Options) {
   const { client } = server
   const inputs = yield* Queue.bounded<Input>(AHEAD)
@@ -59,138 +242,3 @@ export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json
   const canAsk = json ? false : yield* Terminal.listen((line) => void Queue.offerUnsafe(inputs, { _tag: "Line", line }), takesPrompt)
   return yield* Effect.raceFirst(produce, consume({ server, id, json, canAsk, inputs }))
 }, Effect.scoped)
-
-const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server: { call, client, url } }:
-  & Pick<Options, "server" | "id" | "json">
-  & { readonly canAsk: boolean; readonly inputs: Queue.Dequeue<Input> })
-{
-  const textOf = EventText.make(Terminal.paint)
-  const waiting = new Map<string, ApprovalRequest>()
-  let asked: ApprovalRequest | undefined
-  let isQuestionShown = false
-  /** The approval that was shown whole last. */
-  let lastShown: string | undefined
-  let canAnswer = canAsk
-  let approvesAll = false
-  /** Kinds that were approved for the rest of the turn. */
-  const covered = new Set<ApprovalRequest["kind"]>()
-  const isCovered = (approval: ApprovalRequest) => covered.has(coveredKind(approval) ?? undefined)
-  let turn: string | undefined
-  let cursor = "0"
-  let status: SandboxStatus | undefined
-  let tokens: TokenCounts | null = null
-
-  const show = (text: string) => {
-    if (text === "") return Effect.void
-    const before = isQuestionShown ? "\n" : ""
-    isQuestionShown = false
-    return Terminal.write(before + text)
-  }
-  const note = (text: string) => show(`${Terminal.paint("dim", `· ${text}`)}\n`)
-  const elsewhere = (approvalId: string) => note(`decide with: slipway approve ${id} ${shellWord(approvalId)}`)
-
-  /** Nobody is asked about what the service approves by itself from now on. */
-  const cover = (approval: ApprovalRequest) => {
-    const kind = coveredKind(approval)
-    if (kind === null) return
-    covered.add(kind)
-    for (const [id, other] of waiting) if (isCovered(other)) waiting.delete(id)
-  }
-
-  const decide = (approval: ApprovalRequest, answer: Exclude<Answer.Answer, { readonly decision: "none" }>) =>
-    Effect.matchEffect(
-      call((signal) =>
-        answer.decision === "deny"
-          ? client.deny(id, approval.approval_id, { signal, ...(answer.reason === undefined ? {} : { reason: answer.reason }) })
-          : client.approve(id, approval.approval_id, { signal, ...(answer.covers === "kind" ? { scope: "turn" } : {}) })
-      ),
-      {
-        onSuccess: ({ outcome, rejection }) => {
-          if (answer.decision === "approve" && answer.covers === "kind" && outcome === "applied") cover(approval)
-          waiting.delete(approval.approval_id)
-          return outcome === "rejected" ? note(EventText.rejection(rejection)) : Effect.void
-        },
-        // It is asked again.
-        onFailure: (error) => {
-          approvesAll = false
-          return note(error.message)
-        }
-      }
-    )
-
-  /** Brings up what is asked next. */
-  const ask: Effect.Effect<void> = Effect.suspend(() => {
-    const [next] = waiting.values()
-    asked = next
-    if (next === undefined) return Effect.void
-    // What cannot be approved for the rest of a turn is asked for one by one.
-    if (approvesAll && coveredKind(next) !== null) return Effect.andThen(decide(next, { decision: "approve", covers: "turn" }), ask)
-    if (!canAnswer || isQuestionShown) return Effect.void
-    // Right above a question stands what it is about, whole.
-    const about = lastShown === next.approval_id ? "" : EventText.approval(Terminal.paint, next)
-    lastShown = next.approval_id
-    const question = Terminal.paint("yellow", Answer.question(EventText.title(next), coveredKind(next) !== null))
-    return Effect.andThen(show(about + question), Effect.sync(() => isQuestionShown = true))
-  })
-
-  const requested = Effect.fnUntraced(function*(approval: ApprovalRequest) {
-    if (isCovered(approval)) return
-    waiting.set(approval.approval_id, approval)
-    lastShown = approval.approval_id
-    if (!canAnswer && !json) yield* elsewhere(approval.approval_id)
-  })
-
-  const heard = Effect.fnUntraced(function*(event: StreamEvent) {
-    if ("id" in event) cursor = event.id
-    if (event.type === "usage.updated" || event.type === "snapshot") tokens = event.data.tokens ?? tokens
-    if (event.type === "snapshot") {
-      const { pending_approvals, resume_cursor, sandbox, turn: newest } = event.data
-      cursor = resume_cursor
-      status = sandbox.status
-      if (newest !== null && ACTIVE.has(newest.state)) turn = newest.id
-      else if (status === "running" || FINISHED.has(status)) return { _tag: "NoTurn", state: newest?.state ?? null, status } as const
-      for (const approval of pending_approvals) {
-        if (!json) yield* show(EventText.approval(Terminal.paint, approval))
-        yield* requested(approval)
-      }
-    }
-    if (event.type === "approval.requested") yield* requested(event.data)
-    if (event.type === "approval.resolved") {
-      const resolved = waiting.get(event.data.approval_id)
-      if (event.data.scope === "turn" && resolved !== undefined) cover(resolved)
-      waiting.delete(event.data.approval_id)
-    }
-    if (event.type === "sandbox.status") status = event.data.status
-    if (event.type === "turn.completed" && (turn === undefined || event.turn_id === turn)) {
-      return { _tag: "TurnEnded", state: event.data.state } as const
-    }
-    return undefined
-  })
-
-  for (;;) {
-    const input = yield* Queue.take(inputs)
-    if (input._tag === "Over") return { outcome: { _tag: "SandboxEnded", status } as Outcome, cursor, tokens }
-    if (input._tag === "Lost") {
-      if (isQuestionShown) yield* show("\n")
-      yield* Terminal.say(`slipway: the connection to ${url} is lost; trying again in ${input.seconds} s.`)
-    } else if (input._tag === "Line") {
-      canAnswer &&= input.line !== null
-      // What was typed before there was a question does not answer it.
-      if (asked === undefined || !isQuestionShown) continue
-      isQuestionShown = false
-      if (input.line === null) {
-        yield* show("\n")
-        yield* elsewhere(asked.approval_id)
-        continue
-      }
-      const answer = Answer.read(input.line)
-      if (answer.decision === "approve") approvesAll ||= answer.covers === "turn"
-      if (answer.decision !== "none") yield* decide(asked, answer)
-    } else {
-      yield* show(json ? `${jsonLine(input.event)}\n` : textOf(input.event))
-      const ended: Outcome | undefined = yield* heard(input.event)
-      if (ended !== undefined) return { outcome: ended, cursor, tokens }
-    }
-    yield* ask
-  }
-})

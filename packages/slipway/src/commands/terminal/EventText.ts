@@ -82,139 +82,155 @@ const bootStages: Readonly<Record<string, string>> = {
   agent_start: "started the agent"
 }
 
-/** What reads events in order and gives the text for each, which may be empty. */
-export const make = (paint: Paint) => {
+/** What was shown so far. */
+interface Told {
+  readonly paint: Paint
   /** The text so far of parts whose message is not whole. */
-  const parts = new Map<string, string>()
-  const calls = new Map<string, string>()
-  /** The part whose text goes on where the cursor is. */
-  let open: string | undefined
-  let turnBegan: number | undefined
+  readonly parts: Map<string, string>
+  /** Statuses of open tool calls. */
+  readonly calls: Map<string, string>
+  /** The part whose text ends at the cursor. */
+  open: string | undefined
+  turnBegan: number | undefined
+}
 
-  const lines = (text: string): string => {
-    const before = open === undefined ? "" : "\n"
-    open = undefined
-    return before + text
+const lines = (told: Told, text: string): string => {
+  const before = told.open === undefined ? "" : "\n"
+  told.open = undefined
+  return before + text
+}
+const note = (told: Told, text: string) => lines(told, `${told.paint("dim", `· ${text}`)}\n`)
+const problem = (told: Told, text: string) => lines(told, `${told.paint("red", `✗ ${text}`)}\n`)
+
+const message = (told: Told, part: string, kind: "text" | "reasoning", text: string): string => {
+  const { paint, parts } = told
+  const before = parts.get(part)
+  parts.set(part, text)
+  const style = (added: string) => kind === "reasoning" ? paint("dim", added) : added
+  const indented = (added: string) => style(visible(added).replaceAll("\n", "\n  "))
+  if (before !== undefined && told.open === part && text.startsWith(before)) return indented(text.slice(before.length))
+  if (before === text || text === "") return ""
+  // A text that changed, or that other lines interrupted, goes on or is repeated on lines of its own.
+  const added = before !== undefined && text.startsWith(before) ? text.slice(before.length) : text
+  const shown = lines(told, `  ${indented(added)}`)
+  told.open = part
+  return shown
+}
+
+const tool = (
+  told: Told,
+  { call_id, detail, error, status, tool: title }: Extract<StreamEvent, { type: "tool.updated" }>["data"]
+): string => {
+  const { calls, paint } = told
+  const name = line(title)
+  const before = calls.get(call_id)
+  calls.set(call_id, status)
+  let text = ""
+  if (before === undefined) {
+    const command = detail?.command
+    const about = command !== undefined && !title.includes(command.trim()) ? block(lastLines(command), "  $ ") : ""
+    text += `${paint("cyan", `▸ ${name}`)}\n${paint("dim", about)}`
   }
-  const note = (text: string) => lines(`${paint("dim", `· ${text}`)}\n`)
-  const problem = (text: string) => lines(`${paint("red", `✗ ${text}`)}\n`)
-
-  const message = (part: string, kind: "text" | "reasoning", text: string): string => {
-    const before = parts.get(part)
-    parts.set(part, text)
-    const style = (added: string) => kind === "reasoning" ? paint("dim", added) : added
-    const indented = (added: string) => style(visible(added).replaceAll("\n", "\n  "))
-    if (before !== undefined && open === part && text.startsWith(before)) return indented(text.slice(before.length))
-    if (before === text || text === "") return ""
-    // What was told differently before, or interrupted by other lines, is told on or again on lines of its own.
-    const added = before !== undefined && text.startsWith(before) ? text.slice(before.length) : text
-    const shown = lines(`  ${indented(added)}`)
-    open = part
-    return shown
+  if (status === "completed" || status === "error") {
+    calls.delete(call_id)
+    const output = detail?.output ?? ""
+    if (output.trim() !== "") text += paint("dim", block(lastLines(output), "  │ "))
+    if (status === "error") text += `${paint("red", `  ✗ ${line(error ?? "It failed.")}`)}\n`
   }
+  return lines(told, text)
+}
 
-  const tool = ({ call_id, detail, error, status, tool: title }: Extract<StreamEvent, { type: "tool.updated" }>["data"]): string => {
-    const name = line(title)
-    const before = calls.get(call_id)
-    calls.set(call_id, status)
-    let text = ""
-    if (before === undefined) {
-      const command = detail?.command
-      const about = command !== undefined && !title.includes(command.trim()) ? block(lastLines(command), "  $ ") : ""
-      text += `${paint("cyan", `▸ ${name}`)}\n${paint("dim", about)}`
+const turnCompleted = (told: Told, { data: { reason, state }, ts }: Extract<StreamEvent, { type: "turn.completed" }>): string => {
+  const { paint, turnBegan } = told
+  const took = turnBegan === undefined ? "" : ` after ${seconds(Date.parse(ts) - turnBegan)}`
+  told.turnBegan = undefined
+  told.parts.clear()
+  told.calls.clear()
+  if (state === "succeeded") return lines(told, `${paint("green", `✓ The turn succeeded${took}.`)}\n`)
+  const why = reason === undefined ? "" : ` ${labels.turnReason[reason] ?? line(reason)}`
+  return problem(told, `The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
+}
+
+const textOf = (told: Told, event: StreamEvent): string => {
+  const { paint } = told
+  switch (event.type) {
+    case "sandbox.status": {
+      if (!("previous" in event.data)) return ""
+      const { reason, status } = event.data
+      const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
+      return status === "failed" ? problem(told, `The sandbox failed.${why}`) : note(told, `${states[status] ?? line(status)}.${why}`)
     }
-    if (status === "completed" || status === "error") {
-      calls.delete(call_id)
-      const output = detail?.output ?? ""
-      if (output.trim() !== "") text += paint("dim", block(lastLines(output), "  │ "))
-      if (status === "error") text += `${paint("red", `  ✗ ${line(error ?? "It failed.")}`)}\n`
+    case "sandbox.boot": {
+      const { cache, error, ms, repo, stage, submodules } = event.data
+      if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
+      const done = bootStages[stage]
+      if (done === undefined) return ""
+      const hit = cache === "hit" ? ", from a cache" : ""
+      const empty = submodules === undefined ? "" : `; submodules are left empty: ${submodules.map(line).join(", ")}`
+      return note(told, `${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}${empty}`)
     }
-    return lines(text)
+    case "setup.started":
+      return note(told, "runs the setup")
+    case "sandbox.forked":
+      return note(told, `starts as checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
+    case "sandbox.restoring":
+      return note(told, `goes back to checkpoint ${event.data.checkpoint}`)
+    case "sandbox.restored": {
+      const { cause, error } = event.data
+      return error === undefined ? note(told, labels.restored[cause] ?? line(cause)) : problem(told, line(error))
+    }
+    case "sandbox.error":
+      return problem(told, line(event.data.message))
+    case "turn.started":
+      told.turnBegan = Date.parse(event.ts)
+      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+    case "message.queued": {
+      const { position, steers, text } = event.data
+      return note(told, `${steers ? "steers" : `waits as number ${position}`}: ${short(line(text))}`)
+    }
+    case "message.steered":
+      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+    case "message.cancelled":
+      return note(told, `a message that waited was cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
+    case "turn.completed":
+      return turnCompleted(told, event)
+    case "message.updated":
+      return message(told, event.data.part_id, event.data.kind, event.data.text)
+    case "message.completed": {
+      const finish = labels.finish[event.data.finish] ?? ""
+      return finish === "" ? lines(told, "") : problem(told, finish)
+    }
+    case "tool.updated":
+      return tool(told, event.data)
+    case "approval.requested":
+      return lines(told, approval(paint, event.data))
+    case "approval.resolved": {
+      const { by, outcome, reason, scope } = event.data
+      const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
+      return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
+    }
+    case "pull_request.updated": {
+      const { action_state, error, repo, submodules, url } = event.data
+      if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
+      if (url === undefined || action_state !== "idle") return note(told, `publishes ${line(repo)}`)
+      const left = submodules === undefined
+        ? ""
+        : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
+      return note(told, `pull request ${line(url)}${left}`)
+    }
+    case "stream.resync":
+      return note(told, "the server restarts; following again")
+    // Callers show snapshots. Other types of events are not for people.
+    default:
+      return ""
   }
+}
 
-  const textOf = (event: StreamEvent): string => {
-    switch (event.type) {
-      case "sandbox.status": {
-        if (!("previous" in event.data)) return ""
-        const { reason, status } = event.data
-        const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
-        return status === "failed" ? problem(`The sandbox failed.${why}`) : note(`${states[status] ?? line(status)}.${why}`)
-      }
-      case "sandbox.boot": {
-        const { cache, error, ms, repo, stage, submodules } = event.data
-        if (error !== undefined) return problem(`Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
-        const done = bootStages[stage]
-        if (done === undefined) return ""
-        const hit = cache === "hit" ? ", from a cache" : ""
-        const empty = submodules === undefined ? "" : `; submodules are left empty: ${submodules.map(line).join(", ")}`
-        return note(`${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}${empty}`)
-      }
-      case "setup.started":
-        return note("runs the setup")
-      case "sandbox.forked":
-        return note(`starts as checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
-      case "sandbox.restoring":
-        return note(`goes back to checkpoint ${event.data.checkpoint}`)
-      case "sandbox.restored": {
-        const { cause, error } = event.data
-        return error === undefined ? note(labels.restored[cause] ?? line(cause)) : problem(line(error))
-      }
-      case "sandbox.error":
-        return problem(line(event.data.message))
-      case "turn.started":
-        turnBegan = Date.parse(event.ts)
-        return lines(`${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
-      case "message.queued": {
-        const { position, steers, text } = event.data
-        return note(`${steers ? "steers" : `waits as number ${position}`}: ${short(line(text))}`)
-      }
-      case "message.steered":
-        return lines(`${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
-      case "message.cancelled":
-        return note(`a message that waited was cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
-      case "turn.completed": {
-        const { reason, state } = event.data
-        const took = turnBegan === undefined ? "" : ` after ${seconds(Date.parse(event.ts) - turnBegan)}`
-        turnBegan = undefined
-        parts.clear()
-        calls.clear()
-        if (state === "succeeded") return lines(`${paint("green", `✓ The turn succeeded${took}.`)}\n`)
-        const why = reason === undefined ? "" : ` ${labels.turnReason[reason] ?? line(reason)}`
-        return problem(`The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
-      }
-      case "message.updated":
-        return message(event.data.part_id, event.data.kind, event.data.text)
-      case "message.completed": {
-        const finish = labels.finish[event.data.finish] ?? ""
-        return finish === "" ? lines("") : problem(finish)
-      }
-      case "tool.updated":
-        return tool(event.data)
-      case "approval.requested":
-        return lines(approval(paint, event.data))
-      case "approval.resolved": {
-        const { by, outcome, reason, scope } = event.data
-        const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
-        return note(`${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
-      }
-      case "pull_request.updated": {
-        const { action_state, error, repo, submodules, url } = event.data
-        if (error !== undefined) return problem(`Publishing ${line(repo)}: ${line(error.message)}`)
-        if (url === undefined || action_state !== "idle") return note(`publishes ${line(repo)}`)
-        const left = submodules === undefined
-          ? ""
-          : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
-        return note(`pull request ${line(url)}${left}`)
-      }
-      case "stream.resync":
-        return note("the server restarts; following again")
-      // Of a snapshot its readers tell; other types may come, and say nothing to a person.
-      default:
-        return ""
-    }
-  }
-  /** The end of a line that may be open still, where nothing else comes. */
-  return Object.assign(textOf, { end: () => lines("") })
+/** A function that takes events in order and returns the text for each, which may be empty. */
+export const make = (paint: Paint) => {
+  const told: Told = { paint, parts: new Map(), calls: new Map(), open: undefined, turnBegan: undefined }
+  // `end`: the end of a line that may still be open, when nothing else comes.
+  return Object.assign((event: StreamEvent) => textOf(told, event), { end: () => lines(told, "") })
 }
 
 /** What a sandbox does, in plain words. */

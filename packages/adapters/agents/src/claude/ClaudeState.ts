@@ -1,0 +1,78 @@
+/** A session with claude: what it was asked, what it told, and how frames are sent to it. */
+import { Effect } from "effect"
+import type { Conversation, Ended } from "../Conversation.ts"
+import type { JsonLines } from "../stdio/JsonLines.ts"
+import type { WorkspacePaths } from "../WorkspacePaths.ts"
+import type * as Claude from "./Claude.ts"
+
+export interface Approval {
+  readonly request: string
+  readonly input: Claude.Input
+}
+
+export interface ClaudeState {
+  readonly lines: JsonLines
+  readonly conversation: Conversation<Approval>
+  readonly paths: WorkspacePaths
+  /** Whether calls wait for a person. */
+  readonly asks: boolean
+  sequence: number
+  /** Answers to control requests of ours, by request; `null`: it was granted. */
+  readonly answers: Map<string, string | null>
+  /** Named at the beginning of the first turn only. */
+  sessionId: string | null
+  messageId: string
+  requests: number
+  /** Cost of the session at the end of the turn before, in dollars; `null`: unknown, because another process had that turn. */
+  costBefore: number | null
+  /** The cost of the turn so far, in micro-dollars. */
+  spent: number
+  /**
+   * Texts that steer and the model was not told yet. A text that comes while a tool runs is told with its result; one that comes later
+   * claude runs as a turn of its own, right behind the `result` of the one it ends (2.1.329). That is the same turn of ours: it goes
+   * on until nothing is left untold.
+   */
+  readonly untold: Set<string>
+  /**
+   * Calls of sub-agents that were asked about and have no result yet, with the sub-agent. Claude reports no result of a call that a
+   * sub-agent started (2.1.329): an allowed call is completed when its sub-agent has ended.
+   */
+  readonly unreported: Map<string, string>
+  /** The `result` behind which claude still has to say what becomes of untold texts. */
+  provisional: Ended | null
+}
+
+/** For the next prompt. */
+export const reset = (state: ClaudeState) => {
+  state.requests = state.spent = 0
+  state.untold.clear()
+  state.unreported.clear()
+  state.provisional = null
+}
+
+/** Sends a control request. Returns its id. */
+export const request = (state: ClaudeState, subtype: string, about: object = {}) =>
+  Effect.suspend(() => {
+    const request_id = `slipway-${++state.sequence}`
+    const frame = { type: "control_request", request_id, request: { subtype, ...about } }
+    return Effect.as(Effect.forkChild(state.lines.send(frame), { startImmediately: true }), request_id)
+  })
+
+export const respond = ({ lines }: ClaudeState, request_id: string, response: object) =>
+  lines.send({ type: "control_response", response: { request_id, ...response } })
+
+/** Interrupts the turn and drops the texts behind it, which claude would run as the next turn. */
+export const interrupt = (state: ClaudeState) => Effect.asVoid(request(state, "interrupt", { cancel_queued: true }))
+
+/** Not waited for: an agent that is busy writing reads only after we have read. */
+export const say = ({ lines }: ClaudeState, text: string, about: object = {}) => {
+  const message = { role: "user", content: [{ type: "text", text }] }
+  const frame = { type: "user", session_id: "", parent_tool_use_id: null, ...about, message }
+  return Effect.asVoid(Effect.forkChild(lines.send(frame), { startImmediately: true }))
+}
+
+export const concluded = (state: ClaudeState, ended: Ended) => {
+  state.untold.clear()
+  state.provisional = null
+  state.conversation.ended(ended)
+}

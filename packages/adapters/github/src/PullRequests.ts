@@ -1,0 +1,98 @@
+/** Pull requests: found, read with their checks and comments, and opened as drafts. */
+import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import type { Checks } from "@slipway/domain/source/schema/PullRequest"
+import { Effect } from "effect"
+import * as Answers from "./Answers.ts"
+import { hidden, summarize } from "./Checks.ts"
+import type * as ConditionalReads from "./ConditionalReads.ts"
+import { type Access, type GitHubApi, type GitHubFailed, onStatus } from "./GitHubApi.ts"
+
+type Reads = ReturnType<typeof ConditionalReads.make>
+
+const noPullRequest = (operation: string) => new SourceHostError({ operation, detail: "There is no such pull request.", retryable: false })
+
+export const readPull = (api: GitHubApi, operation: string, access: Access, number: number) =>
+  api.request(access, "GET", "/pulls/{number}", { number }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
+    onStatus(404, () => Effect.fail(noPullRequest(operation)))
+  )
+
+/** The open pull request of the branch; `null`: there is none. */
+export const findOpen = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, headRef: string) {
+  const fullName = `${access.owner}/${access.name}`.toLowerCase()
+  const answer = yield* api.request(access, "GET", "/pulls", { state: "open", head: `${access.owner}:${headRef}`, per_page: 100 })
+  // GitHub ignores filters that it does not understand.
+  const found = (yield* api.decode(Answers.PullList, answer)).find(({ head }) =>
+    head.ref === headRef && head.repo?.full_name.toLowerCase() === fullName
+  )
+  if (found === undefined) return null
+  const pull = yield* readPull(api, operation, access, found.number)
+  return pull.state === "open" ? Answers.toPullRequest(pull) : null
+})
+
+const readChecks = Effect.fnUntraced(function*(reads: Reads, access: Access, headSha: string) {
+  const may = (permission: string) => access.permissions[permission] !== undefined
+  if (!may("checks") && !may("actions")) return hidden
+  const [checkRuns, runs] = yield* Effect.all([
+    may("checks") ? reads.all(access, `/commits/${headSha}/check-runs`, Answers.CheckRuns) : Effect.succeed([]),
+    // An Enterprise host may have no Actions.
+    may("actions")
+      ? reads.all(access, "/actions/runs", Answers.WorkflowRuns, { head_sha: headSha }).pipe(onStatus(404, () => Effect.succeed([])))
+      : Effect.succeed([])
+  ], { concurrency: "unbounded" })
+  const checks: Checks = summarize(
+    runs.flatMap(({ workflow_runs }) => workflow_runs.map(Answers.toWorkflowRun)),
+    checkRuns.flatMap(({ check_runs }) => check_runs.map(Answers.toCheckRun))
+  )
+  return checks
+})
+
+export const readDetails = Effect.fnUntraced(function*(reads: Reads, operation: string, access: Access, number: number) {
+  const readPullAndChecks = Effect.gen(function*() {
+    const pull = yield* reads.one(access, `/pulls/${number}`, Answers.Pull)
+    return { pull, checks: yield* readChecks(reads, access, pull.head.sha) }
+  })
+  const [{ checks, pull }, ...comments] = yield* Effect.all([
+    readPullAndChecks,
+    reads.all(access, `/issues/${number}/comments`, Answers.Comments),
+    reads.all(access, `/pulls/${number}/comments`, Answers.Comments)
+  ], { concurrency: "unbounded" }).pipe(onStatus(404, () => Effect.fail(noPullRequest(operation))))
+  return {
+    pullRequest: Answers.toPullRequest(pull),
+    checks,
+    comments: comments.flat(2).map(Answers.toComment).sort((a, b) =>
+      a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : a.id - b.id
+    ),
+    pending: pull.state === "open" && pull.mergeable === null
+  }
+})
+
+/** Refusals that need more words than GitHub's. */
+const explain = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, headRef: string, failure: GitHubFailed) {
+  if (failure.detail.includes("pull request already exists")) {
+    const open = yield* Effect.orElseSucceed(findOpen(api, operation, access, headRef), () => null)
+    const detail = `There is an open pull request for the branch "${headRef}" already${open === null ? "" : `: ${open.url}`}.`
+    return yield* new SourceHostError({ operation, detail, retryable: false })
+  }
+  if (/draft pull requests are not supported/iu.test(failure.detail)) {
+    return yield* new SourceHostError({
+      operation,
+      detail: `The plan of ${access.owner} has no draft pull requests for private repositories. ` +
+        "Make the repository public, or change to a plan that has them, such as GitHub Team.",
+      retryable: false
+    })
+  }
+  return yield* failure
+})
+
+export const openDraft = (
+  api: GitHubApi,
+  operation: string,
+  access: Access,
+  { baseRef, body, headRef, title }: Parameters<SourceHost["Service"]["openDraftPullRequest"]>[1]
+) =>
+  api.request(access, "POST", "/pulls", { title, body, base: baseRef, head: headRef, draft: true }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
+    Effect.map(Answers.toPullRequest),
+    onStatus(422, (failure) => explain(api, operation, access, headRef, failure))
+  )

@@ -1,0 +1,67 @@
+/** Runs operations with a token of one repository, and once more with a new token if GitHub refuses it. */
+import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Clock, Duration, Effect } from "effect"
+import * as GitHubApi from "./GitHubApi.ts"
+import type { Access, GitHubFailed, Permissions, TokenRefused } from "./GitHubApi.ts"
+
+/** Clients that wait for checks ask every few seconds, and GitHub's tags are good for one token only. */
+const HELD_FOR = Duration.minutes(5)
+const MAXIMUM_HELD = 100
+
+/** To read a pull request. */
+export const READ: Permissions = { metadata: "read", pull_requests: "read" }
+const OF_STATUS: Permissions = { checks: "read", actions: "read", issues: "read" }
+
+export type Failure = GitHubFailed | RepoNotAccessible | SourceHostError | TokenRefused
+
+/** Tokens in memory, by repository in lower case. */
+export type HeldTokens = Map<string, { readonly access: Access; readonly untilMillis: number }>
+
+/** Runs `self`, or once `repeated` if the token was refused: it may have ended, or not be known everywhere yet. */
+const again = <A>(self: Effect.Effect<A, Failure>, repeated: Effect.Effect<A, Failure>) =>
+  self.pipe(
+    Effect.catchTag("TokenRefused", () => repeated),
+    Effect.catchTag("TokenRefused", ({ detail }) =>
+      Effect.fail(
+        new GitHubApi.GitHubFailed({
+          status: 401,
+          detail: `GitHub does not know the token it has just given. ${detail}`,
+          retryable: true
+        })
+      ))
+  )
+
+export const withToken = <A>(
+  api: GitHubApi.GitHubApi,
+  repo: RepoName,
+  permissions: Permissions,
+  use: (access: Access) => Effect.Effect<A, Failure>
+) => {
+  const attempt = Effect.flatMap(api.mint(repo, permissions), use)
+  return again(attempt, attempt)
+}
+
+/** As {@link withToken}, to read the state of a pull request. The token is kept in memory for {@link HELD_FOR}. */
+export const withHeldToken = Effect.fnUntraced(function*<A>(
+  api: GitHubApi.GitHubApi,
+  held: HeldTokens,
+  repo: RepoName,
+  use: (access: Access) => Effect.Effect<A, Failure>
+) {
+  const key = repo.toLowerCase()
+  const now = yield* Clock.currentTimeMillis
+  const mint = Effect.tap(api.mint(repo, READ, OF_STATUS), (access) =>
+    Effect.sync(() => {
+      held.set(key, { access, untilMillis: now + Duration.toMillis(HELD_FOR) })
+      for (const [oldest, { untilMillis }] of held) if (untilMillis <= now || held.size > MAXIMUM_HELD) held.delete(oldest)
+    }))
+  const afresh = Effect.suspend(() => {
+    held.delete(key)
+    return Effect.flatMap(mint, use)
+  })
+  const known = held.get(key)
+  if (known === undefined || known.untilMillis <= now) return yield* again(afresh, afresh)
+  // The installation may have lost the repository since.
+  return yield* again(Effect.catchTag(use(known.access), "SourceHostError", () => afresh), afresh)
+})
