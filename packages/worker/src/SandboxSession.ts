@@ -36,20 +36,20 @@ export interface Resources {
 /** `rested`: the lease is given back. `left`: it is still to be. `elsewhere`: so that another machine may go on. */
 export type End = "rested" | "left" | "elsewhere"
 
-const carryOut = Effect.fnUntraced(function*(held: LeasedSandbox, box: Box | null, sandbox: Sandbox, repo: RepoName) {
+const carryOut = Effect.fnUntraced(function*(leased: LeasedSandbox, box: Box | null, sandbox: Sandbox, repo: RepoName) {
   const trees = yield* WorkingTrees
   const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
-  yield* publishChanges(held.lease, sandbox, repo, box === null ? undefined : AgentHistory.read(box, folder)).pipe(
+  yield* publishChanges(leased.lease, sandbox, repo, box === null ? undefined : AgentHistory.read(box, folder)).pipe(
     untilAvailable,
     Effect.catchTag("SandboxNotFound", Effect.die),
-    Effect.flatMap(held.observe)
+    Effect.flatMap(leased.observe)
   )
 })
 
 /** Publishes a repository whenever that is asked for, beside the turns. */
-const publishing = (held: LeasedSandbox, box: Box, repo: RepoName) =>
-  held.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo))).pipe(
-    Effect.flatMap(({ sandbox }) => carryOut(held, box, sandbox, repo)),
+const publishing = (leased: LeasedSandbox, box: Box, repo: RepoName) =>
+  leased.until(({ sandbox }) => isUnderWay(publicationOf(sandbox, repo))).pipe(
+    Effect.flatMap(({ sandbox }) => carryOut(leased, box, sandbox, repo)),
     Effect.forever
   )
 
@@ -57,14 +57,14 @@ const publishing = (held: LeasedSandbox, box: Box, repo: RepoName) =>
  * Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at a turn. `taken`: while no
  * checkpoint is being taken.
  */
-const saving = (held: LeasedSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
-  held.until((view) => !isLeaving(view) && view.sandbox.owesCheckpoint && !isAtWork(view.sandbox)).pipe(
+const saving = (leased: LeasedSandbox, box: Box, still: Latch.Latch, taken: Latch.Latch) =>
+  leased.until((view) => !isLeaving(view) && view.sandbox.owesCheckpoint && !isAtWork(view.sandbox)).pipe(
     // A time limit ends a turn before its agent hears of it.
     Effect.andThen(still.await),
     Effect.andThen(taken.close),
     Effect.andThen(
       Effect.ensuring(
-        Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(({ sandbox }) => isAtWork(sandbox)))),
+        Effect.raceFirst(Checkpoint.take(leased, box), Effect.asVoid(leased.until(({ sandbox }) => isAtWork(sandbox)))),
         taken.open
       )
     ),
@@ -76,40 +76,40 @@ const isNeeded = (view: View) => isLeaving(view) || workOf(view.sandbox) !== nul
 
 /** From where an earlier worker or a boot left it until there is nothing to do, or nothing is to be begun any more. */
 const serve = Effect.fn("SandboxSession.serve")(
-  function*(held: LeasedSandbox, capacity: WorkerCapacity, box: Box, start: AgentLifecycle.Start) {
-    const { sandbox: { repos } } = yield* held.view
+  function*(leased: LeasedSandbox, capacity: WorkerCapacity, box: Box, start: AgentLifecycle.Start) {
+    const { sandbox: { repos } } = yield* leased.view
     const [still, taken] = [Latch.makeUnsafe(true), Latch.makeUnsafe(true)]
-    const saver = yield* Effect.forkChild(saving(held, box, still, taken))
+    const saver = yield* Effect.forkChild(saving(leased, box, still, taken))
     const end = yield* Effect.raceAllFirst([
-      AgentLifecycle.run(held, box, { capacity, start, still }),
+      AgentLifecycle.run(leased, box, { capacity, start, still }),
       Fiber.join(saver),
-      ...repos.map(({ fullName }) => publishing(held, box, fullName))
+      ...repos.map(({ fullName }) => publishing(leased, box, fullName))
     ])
     // Broken off, it would only have to be taken anew.
     if (end === "left") {
       yield* Effect.raceFirst(
         taken.await,
-        Effect.asVoid(held.until(({ detached, sandbox }) => detached || isOver(sandbox)))
+        Effect.asVoid(leased.until(({ detached, sandbox }) => detached || isOver(sandbox)))
       )
     }
     yield* Fiber.interrupt(saver)
-    // Nothing is to be lost with a machine that is given up.
-    if (end === "left" && (yield* held.view).sandbox.status === "running") yield* Checkpoint.take(held, box)
-    // What was in its way may have passed, and nobody waits for it now.
-    if (end === "idle") yield* Effect.raceFirst(Checkpoint.take(held, box), Effect.asVoid(held.until(isNeeded)))
+    // Saves everything before the machine is given up.
+    if (end === "left" && (yield* leased.view).sandbox.status === "running") yield* Checkpoint.take(leased, box)
+    // Its obstacle may be gone, and no caller waits for it now.
+    if (end === "idle") yield* Effect.raceFirst(Checkpoint.take(leased, box), Effect.asVoid(leased.until(isNeeded)))
     return end
   }
 )
 
-/** Gives back what it costs while nobody needs it. `false`: somebody does by now. */
-const rest = Effect.fn("SandboxSession.rest")(function*(held: LeasedSandbox) {
+/** Puts a sandbox that is not needed to rest and gives its lease back. `false`: it is needed again. */
+const rest = Effect.fn("SandboxSession.rest")(function*(leased: LeasedSandbox) {
   const host = yield* SandboxHost
   const leases = yield* Leases
-  // Before the lease: whoever has that next makes the box again.
-  yield* Effect.catchTag(host.rest(held.id), "HostError", (error) => Effect.logError("a box could not be put to rest", error))
-  const isAtRest = yield* untilAvailable(leases.rest(held.lease))
-  // What somebody wants of it is seen here a moment later than in the store: until then the answer stays the same.
-  if (!isAtRest) yield* Effect.timeoutOption(held.until(isNeeded), (yield* Timing).tick)
+  // Before the lease: the next worker makes the box again.
+  yield* Effect.catchTag(host.rest(leased.id), "HostError", (error) => Effect.logError("a box could not be put to rest", error))
+  const isAtRest = yield* untilAvailable(leases.rest(leased.lease))
+  // A new request is visible here a moment later than in the store: until then the answer stays the same.
+  if (!isAtRest) yield* Effect.timeoutOption(leased.until(isNeeded), (yield* Timing).tick)
   return isAtRest
 })
 
@@ -119,64 +119,64 @@ interface Whereabouts {
 }
 
 const live = Effect.fn("SandboxSession.live")(
-  function*(held: LeasedSandbox, { breaker, reservation, capacity }: Resources, where: Whereabouts) {
+  function*(leased: LeasedSandbox, { breaker, reservation, capacity }: Resources, where: Whereabouts) {
     let start: AgentLifecycle.Start = { agent: null, reservation }
     if (reservation !== null) {
       yield* Effect.raceFirst(
         reservation.ready,
-        held.until(({ draining, sandbox }) => draining || !liveStatuses.includes(sandbox.status))
+        leased.until(({ draining, sandbox }) => draining || !liveStatuses.includes(sandbox.status))
       )
     }
-    if ((yield* held.view).draining) return "left"
-    if ((yield* held.view).sandbox.status !== "running") {
-      const booted = yield* boot(held, breaker)
+    if ((yield* leased.view).draining) return "left"
+    if ((yield* leased.view).sandbox.status !== "running") {
+      const booted = yield* boot(leased, breaker)
       if (booted === null) return "left"
       if (booted === "elsewhere") return booted
-      if (where.moved !== null) yield* held.arrived
+      if (where.moved !== null) yield* leased.arrived
       where.moved = null
       if (reservation !== null) yield* reservation.booted
-      if ((yield* serve(held, capacity, booted.box, { agent: booted.agent, reservation })) === "left") return "left"
-      if (yield* rest(held)) return "rested"
+      if ((yield* serve(leased, capacity, booted.box, { agent: booted.agent, reservation })) === "left") return "left"
+      if (yield* rest(leased)) return "rested"
       start = { agent: null, reservation: null }
     }
     for (;;) {
-      const box = yield* resume(held, where.moved)
+      const box = yield* resume(leased, where.moved)
       if (box === "left" || box === "elsewhere") return box
       where.moved = null
-      const end = yield* serve(held, capacity, box, start)
+      const end = yield* serve(leased, capacity, box, start)
       start = { agent: null, reservation: null }
       if (end === "left") return end
-      if (end === "idle" && (yield* rest(held))) return "rested"
+      if (end === "idle" && (yield* rest(leased))) return "rested"
     }
   }
 )
 
 /** The last thing before what a sandbox left on this machine is deleted: one attempt to keep it. */
-const keep = Effect.fn("SandboxSession.keep")(function*(held: LeasedSandbox, { moved }: Whereabouts) {
+const keep = Effect.fn("SandboxSession.keep")(function*(leased: LeasedSandbox, { moved }: Whereabouts) {
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
-  const { sandbox: { initiator, reason, turn } } = yield* held.view
-  if (moved !== null || turn === null || !(yield* trees.has(held.id))) return
-  if (isAtWork((yield* held.view).sandbox)) {
-    yield* held.write([{ _tag: "EndTurn", turnId: turn.id, state: "interrupted", reason: reason ?? "terminated", initiator }])
+  const { sandbox: { initiator, reason, turn } } = yield* leased.view
+  if (moved !== null || turn === null || !(yield* trees.has(leased.id))) return
+  if (isAtWork((yield* leased.view).sandbox)) {
+    yield* leased.write([{ _tag: "EndTurn", turnId: turn.id, state: "interrupted", reason: reason ?? "terminated", initiator }])
   }
-  const { owesCheckpoint, pinned } = (yield* held.view).sandbox
+  const { owesCheckpoint, pinned } = (yield* leased.view).sandbox
   if (!owesCheckpoint && !pinned) return
-  const box = yield* Effect.option(host.provision(held.lease))
+  const box = yield* Effect.option(host.provision(leased.lease))
   yield* Effect.raceFirst(
-    Effect.timeoutOption(Checkpoint.take(held, Option.getOrNull(box)), Checkpoint.HURRY),
-    held.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
+    Effect.timeoutOption(Checkpoint.take(leased, Option.getOrNull(box)), Checkpoint.HURRY),
+    leased.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
   )
 })
 
 /** Publishes a sandbox that is over, from its last checkpoint. */
-const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: LeasedSandbox, { moved }: Whereabouts) {
+const publishLast = Effect.fn("SandboxSession.publishLast")(function*(leased: LeasedSandbox, { moved }: Whereabouts) {
   const host = yield* SandboxHost
-  const { sandbox } = yield* held.view
+  const { sandbox } = yield* leased.view
   const fetching = Effect.gen(function*() {
-    if (moved === null && (yield* canResume(held))) return
-    yield* removeHere(held.id)
-    yield* Checkpoint.restore(held, { cause: "machine_lost", checkpoint: sandbox.checkpoint, of: held.id })
+    if (moved === null && (yield* canResume(leased))) return
+    yield* removeHere(leased.id)
+    yield* Checkpoint.restore(leased, { cause: "machine_lost", checkpoint: sandbox.checkpoint, of: leased.id })
   })
   // Without its trees the publication fails, and says so.
   yield* fetching.pipe(
@@ -186,21 +186,21 @@ const publishLast = Effect.fn("SandboxSession.publishLast")(function*(held: Leas
       (error) => Effect.logError("its trees cannot be had", { reason: error.message })
     )
   )
-  const box = yield* Effect.option(host.provision(held.lease))
+  const box = yield* Effect.option(host.provision(leased.lease))
   const wanted = sandbox.repos.filter(({ fullName }) => isUnderWay(publicationOf(sandbox, fullName)))
-  yield* Effect.forEach(wanted, ({ fullName }) => carryOut(held, Option.getOrNull(box), sandbox, fullName), { discard: true })
+  yield* Effect.forEach(wanted, ({ fullName }) => carryOut(leased, Option.getOrNull(box), sandbox, fullName), { discard: true })
 })
 
 /**
  * Works for the sandbox until it is at rest, is over, or is to be let go of. Agents belong to the scope, so closing it kills
  * them. `StaleLease`: the sandbox is another worker's by now.
  */
-export const run = Effect.fn("SandboxSession.run")(function*(held: LeasedSandbox, resources: Resources) {
+export const run = Effect.fn("SandboxSession.run")(function*(leased: LeasedSandbox, resources: Resources) {
   const scope = yield* Scope.Scope
-  yield* Effect.forkIn(RootSpan.quiet(Scope.provide(held.follow, scope)), scope)
+  yield* Effect.forkIn(RootSpan.quiet(Scope.provide(leased.follow, scope)), scope)
   const where: Whereabouts = { moved: resources.moved }
   for (;;) {
-    const { detached, draining, sandbox } = yield* held.view
+    const { detached, draining, sandbox } = yield* leased.view
     const { status } = sandbox
     if (detached || draining && status !== "terminating") return isUnsaved(sandbox) ? "left" : "elsewhere"
     switch (status) {
@@ -208,19 +208,19 @@ export const run = Effect.fn("SandboxSession.run")(function*(held: LeasedSandbox
       case "creating":
       case "running": {
         const agents = yield* Scope.fork(scope)
-        const end = yield* live(held, resources, where).pipe(Scope.provide(agents), Effect.onExit(() => Scope.close(agents, Exit.void)))
+        const end = yield* live(leased, resources, where).pipe(Scope.provide(agents), Effect.onExit(() => Scope.close(agents, Exit.void)))
         if (end !== "left") return end
         break
       }
       case "terminating":
-        yield* keep(held, where)
-        yield* release(held)
+        yield* keep(leased, where)
+        yield* release(leased)
         break
       default: {
-        if (sandbox.publications.some(isUnderWay)) yield* publishLast(held, where)
-        yield* cleanUp(held)
+        if (sandbox.publications.some(isUnderWay)) yield* publishLast(leased, where)
+        yield* cleanUp(leased)
         // A finished sandbox may have been terminated meanwhile.
-        const now = yield* held.view
+        const now = yield* leased.view
         if (now.sandbox.status === status && !now.sandbox.publications.some(isUnderWay)) return "left"
       }
     }

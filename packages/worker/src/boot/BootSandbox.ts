@@ -108,12 +108,12 @@ const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, 
 const mayBoot = (status: SandboxStatus): boolean => status === "queued" || status === "creating" || status === "running"
 
 /** Makes the tree of a repository as it is at its source, or finds the one that is there. */
-export const clone = Effect.fn("BootSandbox.clone")(function*(held: LeasedSandbox, { fullName, ref }: RepoRef) {
+export const clone = Effect.fn("BootSandbox.clone")(function*(leased: LeasedSandbox, { fullName, ref }: RepoRef) {
   const trees = yield* WorkingTrees
   const source = yield* SourceHost
-  const { sandbox } = yield* held.view
+  const { sandbox } = yield* leased.view
   const [{ defaultBranch }, remote] = yield* Effect.all([source.repository(fullName), source.remote(fullName, "read")], { concurrency: 2 })
-  return yield* trees.prepare({ sandboxId: held.id, repo: fullName }, {
+  return yield* trees.prepare({ sandboxId: leased.id, repo: fullName }, {
     remote,
     ref,
     defaultBranch,
@@ -145,19 +145,19 @@ const isFull = (error: unknown): boolean => error instanceof TreesUnavailable &&
  * The sandbox for its boot, which waits for the store where it has to: what it has done is noted, and written in that order with
  * whatever is written next, or by itself meanwhile. A note that cannot be written fails what is written next.
  */
-const noting = (held: LeasedSandbox, scope: Scope.Scope) => {
+const noting = (leased: LeasedSandbox, scope: Scope.Scope) => {
   const turn = Semaphore.makeUnsafe(1)
   const due: Array<SystemCommand> = []
   const write = (commands: ReadonlyArray<SystemCommand>) =>
-    turn.withPermits(1)(Effect.suspend(() => held.write([...due.splice(0), ...commands])))
-  const writeDue = turn.withPermits(1)(Effect.suspend(() => due.length === 0 ? Effect.void : held.write(due.splice(0))))
+    turn.withPermits(1)(Effect.suspend(() => leased.write([...due.splice(0), ...commands])))
+  const writeDue = turn.withPermits(1)(Effect.suspend(() => due.length === 0 ? Effect.void : leased.write(due.splice(0))))
   const note = (command: SystemCommand) =>
     Effect.suspend(() => {
       due.push(command)
       // Not a child of the step that ends with it.
       return Effect.forkIn(Effect.ignore(writeDue), scope)
     })
-  return { booting: { ...held, write } satisfies LeasedSandbox, note }
+  return { booting: { ...leased, write } satisfies LeasedSandbox, note }
 }
 
 /**
@@ -166,7 +166,7 @@ const noting = (held: LeasedSandbox, scope: Scope.Scope) => {
  */
 export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSandbox, breaker: BootBreaker) {
   const scope = yield* Effect.scope
-  const { booting: held, note } = noting(underLease, scope)
+  const { booting: leased, note } = noting(underLease, scope)
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
   const ids = yield* Ids
@@ -178,44 +178,44 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     )
 
   const steps = Effect.gen(function*() {
-    const { sandbox: { origin, owesCheckpoint, repos } } = yield* held.view
+    const { sandbox: { origin, owesCheckpoint, repos } } = yield* leased.view
     // The first that is written, whatever becomes of the steps beside it.
-    const starting = yield* Effect.forkIn(held.write([{ _tag: "StartBoot" }]), scope, { startImmediately: true })
+    const starting = yield* Effect.forkIn(leased.write([{ _tag: "StartBoot" }]), scope, { startImmediately: true })
     // Begun before its machine lost its power.
-    if (!owesCheckpoint && !(yield* trees.isWhole(held.id))) yield* removeHere(held.id)
-    const provision = stage("provision", host.provision(held.lease))
+    if (!owesCheckpoint && !(yield* trees.isWhole(leased.id))) yield* removeHere(leased.id)
+    const provision = stage("provision", host.provision(leased.lease))
     const clones = Effect.forEach(
       repos,
       (repo) =>
-        stage("clone", withRoom(clone(held, repo)), ({ submodules }) => ({
+        stage("clone", withRoom(clone(leased, repo)), ({ submodules }) => ({
           repo: repo.fullName,
           ...(submodules === undefined ? {} : { submodules })
         })),
       { concurrency: "unbounded", discard: true }
     )
     if (origin !== null) yield* Fiber.join(starting)
-    if (origin !== null && !(owesCheckpoint && (yield* trees.has(held.id)))) {
+    if (origin !== null && !(owesCheckpoint && (yield* trees.has(leased.id)))) {
       // Before the box: trees that are restored are given to a box when it is made.
-      yield* stage("clone", withRoom(Checkpoint.restore(held, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId })))
+      yield* stage("clone", withRoom(Checkpoint.restore(leased, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId })))
     }
     const [box] = yield* Effect.all([provision, origin === null ? clones : Effect.void, Fiber.join(starting)], { concurrency: 3 })
     // Agents read the trees when they start, so they start last.
-    const conversation = origin === null ? [] : yield* conversationOf(held)
-    const prepared = yield* patiently(whole("setup", RunSetup.run(held, box, { isFresh: origin === null, conversation }))).pipe(
+    const conversation = origin === null ? [] : yield* conversationOf(leased)
+    const prepared = yield* patiently(whole("setup", RunSetup.run(leased, box, { isFresh: origin === null, conversation }))).pipe(
       Effect.withSpan(STAGES.setup)
     )
     // A fork goes on with the conversation that it was restored with. Any other boot begins one: nobody has said anything yet, and the
     // session of a boot that was cut short may have gone with its machine.
-    const known = yield* held.agentSession
-    if (known !== null && origin === null) yield* held.saveAgentSession(null)
+    const known = yield* leased.agentSession
+    if (known !== null && origin === null) yield* leased.saveAgentSession(null)
     const saved = origin === null ? null : known
-    const agent = yield* stage("agent_start", Agent.open(held, box, saved, Effect.succeed(prepared)))
+    const agent = yield* stage("agent_start", Agent.open(leased, box, saved, Effect.succeed(prepared)))
     return { box, agent }
   })
 
   const booting = Effect.gen(function*() {
     const [took, booted] = yield* Effect.timed(steps)
-    yield* held.write([report("ready", took), { _tag: "FinishBoot", turnId: turnId(ids, held.id, 1) }])
+    yield* leased.write([report("ready", took), { _tag: "FinishBoot", turnId: turnId(ids, leased.id, 1) }])
     yield* breaker.succeeded
     return booted
   }).pipe(
@@ -235,9 +235,9 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
       ],
       Effect.fnUntraced(function*(trouble: Trouble) {
         const reason = reasonOf(trouble)
-        if (isOfMachine(trouble) && (yield* breaker.failed(held.id, trouble.message))) return "elsewhere" as const
+        if (isOfMachine(trouble) && (yield* breaker.failed(leased.id, trouble.message))) return "elsewhere" as const
         if (trouble._tag === "AgentError" && trouble.refusedByHost !== true) yield* breaker.succeeded
-        yield* held.write([{ _tag: "Fail", reason, error: trouble.message, retryable: isRetryable(trouble) }])
+        yield* leased.write([{ _tag: "Fail", reason, error: trouble.message, retryable: isRetryable(trouble) }])
         return null
       })
     )
@@ -245,7 +245,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
   // Terminated, timed out or let go of meanwhile: whatever was begun is dropped.
   return yield* Effect.raceFirst(
     booting,
-    Effect.as(held.until(({ draining, sandbox }) => draining || !mayBoot(sandbox.status)), null)
+    Effect.as(leased.until(({ draining, sandbox }) => draining || !mayBoot(sandbox.status)), null)
   )
 })
 

@@ -20,31 +20,31 @@ import { clone, withRoom } from "./BootSandbox.ts"
 const BEFORE_ANOTHER = Duration.seconds(30)
 
 /** Restores trees and conversation of a sandbox whose machine is gone or no longer has them. */
-const fetch = Effect.fn("ResumeSandbox.fetch")(function*(held: LeasedSandbox, moved: Leased["moved"]) {
-  const { sandbox } = yield* held.view
+const fetch = Effect.fn("ResumeSandbox.fetch")(function*(leased: LeasedSandbox, moved: Leased["moved"]) {
+  const { sandbox } = yield* leased.view
   const { checkpoint, id, origin, repos } = sandbox
   // Anything left here by an earlier session is older.
   yield* removeHere(id)
   if (isUntouched(sandbox)) {
     // There is no conversation yet, and the agent's session was in the lost home.
-    yield* held.saveAgentSession(null)
-    yield* Effect.forEach(repos, (repo) => withRoom(clone(held, repo)), { concurrency: "unbounded", discard: true })
-    if (moved !== null) yield* held.arrived
+    yield* leased.saveAgentSession(null)
+    yield* Effect.forEach(repos, (repo) => withRoom(clone(leased, repo)), { concurrency: "unbounded", discard: true })
+    if (moved !== null) yield* leased.arrived
   } else if (checkpoint === 0 && origin !== null) {
-    yield* withRoom(Checkpoint.restore(held, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId }))
+    yield* withRoom(Checkpoint.restore(leased, { cause: "fork", checkpoint: origin.checkpoint, of: origin.sandboxId }))
   } else {
-    yield* withRoom(Checkpoint.restore(held, { cause: moved === "drained" ? "machine_drained" : "machine_lost", checkpoint, of: id }))
+    yield* withRoom(Checkpoint.restore(leased, { cause: moved === "drained" ? "machine_drained" : "machine_lost", checkpoint, of: id }))
   }
 })
 
 /** Goes back to the requested checkpoint, or to the newest readable one before it. Otherwise the sandbox stays as it is. */
-const goBack = Effect.fn("ResumeSandbox.goBack")(function*(held: LeasedSandbox, restoring: number) {
+const goBack = Effect.fn("ResumeSandbox.goBack")(function*(leased: LeasedSandbox, restoring: number) {
   const host = yield* SandboxHost
-  const { id } = held
+  const { id } = leased
   // Nothing may run in the trees meanwhile, and the box must be made on the restored trees.
   yield* host.rest(id)
-  yield* withRoom(Checkpoint.restore(held, { cause: "command", checkpoint: restoring, of: id })).pipe(
-    Effect.catchTag("NoneLeft", ({ damaged, message }) => held.write([{ _tag: "FailRestore", error: message, damaged }]))
+  yield* withRoom(Checkpoint.restore(leased, { cause: "command", checkpoint: restoring, of: id })).pipe(
+    Effect.catchTag("NoneLeft", ({ damaged, message }) => leased.write([{ _tag: "FailRestore", error: message, damaged }]))
   )
 })
 
@@ -52,18 +52,18 @@ const goBack = Effect.fn("ResumeSandbox.goBack")(function*(held: LeasedSandbox, 
  * Whether all its trees are here and whole: the process that made them may have been killed between two of them. Work that is in no
  * checkpoint is used as it is, because it is worth more than the parts that a loss of power took.
  */
-export const canResume = Effect.fnUntraced(function*(held: LeasedSandbox) {
+export const canResume = Effect.fnUntraced(function*(leased: LeasedSandbox) {
   const trees = yield* WorkingTrees
-  const { sandbox } = yield* held.view
-  if (isUnsaved(sandbox)) return yield* trees.has(held.id)
-  return (yield* trees.has(held.id, sandbox.repos.map((repo) => repo.fullName))) && (yield* trees.isWhole(held.id))
+  const { sandbox } = yield* leased.view
+  if (isUnsaved(sandbox)) return yield* trees.has(leased.id)
+  return (yield* trees.has(leased.id, sandbox.repos.map((repo) => repo.fullName))) && (yield* trees.isWhole(leased.id))
 })
 
 /**
  * The sandbox's box, with everything in place. `left`: the sandbox need not run any more, or is lost for good, which is recorded.
  * `elsewhere`: it cannot run on this machine.
  */
-export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSandbox, moved: Leased["moved"]) {
+export const resume = Effect.fn("ResumeSandbox.resume")(function*(leased: LeasedSandbox, moved: Leased["moved"]) {
   const host = yield* SandboxHost
   const { lost } = yield* Policy
   let isHere = moved === null
@@ -71,29 +71,29 @@ export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSa
 
   const resuming = Effect.gen(function*() {
     // Kept across retries: an interrupted try may have made the trees without recording it.
-    isHere = isHere && (yield* canResume(held))
+    isHere = isHere && (yield* canResume(leased))
     if (!isHere) {
-      yield* RunSetup.invalidate(held)
-      yield* fetch(held, moved)
+      yield* RunSetup.invalidate(leased)
+      yield* fetch(leased, moved)
       areNew = true
     }
     isHere = true
-    const { sandbox: { turn } } = yield* held.view
+    const { sandbox: { turn } } = yield* leased.view
     // The agent ended with its worker. A pending turn was not handed to an agent yet, so it starts normally.
     if (isActive(turn) && turn.state !== "pending") {
-      yield* Agent.reportLost(held)
-      yield* held.write([{ _tag: "EndTurn", turnId: turn.id, state: "failed", reason: "agent_lost", initiator: "provider" }])
+      yield* Agent.reportLost(leased)
+      yield* leased.write([{ _tag: "EndTurn", turnId: turn.id, state: "failed", reason: "agent_lost", initiator: "provider" }])
     }
-    const { sandbox: { owesCheckpoint, restoring } } = yield* held.view
+    const { sandbox: { owesCheckpoint, restoring } } = yield* leased.view
     if (restoring !== null && !owesCheckpoint) {
-      yield* RunSetup.invalidate(held)
-      yield* goBack(held, restoring)
+      yield* RunSetup.invalidate(leased)
+      yield* goBack(leased, restoring)
     }
     const [box, isOwed] = yield* Effect.all([
-      host.provision(held.lease),
-      areNew ? Effect.succeed(true) : RunSetup.wasInterrupted(held.id)
+      host.provision(leased.lease),
+      areNew ? Effect.succeed(true) : RunSetup.wasInterrupted(leased.id)
     ], { concurrency: 2 })
-    if (isOwed) yield* RunSetup.runAgain(held, box)
+    if (isOwed) yield* RunSetup.runAgain(leased, box)
     return box
   }).pipe(
     Effect.retry({
@@ -102,24 +102,24 @@ export const resume = Effect.fn("ResumeSandbox.resume")(function*(held: LeasedSa
     }),
     Effect.catchTag(
       "NoneLeft",
-      ({ message }) => Effect.as(held.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }]), "left" as const)
+      ({ message }) => Effect.as(leased.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }]), "left" as const)
     ),
     Effect.catchTag(
       ["CloneFailed", "HostError", "RepoNotAccessible", "SourceHostError", "TreesUnavailable"],
       Effect.fnUntraced(function*({ message }) {
-        const { sandbox } = yield* held.view
+        const { sandbox } = yield* leased.view
         yield* Effect.logError("this machine cannot go on with the sandbox", { reason: message })
         if (sandbox.checkpoint === 0 && sandbox.origin === null && !isUntouched(sandbox)) {
-          yield* held.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }])
+          yield* leased.write([{ _tag: "Fail", reason: "host_lost", error: message, retryable: false }])
           return "left" as const
         }
         // Gives another machine a checkpoint to resume from. There is no box, so the agent's own commits are left out.
-        if (isHere) yield* Checkpoint.take(held, null)
+        if (isHere) yield* Checkpoint.take(leased, null)
         yield* Effect.sleep(BEFORE_ANOTHER)
         return "elsewhere" as const
       })
     )
   )
-  const left: Effect.Effect<Box | "left" | "elsewhere"> = Effect.as(held.until(isLeaving), "left" as const)
+  const left: Effect.Effect<Box | "left" | "elsewhere"> = Effect.as(leased.until(isLeaving), "left" as const)
   return yield* Effect.raceFirst(resuming, left)
 })

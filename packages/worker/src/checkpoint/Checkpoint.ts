@@ -47,15 +47,15 @@ const after = (duration: Duration.Duration, forTurn: boolean) =>
   Effect.andThen(Effect.sleep(duration), new TookTooLong({ seconds: Duration.toSeconds(duration), forTurn }))
 
 /** Fails when one attempt has taken too long. */
-const tooLong = (held: LeasedSandbox) =>
+const tooLong = (leased: LeasedSandbox) =>
   Effect.raceFirst(
     after(PATIENCE, false),
-    Effect.andThen(held.until(({ draining, sandbox }) => draining || sandbox.restoring !== null), after(HURRY, false))
+    Effect.andThen(leased.until(({ draining, sandbox }) => draining || sandbox.restoring !== null), after(HURRY, false))
   )
 
 /** Fails when a turn has waited long enough, for an attempt or for a store that does not answer. */
-const turnWaits = (held: LeasedSandbox) =>
-  Effect.andThen(held.until(({ sandbox: { turn } }) => isActive(turn) && turn.startedAt === null), after(TURN_WAITS, true))
+const turnWaits = (leased: LeasedSandbox) =>
+  Effect.andThen(leased.until(({ sandbox: { turn } }) => isActive(turn) && turn.startedAt === null), after(TURN_WAITS, true))
 
 /** The agent profile of a model in the catalogue; `undefined`: unknown model. */
 export const profileOf = Effect.fnUntraced(function*(model: string) {
@@ -67,12 +67,12 @@ export const profileOf = Effect.fnUntraced(function*(model: string) {
  * Takes the checkpoint that is owed or that failed before, and records it or the error. Does nothing if none is owed. No turn may run.
  * Waits for a store that does not answer. `box`: the box to read the agent's own commits in; `null`: they are left out.
  */
-export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: Box | null) {
+export const take = Effect.fn("checkpoint")(function*(leased: LeasedSandbox, box: Box | null) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const runtime = yield* AgentRuntime
   const checkpoints = yield* Checkpoints
-  const { sandbox } = yield* held.view
+  const { sandbox } = yield* leased.view
   if (!sandbox.owesCheckpoint && !sandbox.pinned) return
   const { agentRuntime, checkpoint: before, grantId, model } = sandbox
   const names = sandbox.repos.map(({ fullName }) => fullName)
@@ -83,7 +83,7 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
 
   const attempt = Effect.fnUntraced(function*(withHome: boolean) {
     const began = yield* elapsedMillis
-    const saved = yield* trees.save(held.id, repos, { maximumBytes: MAX_CHECKPOINT_BYTES }).pipe(
+    const saved = yield* trees.save(leased.id, repos, { maximumBytes: MAX_CHECKPOINT_BYTES }).pipe(
       Effect.provideService(OnBehalfOf, grantId),
       Effect.retry({
         while: (error) => "retryable" in error && error.retryable,
@@ -93,13 +93,13 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
       Effect.catchTag("FileNotFound", () => new CannotSave({ repo: names.join(", "), detail: "The files are gone.", retryable: false }))
     )
     const content = CheckpointFormat.write({
-      of: { sandboxId: held.id, grantId, checkpoint: number },
+      of: { sandboxId: leased.id, grantId, checkpoint: number },
       runtime: agentRuntime,
-      agentSession: withHome ? yield* held.agentSession : null,
-      home: withHome ? host.readHome(held.id, files, { maximumBytes: MAX_CHECKPOINT_BYTES }) : null,
+      agentSession: withHome ? yield* leased.agentSession : null,
+      home: withHome ? host.readHome(leased.id, files, { maximumBytes: MAX_CHECKPOINT_BYTES }) : null,
       trees: saved.content
     })
-    const bytes = yield* checkpoints.put(held.lease, number, content, saved.changes)
+    const bytes = yield* checkpoints.put(leased.lease, number, content, saved.changes)
     return { checkpoint: number, bytes, ms: (yield* elapsedMillis) - began, repos: saved.repos }
   }, Effect.scoped)
 
@@ -110,15 +110,15 @@ export const take = Effect.fn("checkpoint")(function*(held: LeasedSandbox, box: 
         Effect.logWarning("the conversation cannot be read: the checkpoint is taken without it", { reason: error.message }),
         attempt(false)
       )),
-    Effect.raceFirst(tooLong(held)),
+    Effect.raceFirst(tooLong(leased)),
     untilAvailable,
-    Effect.raceFirst(turnWaits(held)),
+    Effect.raceFirst(turnWaits(leased)),
     Effect.catchTag(
       ["CannotSave", "CheckpointTooLarge", "HomeTooLarge", "HostError", "TookTooLong", "TreesUnavailable"],
       (error) => Effect.as(Effect.logWarning("no checkpoint could be taken", { reason: error.message }), { error: error.message })
     )
   )
-  yield* held.write([{ _tag: "RecordCheckpoint", data, workedTurns: workedTurns(sandbox) }])
+  yield* leased.write([{ _tag: "RecordCheckpoint", data, workedTurns: workedTurns(sandbox) }])
 })
 
 /** The checkpoint to restore. */
@@ -195,11 +195,11 @@ const isUnreadable = <E>(error: E | Unreadable): error is Unreadable =>
  * sandbox may run. Waits for a store that does not answer. Errors of this machine or of the source host are passed on.
  * `NoneLeft`: nothing was changed.
  */
-export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSandbox, { cause, checkpoint, of }: Wanted) {
+export const restore = Effect.fn("checkpoint restore")(function*(leased: LeasedSandbox, { cause, checkpoint, of }: Wanted) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const checkpoints = yield* Checkpoints
-  const { sandbox: { agentRuntime, grantId, repos, status } } = yield* held.view
+  const { sandbox: { agentRuntime, grantId, repos, status } } = yield* leased.view
   const sources = yield* sourcesOf(repos)
 
   const attempt = Effect.fnUntraced(function*(number: number) {
@@ -210,11 +210,11 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSan
     const { header, home, trees: content } = yield* CheckpointFormat.read(checkpoints.get(of, number), asked)
     const goesOn = header.hasHome && header.runtime === agentRuntime
     // The home first: the presence of the trees means that everything is restored.
-    if (goesOn) yield* host.writeHome(held.id, home)
-    yield* trees.restore(held.id, content, sources, cause === "fork" ? { forget: "publication" } : {}).pipe(
+    if (goesOn) yield* host.writeHome(leased.id, home)
+    yield* trees.restore(leased.id, content, sources, cause === "fork" ? { forget: "publication" } : {}).pipe(
       Effect.provideService(OnBehalfOf, grantId),
       // The conversation in the home does not belong to the trees.
-      Effect.tapError(() => goesOn ? held.saveAgentSession(null) : Effect.void)
+      Effect.tapError(() => goesOn ? leased.saveAgentSession(null) : Effect.void)
     )
     return goesOn ? header.agentSession : null
   }, Effect.scoped)
@@ -223,8 +223,8 @@ export const restore = Effect.fn("checkpoint restore")(function*(held: LeasedSan
   const candidates = status === "creating" ? [checkpoint] : yield* upTo(of, checkpoint)
   const restored = yield* firstWhole(of, candidates, attempt)
   const { damaged } = restored
-  yield* held.saveAgentSession(restored.made)
-  yield* held.write([{
+  yield* leased.saveAgentSession(restored.made)
+  yield* leased.write([{
     _tag: "RecordRestore",
     data: { checkpoint: restored.checkpoint, cause, ...(damaged.length === 0 ? {} : { damaged }) }
   }])

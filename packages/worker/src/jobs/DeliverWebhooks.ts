@@ -1,7 +1,7 @@
 /**
- * Brings the events of feeds to webhooks: one at a time to each endpoint, in order, to many endpoints at once. Any number of
- * workers may do it. Closing its scope ends it gently: no new attempts, and a moment for those under way; one that is cut is
- * repeated by another worker once its time has run out.
+ * Delivers the events of feeds to webhooks: one at a time to each endpoint, in order, to many endpoints at once. Any number of
+ * workers may do it. Closing its scope ends it gently: no new attempts, and a short time for attempts under way. Another worker
+ * repeats an interrupted attempt after its timeout.
  */
 import { counters } from "@slipway/domain/observability/Metrics"
 import { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
@@ -10,11 +10,11 @@ import { afterAttempt, bodyOf, isDelivered, type Outcome, signing, Trouble } fro
 import { Cause, DateTime, Effect, Latch, Layer, Random, Schedule, Scope } from "effect"
 import { Timing } from "../shared/Timing.ts"
 
-/** Attempts of one worker at a time, which mostly wait. More than a grant has endpoints: its slow ones alone cannot take all. */
+/** Attempts of one worker at a time, which mostly wait. More than the endpoints of a grant, so that its slow endpoints cannot take all. */
 const CONCURRENCY = 64
 const PURGED_AT_ONCE = 1000
 
-/** `refused`: whoever answered did not take it. */
+/** `refused`: the endpoint answered, and did not accept the event. */
 const outcomeOf = (outcome: Outcome): string => outcome._tag === "Failed" ? outcome.trouble : isDelivered(outcome) ? "delivered" : "refused"
 const attempted = counters(
   "slipway_webhook_attempts_total",
@@ -27,7 +27,7 @@ const attempted = counters(
   ]
 )
 
-/** Makes one attempt and records what came of it. */
+/** Makes one attempt and records its outcome. */
 export const attempt = Effect.fn("DeliverWebhooks.attempt")(function*(taken: TakenAttempt) {
   const store = yield* WebhookStore
   const sender = yield* WebhookSender
@@ -58,7 +58,7 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   const store = yield* WebhookStore
   const { lastAttempts, purge, tick } = yield* Timing
   const scope = yield* Scope.Scope
-  // Closed last, after what is under way had its moment.
+  // Closed last, so that attempts under way have a short time to end.
   const attempts = yield* Scope.fork(scope, "parallel")
   const ended = Latch.makeUnsafe(false)
   let free = CONCURRENCY
@@ -81,23 +81,23 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   }).pipe(surviving)
 
   const idle = Effect.gen(function*() {
-    // Closed before it is looked: what ends in between opens it again.
+    // Closed before `free` is read: an attempt that ends in between opens it again.
     for (yield* ended.close; free < CONCURRENCY; yield* ended.close) yield* ended.await
   })
   yield* Effect.addFinalizer(() => Effect.timeoutOption(idle, lastAttempts))
-  // An endpoint that got its event is looked at again at once: there may be another.
+  // An endpoint that got its event is checked again at once: it may have another.
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(look, Effect.andThen(Effect.timeoutOption(ended.await, tick), ended.close))))
   yield* purgeLog().pipe(surviving, Effect.repeat(Schedule.spaced(purge)), Effect.forkScoped)
 })
 
-/** Forgets attempts of long ago. */
+/** Deletes attempts older than `LOG_RETENTION`. */
 export const purgeLog = Effect.fn("DeliverWebhooks.purgeLog")(function*() {
   const store = yield* WebhookStore
   const before = DateTime.subtractDuration(yield* DateTime.now, LOG_RETENTION)
   while ((yield* store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) continue
 })
 
-/** Trouble of one round, or with one endpoint, is logged; what was taken is tried again when its time has run out. */
+/** Logs a failure of one round or endpoint. An attempt that was taken is repeated after its timeout. */
 const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(
     Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logWarning("delivering webhooks failed", cause)),

@@ -1,6 +1,6 @@
 /**
  * Ends sandboxes whose grant was revoked, and applies the time limits of all others (docs/decisions/2.1, 2.2 and 9). Every worker
- * whose machine's clock is right does, so none is missed when one dies. What time it is the store says.
+ * with a correct clock does it, so no limit is missed when a worker dies. The store's clock decides.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type Due, type DuePage, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
@@ -14,14 +14,14 @@ import { DateTime, Effect } from "effect"
 /** Sandboxes in one read. */
 const PAGE = 100
 
-/** Applies every limit whose time has come. */
+/** Applies every limit that is due. */
 export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*() {
   const store = yield* SandboxStore
   const maintenance = yield* Maintenance
   const limits = yield* Policy
   if (skewProblem(yield* yield* ClockSkew) !== null) return
 
-  /** Whether the page is worth another one: it was full, and something was changed or could not be. */
+  /** Applies the command to a page. `isFull`: there may be another page. `failed`: a sandbox could not be changed. */
   const apply = Effect.fnUntraced(function*(command: "Expire" | "RevokeGrant", ids: ReadonlyArray<SandboxId>, now: DateTime.Utc) {
     const outcomes = yield* Effect.forEach(
       ids,
@@ -29,7 +29,7 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
         store.change(id, "policy", (sandbox) => decide(sandbox, { _tag: command }, { limits, now }), now).pipe(
           Effect.tap(count),
           Effect.map(({ events }) => events.length > 0 ? "changed" : "unchanged"),
-          // One sandbox's trouble must not keep the limits from the others.
+          // An error of one sandbox must not stop the limits of the others.
           Effect.catchTag(
             ["IllegalTransition", "SandboxNotFound"],
             (error) => Effect.as(Effect.logError("a limit could not be applied", error), "failed")
@@ -44,12 +44,12 @@ export const enforceLimits = Effect.fn("EnforceLimits.enforceLimits")(function*(
     if (!isFull || !changed) break
   }
 
-  // Each page begins behind the one before it, so that the round ends whatever becomes of them. Another worker may be doing the same:
-  // then a page changes nothing.
+  // Each page begins after the last one, so that the round ends even if sandboxes cannot be changed. A page changes nothing when
+  // another worker was faster.
   let after: Due | null = null
   for (;;) {
     const page: DuePage = yield* maintenance.due(PAGE, after)
-    // The store's clock was set since this process looked at it: that may have been a mistake, and ends are for good.
+    // The store's clock was changed since this process read it. That may be a mistake, and an end cannot be undone.
     if (skewProblem(Math.abs(DateTime.toEpochMillis(yield* DateTime.now) - DateTime.toEpochMillis(page.now))) !== null) return
     const { changed, failed, isFull } = yield* apply("Expire", page.ids, page.now)
     if (!isFull || !changed && !failed) return

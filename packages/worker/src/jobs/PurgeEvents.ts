@@ -1,6 +1,6 @@
 /**
- * Forgets what nobody was promised any longer: the events and traces of sandboxes that ended long ago, idempotency keys, finished
- * calls of models, and checkpoints (docs/decisions/4, 5, 16 and 19).
+ * Deletes data after its retention: events and traces of ended sandboxes, idempotency keys, finished calls of models, and
+ * checkpoints (docs/decisions/4, 5, 16 and 19).
  */
 import { Spending } from "@slipway/domain/models/ports/Spending"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -21,11 +21,11 @@ const forgotten = Metric.counter("slipway_event_logs_purged_total", {
   incremental: true
 })
 
-/** Every worker may do it: what one is at, others leave alone. */
+/** Any worker may do it: workers skip rows that another worker has locked. */
 export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
   const maintenance = yield* Maintenance
   const checkpoints = yield* Checkpoints
-  // Seen at 0 from the first look on.
+  // Shows 0 from the start.
   yield* Metric.value(forgotten)
   const { retention } = yield* Policy
   const endedBefore = DateTime.subtractDuration(yield* DateTime.now, retention)

@@ -1,6 +1,6 @@
 /**
- * Compares what this machine holds with what the store knows, and gives back what no sandbox needs: boxes and trees of
- * sandboxes that ended without this worker, that never were, or that another machine goes on with.
+ * Compares the boxes and trees of this machine with the store, and removes those that no sandbox needs: their sandbox ended without
+ * this worker, never existed, or runs on another machine.
  */
 import { CheckpointTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
@@ -17,9 +17,9 @@ const reaped = Metric.counter("slipway_orphans_reaped_total", {
   incremental: true
 })
 
-/** Leaves alone whatever is still live here, in whoever's hands. */
+/** Leaves live sandboxes of this machine alone, of this worker and of others. */
 export const reapOrphans = Effect.fn("ReapOrphans.reapOrphans")(function*() {
-  // Seen at 0 from the first look on.
+  // Shows 0 from the start.
   yield* Metric.value(reaped)
   const maintenance = yield* Maintenance
   const host = yield* SandboxHost

@@ -1,6 +1,6 @@
 /**
- * Gives back what is reserved for sandboxes that are over: where one ended while no worker had it, because its machine was lost, nobody
- * else does, and its grant would have less to spend for good. Every worker may do it.
+ * Releases reservations of ended sandboxes. A sandbox may end without a worker, because its machine was lost: no other code releases
+ * its reservations then, and its grant could never spend them. Any worker may do it.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Spending } from "@slipway/domain/models/ports/Spending"
@@ -10,7 +10,7 @@ import { Effect, Option } from "effect"
 /** Sandboxes in one read. */
 const PAGE = 100
 
-/** Where models are paid for elsewhere there is nothing to give back. `machine`: this one. */
+/** Does nothing without `Spending`. `machine`: the name of this machine. */
 export const releaseReservations = Effect.fn("ReleaseReservations.releaseReservations")(function*(machine: string) {
   const spending = yield* Effect.serviceOption(Spending)
   const maintenance = yield* Maintenance

@@ -1,4 +1,4 @@
-/** Carries out a publication that somebody asked for: from a working tree to one draft pull request. */
+/** Carries out a requested publication: from a working tree to one draft pull request. */
 import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import {
   CommitAuthor,
@@ -20,12 +20,12 @@ import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Result } from "effect"
 
-/** Branches that somebody else may have before a new one is given up. */
+/** How many branch names may be taken by others before the publication fails. */
 const MAX_SKIPPED = 20
-/** A git of a worker that was killed may push in between, once. */
+/** The git process of a killed worker may push in between, once. */
 const ATTEMPTS = 3
 
-/** What one publication is about. */
+/** One publication. */
 interface Publication {
   readonly sandbox: Sandbox
   readonly repo: RepoName
@@ -35,7 +35,7 @@ interface Publication {
   readonly history: SnapshotOptions["history"]
 }
 
-/** The pull request that is open, or why there is none; `null`: there never was one. */
+/** The open pull request, or the last one; `null`: there never was a pull request. */
 const pullRequestOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication, { headRef }: Round) {
   const host = yield* SourceHost
   const open = yield* host.findOpenPullRequest(repo, headRef)
@@ -44,7 +44,7 @@ const pullRequestOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication
   return number === null ? null : (yield* host.pullRequestDetails(repo, number)).pullRequest
 })
 
-/** Branches that a new pull request may be merged into: the best that is there counts. */
+/** Branches that a new pull request may be merged into, the best first. */
 const basesOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication, before: PullRequest | null) {
   const { defaultBranch } = yield* SourceHost.use((host) => host.repository(repo))
   const asked = sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))?.ref
@@ -56,7 +56,7 @@ const lookFor = ({ author, history, key, remote }: Publication, { headRef, pushe
     trees.branches(key, { remote, headRef, pushed, branches, author, ...(history === undefined ? {} : { history }) })
   )
 
-/** The base of a new pull request. Nothing is pushed that cannot be opened. */
+/** The base of a new pull request. Without a base nothing is pushed. */
 const baseIn = ({ repo }: Publication, bases: ReadonlyArray<string>, tips: ReadonlyMap<string, string>) => {
   const name = bases.find((branch) => tips.has(branch))
   const onto = name === undefined ? undefined : tips.get(name)
@@ -71,7 +71,7 @@ const baseIn = ({ repo }: Publication, bases: ReadonlyArray<string>, tips: Reado
     : Effect.succeed({ name, onto })
 }
 
-/** What is pushed next: to which branch, and on what. `base`: of a pull request that is to be opened. */
+/** The next push. `head`: the commit that the branch has now. `base`: the base branch of a new pull request. */
 interface Plan {
   readonly round: Round
   readonly head: string | null
@@ -90,7 +90,7 @@ const planNext = Effect.fnUntraced(function*(publication: Publication, before: R
     const found = yield* lookFor(publication, asked, bases).pipe(Effect.catchTag("BranchMoved", () => Effect.succeed(null)))
     if (found === null || found.isGone) continue
     const { name, onto } = yield* baseIn(publication, bases, found.tips)
-    // What is there was pushed by a worker that could not record it.
+    // Commits of the branch were pushed by a worker that could not record it.
     const round = nextRound(sandbox, before, { isMerged, onto: found.root ?? onto, published, skip })
     const plan: Plan = { round, head: found.head, base: name, open: null }
     return plan
@@ -98,7 +98,7 @@ const planNext = Effect.fnUntraced(function*(publication: Publication, before: R
   return yield* new BranchMoved({ repo, branch: before.headRef })
 })
 
-/** What the host and the tree say now decides (docs/decisions/7). */
+/** The plan by the present state of the host and the tree (docs/decisions/7). */
 const planOf = Effect.fnUntraced(function*(publication: Publication) {
   const round = currentRound(publication.sandbox, publication.repo)
   const pull = yield* pullRequestOf(publication, round)
@@ -121,7 +121,7 @@ const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, rep
   })
 })
 
-/** What was pushed, and where its pull request is or is to be opened. */
+/** Pushes. Returns the plan with the pushed commit. */
 const pushed = Effect.fnUntraced(function*(publication: Publication) {
   const trees = yield* WorkingTrees
   const { key, remote, sandbox } = publication
@@ -174,8 +174,8 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
 })
 
 /**
- * Snapshot, push, find or open the draft, record. Safe to run again after a crash at any point; what is wrong with the
- * publication is recorded, not failed with. `history`: the agent's own commits.
+ * Snapshot, push, find or open the draft, record. Safe to run again after a crash at any point. An error of the publication is
+ * recorded; the effect does not fail with it. `history`: the agent's own commits.
  */
 export const publishChanges = Effect.fn("publication")(
   function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
@@ -191,7 +191,7 @@ export const publishChanges = Effect.fn("publication")(
     const change = store.change(
       sandbox.id,
       lease,
-      // One that something else ended in the meantime is not to be reported twice.
+      // A publication that ended in the meantime is not reported twice.
       (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
       yield* DateTime.now,
       opened

@@ -34,7 +34,7 @@ const differs = Effect.fnUntraced(function*(tree: TreeKey, environment: Environm
  */
 export const placeOf = Effect.fn("CacheKeyPlan.placeOf")(
   function*(
-    held: LeasedSandbox,
+    leased: LeasedSandbox,
     box: Box,
     { environment, folder, repo }: Pick<RepositoryEnvironment, "folder" | "repo"> & { readonly environment: Environment },
     programs: Programs,
@@ -49,7 +49,7 @@ export const placeOf = Effect.fn("CacheKeyPlan.placeOf")(
       return null
     }
     if (!isFresh && (yield* differs(tree, environment))) return null
-    const { sandbox: { grantId } } = yield* held.view
+    const { sandbox: { grantId } } = yield* leased.view
     const place: CachePlace = {
       grantId,
       repo,

@@ -33,9 +33,9 @@ exit $status
 `
 
 /** The files of the conversation that the sandbox's agent can resume. */
-export const conversationOf = Effect.fnUntraced(function*(held: LeasedSandbox) {
+export const conversationOf = Effect.fnUntraced(function*(leased: LeasedSandbox) {
   const runtime = yield* AgentRuntime
-  const { sandbox } = yield* held.view
+  const { sandbox } = yield* leased.view
   const profile = yield* profileOf(sandbox.model)
   return profile === undefined ? [] : runtime.conversationFiles(profile)
 })

@@ -8,7 +8,7 @@ import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 
-const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo, ref }: RepoRef, isFresh: boolean) {
+const ofOne = Effect.fnUntraced(function*(leased: LeasedSandbox, { fullName: repo, ref }: RepoRef, isFresh: boolean) {
   // The service itself cloned the default branch.
   if (isFresh && ref === undefined) return null
   const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))
@@ -16,12 +16,12 @@ const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo,
   const trees = yield* WorkingTrees
   const setups = yield* Setups
   const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
-  const { sandbox: { grantId } } = yield* held.view
+  const { sandbox: { grantId } } = yield* leased.view
   const records = store === undefined ? [] : yield* untilAvailable(store.trustedRefs(grantId, repo))
   const listed = records.map((record) => record.ref)
   const { defaultBranch } = yield* source.repository(repo)
   const refs = refsToAsk({ ref, defaultBranch, listed })
-  const { baseSha, on } = yield* trees.findBaseRef({ sandboxId: held.id, repo }, { remote: yield* source.remote(repo, "read"), refs })
+  const { baseSha, on } = yield* trees.findBaseRef({ sandboxId: leased.id, repo }, { remote: yield* source.remote(repo, "read"), refs })
   const isPushedUnmerged = on !== null && on !== defaultBranch && (yield* untilAvailable(setups.wasPushedUnmerged(repo, baseSha)))
   return distrust({ ref, defaultBranch, listed, on, isPushedUnmerged })
 })
@@ -31,9 +31,9 @@ const ofOne = Effect.fnUntraced(function*(held: LeasedSandbox, { fullName: repo,
  * counts for all repositories, because they are set up in one box. `isFresh`: no agent has worked in the trees.
  */
 export const problemOf = Effect.fn("CommitTrust.problemOf")(
-  function*(held: LeasedSandbox, isFresh: boolean) {
-    const { sandbox: { repos } } = yield* held.view
-    const problems = yield* Effect.forEach(repos, (repo) => ofOne(held, repo, isFresh), { concurrency: 4 })
+  function*(leased: LeasedSandbox, isFresh: boolean) {
+    const { sandbox: { repos } } = yield* leased.view
+    const problems = yield* Effect.forEach(repos, (repo) => ofOne(leased, repo, isFresh), { concurrency: 4 })
     const at = problems.findIndex((problem) => problem !== null)
     const problem = problems[at]
     return problem === undefined || problem === null ? null : repos.length === 1 ? problem : `${repos[at]?.fullName}: ${problem}`

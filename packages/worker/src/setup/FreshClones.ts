@@ -25,7 +25,7 @@ const remove = Effect.fnUntraced(function*(id: SandboxId) {
 })
 
 /** The clones are removed when the scope closes, or by the reaper after a crash. */
-export const make = Effect.fn("FreshClones.make")(function*(held: LeasedSandbox) {
+export const make = Effect.fn("FreshClones.make")(function*(leased: LeasedSandbox) {
   const trees = yield* WorkingTrees
   const host = yield* SandboxHost
   const source = Option.getOrUndefined(yield* Effect.serviceOption(SourceHost))
@@ -34,17 +34,17 @@ export const make = Effect.fn("FreshClones.make")(function*(held: LeasedSandbox)
   }
   const known = yield* FreshCloneIds
   const ids = yield* Ids
-  const { sandbox: { repos } } = yield* held.view
+  const { sandbox: { repos } } = yield* leased.view
   const names = repos.map(({ fullName }) => fullName)
   const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
   yield* Effect.acquireRelease(Effect.sync(() => known.add(id)), () => remove(id))
   const clone = Effect.fnUntraced(function*(repo: TreeKey["repo"]) {
     const remote = yield* source.remote(repo, "read")
-    const { baseSha } = yield* trees.findBaseRef({ sandboxId: held.id, repo }, { remote, refs: [] })
+    const { baseSha } = yield* trees.findBaseRef({ sandboxId: leased.id, repo }, { remote, refs: [] })
     yield* trees.prepare({ sandboxId: id, repo }, { remote, ref: baseSha, defaultBranch: baseSha, repos: names })
   })
   const [box] = yield* Effect.all([
-    host.provision({ sandboxId: id, fence: held.lease.fence }),
+    host.provision({ sandboxId: id, fence: leased.lease.fence }),
     Effect.forEach(names, clone, { concurrency: "unbounded", discard: true })
   ], { concurrency: 2 })
   return box

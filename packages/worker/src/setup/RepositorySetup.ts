@@ -68,7 +68,7 @@ export interface Way {
 
 /** Restores the cache if it exists, otherwise runs the commands. `run` replaces the commands when they run in a clone. */
 export const runInBox = Effect.fnUntraced(function*<R = never>(
-  held: LeasedSandbox,
+  leased: LeasedSandbox,
   box: Box,
   one: Usable,
   given: Given,
@@ -79,7 +79,7 @@ export const runInBox = Effect.fnUntraced(function*<R = never>(
   const limit = Duration.minutes(one.environment.timeoutMinutes)
   const running: Effect.Effect<Result, never, R> = run ??
     Effect.flatMap(left, (time) => runCommands(box, one, given, output, Duration.min(limit, time)))
-  const place = yield* CacheKeyPlan.placeOf(held, box, one, given.programs, isFresh)
+  const place = yield* CacheKeyPlan.placeOf(leased, box, one, given.programs, isFresh)
   if (place === null) return { cache: "none", result: yield* running }
   const done = yield* CachedSetup.run(
     {
@@ -104,7 +104,7 @@ export const runInBox = Effect.fnUntraced(function*<R = never>(
  * secrets and calls `withheld` with the reason.
  */
 export const runInClone = Effect.fnUntraced(function*<E extends { readonly message: string }, R>(
-  held: LeasedSandbox,
+  leased: LeasedSandbox,
   clones: Effect.Effect<Box, E, R>,
   box: Box,
   one: Usable,
@@ -122,7 +122,7 @@ export const runInClone = Effect.fnUntraced(function*<E extends { readonly messa
     const folder = `${clone.workspace}${one.folder.slice(box.workspace.length)}`
     output.say("In a fresh clone, since somebody has worked in the files of this sandbox:")
     const fresh: Way = { ...way, clear: Effect.void, isFresh: true, mayFill: true }
-    const { result } = yield* runInBox(held, clone, { ...one, folder }, given, output, fresh)
+    const { result } = yield* runInBox(leased, clone, { ...one, folder }, given, output, fresh)
     if (result._tag !== "Succeeded") return result
     const paths = one.environment.cache
     yield* way.clear
@@ -135,5 +135,5 @@ export const runInClone = Effect.fnUntraced(function*<E extends { readonly messa
       return here
     })
   )
-  return yield* runInBox(held, box, one, { ...given, secrets: {} }, output, way, run)
+  return yield* runInBox(leased, box, one, { ...given, secrets: {} }, output, way, run)
 })

@@ -50,8 +50,8 @@ export interface Prepared {
 
 type Report = Omit<SandboxEventOf<"sandbox.boot">["data"], "stage">
 
-const report = (held: LeasedSandbox, reports: ReadonlyArray<Report>) =>
-  held.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
+const report = (leased: LeasedSandbox, reports: ReadonlyArray<Report>) =>
+  leased.write(reports.map((data): SystemCommand => ({ _tag: "ReportBoot", data: { stage: "setup", ...data } })))
 
 /** The interval between two saves of the output of a running setup. */
 const SAVE_EVERY = "2 seconds"
@@ -74,8 +74,8 @@ const limitOf = (environments: ReadonlyArray<Environments.RepositoryEnvironment>
   }, 0))
 
 /** The time left of the boot, or of a setup outside a boot. */
-const left = Effect.fnUntraced(function*(held: LeasedSandbox, { startedAt }: SetupRecord) {
-  const { sandbox } = yield* held.view
+const left = Effect.fnUntraced(function*(leased: LeasedSandbox, { startedAt }: SetupRecord) {
+  const { sandbox } = yield* leased.view
   const end = sandbox.status === "creating"
     ? DateTime.subtractDuration(bootDeadline(sandbox, yield* Policy), FOR_THE_AGENT)
     : DateTime.addDuration(startedAt, MAX_SETUP)
@@ -83,13 +83,13 @@ const left = Effect.fnUntraced(function*(held: LeasedSandbox, { startedAt }: Set
 })
 
 /** Saves the output at intervals while it grows. */
-const saving = Effect.fnUntraced(function*(held: LeasedSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
+const saving = Effect.fnUntraced(function*(leased: LeasedSandbox, began: SetupRecord, output: SetupOutput, reports: ReadonlyArray<Report>) {
   const setups = yield* Setups
   for (let saved = output.version;;) {
     yield* Effect.sleep(SAVE_EVERY)
     if (output.version === saved) continue
     saved = output.version
-    yield* untilAvailable(setups.save(held.lease, { ...began, cache: cacheOf(reports), output: output.text }))
+    yield* untilAvailable(setups.save(leased.lease, { ...began, cache: cacheOf(reports), output: output.text }))
   }
 })
 
@@ -146,25 +146,25 @@ const isFatal = ({ environment }: Environments.RepositoryEnvironment): boolean =
  * in the trees. `conversation`: files of the home that the agent can resume with. A failure is saved too; then no agent may start.
  */
 export const run = Effect.fn("RunSetup.run")(
-  function*(held: LeasedSandbox, box: Box, { conversation = [], isFresh }: {
+  function*(leased: LeasedSandbox, box: Box, { conversation = [], isFresh }: {
     readonly isFresh: boolean
     readonly conversation?: ReadonlyArray<string>
   }) {
     const setups = yield* Setups
     const policy = yield* Policy
-    const { sandbox: { repos } } = yield* held.view
+    const { sandbox: { repos } } = yield* leased.view
     const environments = yield* Environments.read(box, repos)
     const programs = yield* RepositoryPrograms.of(environments)
     if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
 
     const began: SetupRecord = { ...STARTED, startedAt: yield* DateTime.now }
-    const isFirst = isFresh && (yield* untilAvailable(setups.find(held.id))) === null
-    const save = (record: SetupRecord) => untilAvailable(setups.save(held.lease, record))
+    const isFirst = isFresh && (yield* untilAvailable(setups.find(leased.id))) === null
+    const save = (record: SetupRecord) => untilAvailable(setups.save(leased.lease, record))
     const start = yield* elapsedMillis
     yield* save(began)
-    const { isTrusted, withheld } = yield* SetupSecrets.trustIn(held, environments, isFresh)
+    const { isTrusted, withheld } = yield* SetupSecrets.trustIn(leased, environments, isFresh)
     const asking = environments.filter((one) => SetupSecrets.wanted(one).length > 0 && !withheld.has(one.repo))
-    const { redaction, secrets } = yield* SetupSecrets.reveal(held, asking).pipe(
+    const { redaction, secrets } = yield* SetupSecrets.reveal(leased, asking).pipe(
       Effect.tapError((error) =>
         Effect.flatMap(
           elapsedMillis,
@@ -176,9 +176,9 @@ export const run = Effect.fn("RunSetup.run")(
     const progress = yield* SetupProgress
     const output = new SetupOutput(redaction, progress.output)
     const limit = limitOf(environments)
-    if (Duration.isPositive(limit)) yield* held.write([{ _tag: "StartSetup", limit }])
+    if (Duration.isPositive(limit)) yield* leased.write([{ _tag: "StartSetup", limit }])
 
-    const clones = yield* Effect.cached(Scope.provide(FreshClones.make(held), yield* Effect.scope))
+    const clones = yield* Effect.cached(Scope.provide(FreshClones.make(leased), yield* Effect.scope))
     const results: Array<SetupMessages.Result> = []
     const reports: Array<Report> = []
     const told: Array<string> = []
@@ -198,12 +198,12 @@ export const run = Effect.fn("RunSetup.run")(
             clear: isFirst ? Effect.void : CacheFiles.removeFromHome(box, environment.cache, earlier),
             isFresh,
             mayFill: isFresh && isTrusted,
-            left: Effect.provideService(left(held, began), Policy, policy)
+            left: Effect.provideService(left(leased, began), Policy, policy)
           }
           const usable = { ...one, environment }
           done = yield* (isFresh || Object.keys(given.secrets).length === 0
-            ? RepositorySetup.runInBox(held, box, usable, given, output, way)
-            : RepositorySetup.runInClone(held, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
+            ? RepositorySetup.runInBox(leased, box, usable, given, output, way)
+            : RepositorySetup.runInClone(leased, clones, box, usable, given, output, way, (problem) => withheld.set(repo, problem)))
         }
         const secretsWithheld = done.cache === "hit" ? undefined : withheld.get(repo)
         const { cache, result } = done
@@ -222,7 +222,7 @@ export const run = Effect.fn("RunSetup.run")(
       }
       return null
     })
-    const problem = yield* Effect.raceFirst(running, saving(held, began, output, reports))
+    const problem = yield* Effect.raceFirst(running, saving(leased, began, output, reports))
     const isClear = yield* clearHome(box, conversation)
     if (!isClear) yield* Effect.logWarning("what setup left in the home could not be removed")
     const fatal = problem ?? (isClear ? null : LEFT)
@@ -238,7 +238,7 @@ export const run = Effect.fn("RunSetup.run")(
       told: prepared.told
     })
     if (problem === null && fatal !== null) reports.push({ ms: (yield* elapsedMillis) - start, error: fatal })
-    yield* report(held, reports)
+    yield* report(leased, reports)
     if (fatal !== null) return yield* new SetupFailed({ detail: SetupMessages.withOutput(fatal, output.lastLines) })
     return prepared
   },
@@ -246,22 +246,22 @@ export const run = Effect.fn("RunSetup.run")(
 )
 
 /** The result of an earlier setup, for an agent that starts again. */
-export const recall = Effect.fn("RunSetup.recall")(function*(held: LeasedSandbox, box: Box) {
+export const recall = Effect.fn("RunSetup.recall")(function*(leased: LeasedSandbox, box: Box) {
   const setups = yield* Setups
-  const { sandbox: { repos } } = yield* held.view
+  const { sandbox: { repos } } = yield* leased.view
   const environments = yield* Environments.read(box, repos)
   const programs = yield* RepositoryPrograms.of(environments)
   if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
-  const record = yield* untilAvailable(setups.find(held.id))
+  const record = yield* untilAvailable(setups.find(leased.id))
   return { programs, env: Environments.variablesOf(environments), told: record?.told ?? null } satisfies Prepared
 })
 
 /** Marks the setup as unfinished because its folders are lost or about to be replaced. The next worker then runs it again. */
-export const invalidate = Effect.fn("RunSetup.invalidate")(function*(held: LeasedSandbox) {
+export const invalidate = Effect.fn("RunSetup.invalidate")(function*(leased: LeasedSandbox) {
   const setups = yield* Setups
-  const record = yield* untilAvailable(setups.find(held.id))
+  const record = yield* untilAvailable(setups.find(leased.id))
   if (record !== null && record.state !== "running") {
-    yield* untilAvailable(setups.save(held.lease, { ...record, state: "running", ms: null }))
+    yield* untilAvailable(setups.save(leased.lease, { ...record, state: "running", ms: null }))
   }
 })
 
@@ -275,13 +275,13 @@ export const wasInterrupted = Effect.fnUntraced(function*(sandboxId: SandboxId) 
  * Runs the setup again after trees were restored, because a checkpoint has no ignored files, or after an interrupted run. The sandbox
  * has work in it, so it continues even if the setup fails. The agent and the log get the reason.
  */
-export const runAgain = Effect.fn("RunSetup.runAgain")(function*(held: LeasedSandbox, box: Box) {
+export const runAgain = Effect.fn("RunSetup.runAgain")(function*(leased: LeasedSandbox, box: Box) {
   const start = yield* elapsedMillis
-  yield* run(held, box, { isFresh: false, conversation: yield* conversationOf(held) }).pipe(
+  yield* run(leased, box, { isFresh: false, conversation: yield* conversationOf(leased) }).pipe(
     // The setup did not run, so it reported nothing.
     Effect.tapErrorTag(
       ["SecretsMissing", "SecretsUnusable"],
-      ({ message }) => Effect.flatMap(elapsedMillis, (now) => report(held, [{ ms: now - start, error: visible(message) }]))
+      ({ message }) => Effect.flatMap(elapsedMillis, (now) => report(leased, [{ ms: now - start, error: visible(message) }]))
     ),
     Effect.catchTag(
       ["SetupFailed", "SecretsMissing", "SecretsUnusable"],

@@ -22,8 +22,8 @@ export const foldersOf = ({ environment }: Environments.RepositoryEnvironment): 
   environment instanceof EnvironmentInvalid ? [] : environment.cache
 
 /** The secrets of these repositories as variables, and the redaction that hides them in output. */
-export const reveal = Effect.fnUntraced(function*(held: LeasedSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
-  const { sandbox: { grantId } } = yield* held.view
+export const reveal = Effect.fnUntraced(function*(leased: LeasedSandbox, asking: ReadonlyArray<Environments.RepositoryEnvironment>) {
+  const { sandbox: { grantId } } = yield* leased.view
   const secrets = new Map<string, Readonly<Record<string, string>>>()
   if (asking.length === 0) return { secrets, redaction: plain }
   const store = Option.getOrUndefined(yield* Effect.serviceOption(SecretStore))
@@ -46,11 +46,11 @@ const NO_FOLDERS = "Setup has secrets in a fresh clone alone, and its file names
  * source host cannot be reached, a boot with fresh trees fails; a sandbox that ran before continues without secrets.
  */
 export const trustIn = Effect.fnUntraced(
-  function*(held: LeasedSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {
+  function*(leased: LeasedSandbox, environments: ReadonlyArray<Environments.RepositoryEnvironment>, isFresh: boolean) {
     const withheld = new Map<string, string>()
     const minded = environments.filter((one) => wanted(one).length > 0 || isFresh && foldersOf(one).length > 0)
     if (minded.length === 0) return { withheld, isTrusted: false }
-    const asked = CommitTrust.problemOf(held, isFresh)
+    const asked = CommitTrust.problemOf(leased, isFresh)
     const problem = yield* (isFresh ? asked : asked.pipe(
       Effect.retry({ while: (error) => "retryable" in error && error.retryable, times: 3, schedule: Schedule.exponential("500 millis") }),
       Effect.catch(({ message }) => Effect.succeed(`Whether its commit is trusted could not be found out. ${message}`))

@@ -111,11 +111,11 @@ export const run = Effect.fn("SetupTrial.run")(
     const host = yield* SandboxHost
     const trees = yield* WorkingTrees
     const setups = yield* Setups
-    const held = yield* hold(options)
-    const { id } = held
+    const leased = yield* hold(options)
+    const { id } = leased
     yield* Effect.addFinalizer(() => Effect.orDie(Effect.andThen(host.stop(id), trees.remove(id))))
     const [box] = yield* Effect.all([
-      host.provision(held.lease),
+      host.provision(leased.lease),
       trees.prepare({ sandboxId: id, repo }, { remote, ref: undefined, defaultBranch: branch, repos: [repo] })
     ], { concurrency: 2 })
     const [found] = yield* Environments.read(box, [{ fullName: repo }])
@@ -124,7 +124,7 @@ export const run = Effect.fn("SetupTrial.run")(
     let result: SetupMessages.Result = { _tag: "Succeeded" }
     let removed: ReadonlyArray<string> = []
     const start = yield* elapsedMillis
-    const fatal = yield* RunSetup.run(held, box, { isFresh: true }).pipe(
+    const fatal = yield* RunSetup.run(leased, box, { isFresh: true }).pipe(
       Effect.as(null),
       Effect.catchTag(["SecretsMissing", "SecretsUnusable", "SetupFailed"], ({ message }) => Effect.succeed(message)),
       Effect.provideService(SetupProgress, {

@@ -99,20 +99,20 @@ const readLog = Effect.fnUntraced(function*(store: SandboxStore["Service"], id: 
   }
 })
 
-export const make = Effect.fnUntraced(function*(leased: Leased) {
+export const make = Effect.fnUntraced(function*(given: Leased) {
   const store = yield* SandboxStore
   const leases = yield* Leases
   const hints = yield* Hints
   const limits = yield* Policy
   const { tick } = yield* Timing
-  const { lease, sandbox: { grantId, id } } = leased
-  const views = yield* SubscriptionRef.make<View>({ sandbox: leased.sandbox, draining: false, detached: false })
-  let agentSession = leased.agentSession
+  const { lease, sandbox: { grantId, id } } = given
+  const views = yield* SubscriptionRef.make<View>({ sandbox: given.sandbox, draining: false, detached: false })
+  let agentSession = given.agentSession
 
   const observe = (sandbox: Sandbox) =>
     SubscriptionRef.update(views, (view) => sandbox.lastSeq > view.sandbox.lastSeq ? { ...view, sandbox } : view)
 
-  const held: LeasedSandbox = {
+  const leased: LeasedSandbox = {
     id,
     lease,
     view: SubscriptionRef.get(views),
@@ -165,5 +165,5 @@ export const make = Effect.fnUntraced(function*(leased: Leased) {
     drain: SubscriptionRef.update(views, (view) => ({ ...view, draining: true })),
     detach: SubscriptionRef.update(views, (view) => ({ ...view, draining: true, detached: true }))
   }
-  return held
+  return leased
 })

@@ -28,21 +28,21 @@ export const giveBack = Effect.fn("ReleaseSandbox.giveBack")(function*(id: Sandb
 const backoff = Schedule.min([Schedule.exponential("500 millis"), Schedule.spaced("30 seconds")])
 
 /** Carries a terminating sandbox to its end. A host that refuses is asked until a time limit calls it failed. */
-export const release = Effect.fn("ReleaseSandbox.release")(function*(held: LeasedSandbox) {
-  const gone = giveBack(held.id).pipe(
+export const release = Effect.fn("ReleaseSandbox.release")(function*(leased: LeasedSandbox) {
+  const gone = giveBack(leased.id).pipe(
     Effect.tapError((error) => Effect.logWarning("could not release the sandbox", error)),
     Effect.retry(backoff),
     Effect.catchTag("HostError", Effect.die)
   )
   yield* Effect.raceFirst(
-    Effect.andThen(gone, held.write([{ _tag: "Release" }])),
-    held.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
+    Effect.andThen(gone, leased.write([{ _tag: "Release" }])),
+    leased.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
   )
 })
 
 /** Gives back what a succeeded or failed sandbox held. What a host refuses is left to the reaper. */
-export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(held: LeasedSandbox) {
-  yield* giveBack(held.id).pipe(
+export const cleanUp = Effect.fn("ReleaseSandbox.cleanUp")(function*(leased: LeasedSandbox) {
+  yield* giveBack(leased.id).pipe(
     Effect.retry({ times: 3, schedule: backoff }),
     Effect.catchTag("HostError", (error) => Effect.logError("something of a finished sandbox is left", error))
   )

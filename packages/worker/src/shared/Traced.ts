@@ -11,9 +11,9 @@ import type { LeasedSandbox } from "./LeasedSandbox.ts"
 const MAXIMUM_OPEN = 256
 
 /** What was kept of who asked. Traces are not worth waiting for a store. */
-const traces = Effect.fnUntraced(function*(held: LeasedSandbox, turnId: string | null) {
+const traces = Effect.fnUntraced(function*(leased: LeasedSandbox, turnId: string | null) {
   const store = yield* SandboxStore
-  const kept = yield* RootSpan.quiet(store.traces(held.id, turnId)).pipe(
+  const kept = yield* RootSpan.quiet(store.traces(leased.id, turnId)).pipe(
     Effect.catchTag("StoreUnavailable", () => Effect.succeed({ creation: null, turn: null }))
   )
   return { creation: RootSpan.fromTraceparent(kept.creation), turn: RootSpan.fromTraceparent(kept.turn) }
@@ -31,13 +31,13 @@ export interface Claim {
  * A worker's session of a sandbox: it goes on with the trace of the request that made the work, or begins one that links to the
  * sandbox's creation.
  */
-export const session = (held: LeasedSandbox, { asked, given }: Claim) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+export const session = (leased: LeasedSandbox, { asked, given }: Claim) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
-    const { sandbox } = yield* held.view
+    const { sandbox } = yield* leased.view
     const work = workOf(sandbox)
     const collected = yield* RootSpan.Collected
     const { creation, turn } = collected
-      ? yield* traces(held, sandbox.turn?.id ?? null)
+      ? yield* traces(leased, sandbox.turn?.id ?? null)
       : { creation: Option.none(), turn: Option.none() }
     const isFirst = work === "boot" || work === "turn" && sandbox.turn?.n === 1
     const parent = isFirst ? creation : work === "turn" ? turn : Option.none()
@@ -51,7 +51,7 @@ export const session = (held: LeasedSandbox, { asked, given }: Claim) => <A, E, 
       links: isFirst ? [] : linksTo(creation),
       kind: "consumer",
       attributes: {
-        "slipway.sandbox.id": held.id,
+        "slipway.sandbox.id": leased.id,
         "slipway.work": work ?? "none",
         "gen_ai.request.model": sandbox.model,
         "gen_ai.agent.name": sandbox.agentRuntime
@@ -61,11 +61,11 @@ export const session = (held: LeasedSandbox, { asked, given }: Claim) => <A, E, 
 
 /** Runs a turn. A follow-up's goes on with the trace of its message, and links to the session and to the sandbox's creation. */
 export const turn =
-  (held: LeasedSandbox, { id, n }: Turn) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | SandboxStore> =>
+  (leased: LeasedSandbox, { id, n }: Turn) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | SandboxStore> =>
     Effect.gen(function*() {
       if (!(yield* RootSpan.Collected)) return yield* self
-      const { sandbox } = yield* held.view
-      const kept = yield* traces(held, id)
+      const { sandbox } = yield* leased.view
+      const kept = yield* traces(leased, id)
       const own = Option.fromUndefinedOr(RootSpan.current(yield* Effect.context<never>()))
       // The session may have begun for this very message.
       const isOwn = n === 1 || Option.isSome(own) && Option.isSome(kept.turn) && own.value.traceId === kept.turn.value.traceId
@@ -76,7 +76,7 @@ export const turn =
           self,
           () =>
             Effect.flatMap(
-              held.view,
+              leased.view,
               // The next one may have begun.
               ({ sandbox: { turn: after } }) => after?.id === id ? RootSpan.annotate({ "slipway.turn.state": after.state }) : Effect.void
             )
@@ -92,8 +92,8 @@ export const turn =
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": sandbox.agentRuntime,
             "gen_ai.request.model": sandbox.model,
-            "gen_ai.conversation.id": held.id,
-            "slipway.sandbox.id": held.id,
+            "gen_ai.conversation.id": leased.id,
+            "slipway.sandbox.id": leased.id,
             "slipway.turn.id": id,
             "slipway.turn.number": n
           }

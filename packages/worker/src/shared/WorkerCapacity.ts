@@ -82,146 +82,164 @@ const gauges = {
   queued: Metric.gauge("slipway_worker_queued", { description: "Sandboxes of this worker that wait for room on it." })
 }
 
-export const make = Effect.fnUntraced(function*(bounds: Bounds) {
+/** The agents of one worker that take a part of its capacity or wait for it. */
+interface Admissions {
+  readonly bounds: Bounds
   /** In the order in which they began to wait, for capacity or for a turn. */
-  let entries: ReadonlyArray<Entry> = []
-  const count = (is: (entry: Entry) => boolean) => entries.filter(is).length
-  const slotsTaken = () => count(takesSlot)
-  const boots = () => count(({ state }) => state === "booting")
-  const waiting = () => count(({ isAlive, kind, state }) => state === "queued" && kind === "boot" && !isAlive)
-  const alive = () => count(({ isAlive }) => isAlive)
+  entries: ReadonlyArray<Entry>
   /** Boots that may be under way before others must wait: one at first, one more after each boot that ends. */
-  let inFront = 1
+  inFront: number
+}
 
-  /** Admits every waiter that fits. A waiter queues only behind others waiting for the same resource. */
-  const admit = () => {
-    const short = { slots: false, agents: false, boots: false }
-    let asked = count(({ state }) => state === "leaving")
-    for (const entry of entries) {
-      if (entry.state !== "queued") continue
-      const isBoot = entry.kind === "boot" && !entry.isAlive
-      const lacks = {
-        slots: short.slots || slotsTaken() >= bounds.slots,
-        agents: !entry.isAlive && (short.agents || alive() >= bounds.agents),
-        boots: isBoot && (short.boots || boots() >= (entry.standsBack ? inFront : bounds.boots))
-      }
-      if (!lacks.slots && !lacks.agents && !lacks.boots) {
-        entry.state = isBoot ? "booting" : "working"
-        entry.isAlive = true
-        Deferred.doneUnsafe(entry.ready, Effect.void)
-        continue
-      }
-      short.slots ||= lacks.slots
-      short.agents ||= lacks.agents
-      short.boots ||= lacks.boots
-      if (!lacks.agents || lacks.slots || lacks.boots) continue
-      // An agent that was asked earlier leaves for this entry.
-      if (asked > 0) {
-        asked--
-        continue
-      }
-      const idlest = entries.find(({ state }) => state === "warm")
-      if (idlest === undefined) continue
-      idlest.state = "leaving"
-      Deferred.doneUnsafe(idlest.wanted, Effect.void)
+const count = ({ entries }: Admissions, is: (entry: Entry) => boolean) => entries.filter(is).length
+const slotsTaken = (state: Admissions) => count(state, takesSlot)
+const boots = (state: Admissions) => count(state, (entry) => entry.state === "booting")
+const waiting = (state: Admissions) => count(state, (entry) => entry.state === "queued" && entry.kind === "boot" && !entry.isAlive)
+const alive = (state: Admissions) => count(state, ({ isAlive }) => isAlive)
+
+/** Admits every waiter that fits. A waiter queues only behind others waiting for the same resource. */
+const admit = (state: Admissions) => {
+  const { bounds } = state
+  const short = { slots: false, agents: false, boots: false }
+  let asked = count(state, (entry) => entry.state === "leaving")
+  for (const entry of state.entries) {
+    if (entry.state !== "queued") continue
+    const isBoot = entry.kind === "boot" && !entry.isAlive
+    const lacks = {
+      slots: short.slots || slotsTaken(state) >= bounds.slots,
+      agents: !entry.isAlive && (short.agents || alive(state) >= bounds.agents),
+      boots: isBoot && (short.boots || boots(state) >= (entry.standsBack ? state.inFront : bounds.boots))
     }
+    if (!lacks.slots && !lacks.agents && !lacks.boots) {
+      entry.state = isBoot ? "booting" : "working"
+      entry.isAlive = true
+      Deferred.doneUnsafe(entry.ready, Effect.void)
+      continue
+    }
+    short.slots ||= lacks.slots
+    short.agents ||= lacks.agents
+    short.boots ||= lacks.boots
+    if (!lacks.agents || lacks.slots || lacks.boots) continue
+    // An agent that was asked earlier leaves for this entry.
+    if (asked > 0) {
+      asked--
+      continue
+    }
+    const idlest = state.entries.find((other) => other.state === "warm")
+    if (idlest === undefined) continue
+    idlest.state = "leaving"
+    Deferred.doneUnsafe(idlest.wanted, Effect.void)
   }
+}
 
-  /** To be called before the state of the entry changes. */
-  const leave = ({ state }: Entry) => {
-    if (state === "booting") inFront = boots() === 1 && waiting() === 0 ? 1 : Math.min(bounds.boots, inFront + 1)
+/** To be called before the state of the entry changes. */
+const leave = (state: Admissions, entry: Entry) => {
+  if (entry.state !== "booting") return
+  state.inFront = boots(state) === 1 && waiting(state) === 0 ? 1 : Math.min(state.bounds.boots, state.inFront + 1)
+}
+
+const move = (state: Admissions, entry: Entry, to: State) =>
+  Effect.sync(() => {
+    if (entry.state === "leaving" || entry.state === "closed") return
+    leave(state, entry)
+    entry.state = to
+    if (to === "warm" || to === "queued") state.entries = [...state.entries.filter((other) => other !== entry), entry]
+    admit(state)
+  })
+
+const close = (state: Admissions, entry: Entry) =>
+  Effect.sync(() => {
+    leave(state, entry)
+    entry.state = "closed"
+    entry.isAlive = false
+    state.entries = state.entries.filter((other) => other !== entry)
+    admit(state)
+  })
+
+const comeForward = (state: Admissions, entry: Entry) =>
+  Effect.sync(() => {
+    entry.standsBack = false
+    admit(state)
+  })
+
+const join = (state: Admissions, kind: Entry["kind"]) =>
+  Effect.sync(() => {
+    const entry: Entry = {
+      kind,
+      state: "queued",
+      isAlive: false,
+      standsBack: true,
+      ready: Deferred.makeUnsafe(),
+      wanted: Deferred.makeUnsafe()
+    }
+    state.entries = [...state.entries, entry]
+    admit(state)
+    return entry
+  })
+
+const reservationOf = (state: Admissions, entry: Entry): SlotReservation => ({
+  ready: Effect.suspend(() => Deferred.await(entry.ready)),
+  booted: Effect.suspend(() => entry.state === "booting" ? move(state, entry, "working") : Effect.void),
+  rest: move(state, entry, "warm"),
+  work: Effect.suspend(() => {
+    if (entry.state === "leaving") return Effect.succeed(false)
+    if (entry.state !== "warm") return Effect.succeed(true)
+    entry.ready = Deferred.makeUnsafe()
+    return move(state, entry, "queued").pipe(
+      Effect.andThen(Deferred.await(entry.ready)),
+      Effect.onInterrupt(() => move(state, entry, "warm")),
+      Effect.as(true)
+    )
+  }),
+  pause: move(state, entry, "waiting"),
+  resume: move(state, entry, "working"),
+  wanted: Deferred.await(entry.wanted),
+  close: close(state, entry)
+})
+
+const free = (state: Admissions) => {
+  const { bounds } = state
+  const queued = count(state, (entry) => entry.state === "queued")
+  // Warm agents give way, so only the others count against `agents`.
+  const unyielding = count(state, (entry) => entry.isAlive && entry.state !== "warm")
+  const booting = boots(state) + waiting(state)
+  return {
+    booting,
+    slots: Math.max(0, Math.min(bounds.slots - slotsTaken(state), bounds.agents - unyielding) - queued),
+    boots: Math.max(0, bounds.boots - booting)
   }
+}
 
-  const move = (entry: Entry, to: State) =>
-    Effect.sync(() => {
-      if (entry.state === "leaving" || entry.state === "closed") return
-      leave(entry)
-      entry.state = to
-      if (to === "warm" || to === "queued") entries = [...entries.filter((other) => other !== entry), entry]
-      admit()
-    })
+const observe = Effect.fnUntraced(function*(state: Admissions) {
+  yield* observed(gauges.slots, () => ({ value: state.bounds.slots }))
+  yield* observed(gauges.atWork, () => ({ value: count(state, (entry) => entry.state === "working") }))
+  yield* observed(gauges.warm, () => ({ value: count(state, (entry) => entry.state === "warm") }))
+  yield* observed(gauges.waiting, () => ({ value: count(state, (entry) => entry.state === "waiting") }))
+  yield* observed(gauges.boots, () => ({ value: boots(state) }))
+  yield* observed(gauges.queued, () => ({ value: count(state, (entry) => entry.state === "queued") }))
+})
 
-  const close = (entry: Entry) =>
-    Effect.sync(() => {
-      leave(entry)
-      entry.state = "closed"
-      entry.isAlive = false
-      entries = entries.filter((other) => other !== entry)
-      admit()
-    })
-
-  const comeForward = (entry: Entry) =>
-    Effect.sync(() => {
-      entry.standsBack = false
-      admit()
-    })
-
-  yield* observed(gauges.slots, () => ({ value: bounds.slots }))
-  yield* observed(gauges.atWork, () => ({ value: count(({ state }) => state === "working") }))
-  yield* observed(gauges.warm, () => ({ value: count(({ state }) => state === "warm") }))
-  yield* observed(gauges.waiting, () => ({ value: count(({ state }) => state === "waiting") }))
-  yield* observed(gauges.boots, () => ({ value: boots() }))
-  yield* observed(gauges.queued, () => ({ value: count(({ state }) => state === "queued") }))
-
+export const make = Effect.fnUntraced(function*(bounds: Bounds) {
+  const state: Admissions = { bounds, entries: [], inFront: 1 }
+  yield* observe(state)
   const capacity: WorkerCapacity = {
     shares: Effect.sync(() => ({
-      slots: { all: bounds.slots, taken: slotsTaken() },
-      agents: { all: bounds.agents, taken: alive() },
-      boots: { all: bounds.boots, taken: boots() }
+      slots: { all: bounds.slots, taken: slotsTaken(state) },
+      agents: { all: bounds.agents, taken: alive(state) },
+      boots: { all: bounds.boots, taken: boots(state) }
     })),
-    free: Effect.sync(() => {
-      const queued = count(({ state }) => state === "queued")
-      // Warm agents give way, so only the others count against `agents`.
-      const unyielding = count(({ isAlive, state }) => isAlive && state !== "warm")
-      const booting = boots() + waiting()
-      return {
-        booting,
-        slots: Math.max(0, Math.min(bounds.slots - slotsTaken(), bounds.agents - unyielding) - queued),
-        boots: Math.max(0, bounds.boots - booting)
-      }
-    }),
-    boots: () => inFront > 1 || boots() > 1 ? "more" : boots() === 1 ? "first" : "none",
+    free: Effect.sync(() => free(state)),
+    boots: () => state.inFront > 1 || boots(state) > 1 ? "more" : boots(state) === 1 ? "first" : "none",
     reserve: (kind) =>
       Effect.map(
-        Effect.acquireRelease(
-          Effect.sync(() => {
-            const entry: Entry = {
-              kind,
-              state: "queued",
-              isAlive: false,
-              standsBack: true,
-              ready: Deferred.makeUnsafe(),
-              wanted: Deferred.makeUnsafe()
-            }
-            entries = [...entries, entry]
-            admit()
-            return entry
-          }),
-          close
-        ).pipe(Effect.tap((entry) =>
-          entry.kind === "boot" && entry.state === "queued" ? Effect.forkScoped(Effect.delay(comeForward(entry), STANDS_BACK)) : Effect.void
-        )),
-        (entry): SlotReservation => ({
-          ready: Effect.suspend(() =>
-            Deferred.await(entry.ready)
-          ),
-          booted: Effect.suspend(() => entry.state === "booting" ? move(entry, "working") : Effect.void),
-          rest: move(entry, "warm"),
-          work: Effect.suspend(() => {
-            if (entry.state === "leaving") return Effect.succeed(false)
-            if (entry.state !== "warm") return Effect.succeed(true)
-            entry.ready = Deferred.makeUnsafe()
-            return move(entry, "queued").pipe(
-              Effect.andThen(Deferred.await(entry.ready)),
-              Effect.onInterrupt(() => move(entry, "warm")),
-              Effect.as(true)
-            )
-          }),
-          pause: move(entry, "waiting"),
-          resume: move(entry, "working"),
-          wanted: Deferred.await(entry.wanted),
-          close: close(entry)
-        })
+        Effect.acquireRelease(join(state, kind), (entry) => close(state, entry)).pipe(
+          Effect.tap((entry) =>
+            entry.kind === "boot" && entry.state === "queued"
+              ? Effect.forkScoped(Effect.delay(comeForward(state, entry), STANDS_BACK))
+              : Effect.void
+          )
+        ),
+        (entry) => reservationOf(state, entry)
       )
   }
   return capacity

@@ -14,24 +14,24 @@ import * as Conversation from "./Conversation.ts"
 import { readInstructions } from "./Instructions.ts"
 import * as SavedSession from "./SavedSession.ts"
 
-/** Lets agents with a model account run on a host that does not keep them in. The operator's explicit wish. */
+/** Allows agents with a model account on a host without isolation. Only the operator sets it. */
 export const AllowNoIsolation = Context.Reference<boolean>("@slipway/worker/AllowNoIsolation", { defaultValue: () => false })
 
 export interface Agent {
   readonly session: AgentSession
   readonly box: Box
-  /** Its way to its model; `null`: it uses none. */
+  /** Its access to its model; `null`: it uses no model. */
   readonly model: ModelSession | null
   /** Epoch milliseconds. */
   readonly openedAt: number
-  /** Ends the process with everything it started. The scope it was opened in does so too. */
+  /** Ends the process and everything it started, as closing its scope does. */
   readonly close: Effect.Effect<void>
 }
 
-/** The way to the model, for the scope. */
-const openModel = Effect.fnUntraced(function*(held: LeasedSandbox, { upstream }: Model) {
+/** Opens access to the model, until the scope closes. */
+const openModel = Effect.fnUntraced(function*(leased: LeasedSandbox, { upstream }: Model) {
   if (upstream === null) return null
-  const { sandbox: { agentRuntime, grantId, id, model } } = yield* held.view
+  const { sandbox: { agentRuntime, grantId, id, model } } = yield* leased.view
   const refuse = (detail: string, retryable: boolean) => new AgentError({ runtime: agentRuntime, operation: "open", detail, retryable })
   const gateway = yield* Effect.serviceOption(ModelGateway)
   if (Option.isNone(gateway)) return yield* refuse(`There is no model gateway here, so ${model} cannot be reached.`, false)
@@ -40,27 +40,27 @@ const openModel = Effect.fnUntraced(function*(held: LeasedSandbox, { upstream }:
   )
 })
 
-/** What the sandbox used and the store does not know yet. Nothing is added to a sandbox that is over. */
-export const reportUsage = Effect.fnUntraced(function*(held: LeasedSandbox, spent: Spent) {
-  const { sandbox } = yield* held.view
+/** Reports usage that the store does not have yet. An ended sandbox gets no more usage. */
+export const reportUsage = Effect.fnUntraced(function*(leased: LeasedSandbox, spent: Spent) {
+  const { sandbox } = yield* leased.view
   const { tokens, usage } = spent
-  if (!isSameSpent(spent, sandbox) && !isSettled(sandbox.status)) yield* held.write([{ _tag: "ReportUsage", usage, tokens }])
+  if (!isSameSpent(spent, sandbox) && !isSettled(sandbox.status)) yield* leased.write([{ _tag: "ReportUsage", usage, tokens }])
 })
 
-/** Reports what an agent used that went with its worker. */
+/** Reports the usage of an agent that was lost with its worker. */
 export const reportLost = Effect.fn("Agent.reportLost")(
-  function*(held: LeasedSandbox) {
-    const { sandbox } = yield* held.view
+  function*(leased: LeasedSandbox) {
+    const { sandbox } = yield* leased.view
     const { models } = yield* ModelCatalogue
     const model = models.find(({ id }) => id === sandbox.model)
-    const way = model === undefined ? null : yield* openModel(held, model)
-    if (way !== null) yield* reportUsage(held, yield* way.account)
+    const way = model === undefined ? null : yield* openModel(leased, model)
+    if (way !== null) yield* reportUsage(leased, yield* way.account)
   },
   Effect.scoped,
   Effect.catchTag("AgentError", (error) => Effect.logWarning("what a lost agent used is told later", { reason: error.message }))
 )
 
-/** The session that the agent can go on with in this box. */
+/** The session that the agent can resume in this box. */
 const resumable = Effect.fnUntraced(function*(saved: string | null, box: Box, profile: string) {
   if (saved === null) return null
   const runtime = yield* AgentRuntime
@@ -69,7 +69,7 @@ const resumable = Effect.fnUntraced(function*(saved: string | null, box: Box, pr
   return resume
 })
 
-/** The box as the agent sees it: each process of it finds these programs, and has these variables if it is not started with others. */
+/** The box for the agent: each process finds these programs, and has these variables unless it is started with others. */
 const prepared = (box: Box, { env, programs }: RunSetup.Prepared): Box => ({
   ...box,
   spawn: (command) => box.spawn({ ...command, programs, env: { ...env, ...command.env } })
@@ -80,17 +80,17 @@ const joined = (sections: ReadonlyArray<string | null>): string | null => {
   return said.length === 0 ? null : said.join("\n")
 }
 
-/** Starts the agent and goes on with the conversation `saved`; where it cannot, the agent is told what was said before. */
+/** Starts the agent and resumes the session `saved`. If it cannot, the agent gets the earlier conversation as text. */
 export const open = Effect.fn("Agent.open")(function*(
-  held: LeasedSandbox,
+  leased: LeasedSandbox,
   box: Box,
   saved: string | null,
-  setup: ReturnType<typeof RunSetup.recall> = RunSetup.recall(held, box)
+  setup: ReturnType<typeof RunSetup.recall> = RunSetup.recall(leased, box)
 ) {
   const runtime = yield* AgentRuntime
   const host = yield* SandboxHost
   const trees = yield* WorkingTrees
-  const { sandbox } = yield* held.view
+  const { sandbox } = yield* leased.view
   const { models, unusable } = yield* ModelCatalogue
   const model = models.find(({ id }) => id === sandbox.model)
   const refuse = (detail: string) => new AgentError({ runtime: sandbox.agentRuntime, operation: "open", detail, retryable: false })
@@ -111,9 +111,9 @@ export const open = Effect.fn("Agent.open")(function*(
   return yield* Effect.gen(function*() {
     const modelScope = yield* Scope.fork(scope)
     const [asked, ready, way] = yield* Effect.all([
-      readInstructions(held.id, repositories),
+      readInstructions(leased.id, repositories),
       setup,
-      openModel(held, model).pipe(Scope.provide(modelScope))
+      openModel(leased, model).pipe(Scope.provide(modelScope))
     ], { concurrency: 3 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
@@ -129,18 +129,18 @@ export const open = Effect.fn("Agent.open")(function*(
       repositories,
       resume
     })
-    // Added last, so it comes first: however long the agent takes to end, it spends nothing more.
+    // Added last, so it runs first: the agent spends nothing more, however long it takes to end.
     yield* Effect.addFinalizer(() => Scope.close(modelScope, Exit.void))
     const agent: Agent = { session, box, model: way, openedAt: yield* elapsedMillis, close }
-    yield* rememberSession(held, agent)
+    yield* rememberSession(leased, agent)
     return agent
   }).pipe(Scope.provide(scope), Effect.onError(() => close))
 })
 
 /** Saves the agent's own session id as soon as it is known: some runtimes name it only in the first turn. */
-export const rememberSession = Effect.fnUntraced(function*(held: LeasedSandbox, { box, session }: Agent) {
+export const rememberSession = Effect.fnUntraced(function*(leased: LeasedSandbox, { box, session }: Agent) {
   const id = yield* session.sessionId
   if (id === null) return
   const saved = SavedSession.write(id, box)
-  if (saved !== (yield* held.agentSession)) yield* held.saveAgentSession(saved)
+  if (saved !== (yield* leased.agentSession)) yield* leased.saveAgentSession(saved)
 })

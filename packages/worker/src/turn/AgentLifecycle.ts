@@ -22,13 +22,13 @@ const isPending = ({ sandbox }: View) => sandbox.turn?.state === "pending"
 const goesBack = ({ sandbox }: View) => sandbox.restoring !== null && !sandbox.owesCheckpoint
 
 /** Waits until the owed checkpoint is taken, or has given way and its event says so. */
-const saved = (held: LeasedSandbox) => held.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint)
+const saved = (leased: LeasedSandbox) => leased.until((view) => isLeaving(view) || !view.sandbox.owesCheckpoint)
 
 /** Opens the agent with the conversation so far. `null`: it failed for too long, or the sandbox is leaving. */
-const open = Effect.fn("AgentLifecycle.open")(function*(held: LeasedSandbox, box: Box) {
+const open = Effect.fn("AgentLifecycle.open")(function*(leased: LeasedSandbox, box: Box) {
   const { lost } = yield* Policy
   const deadline = (yield* elapsedMillis) + Duration.toMillis(lost)
-  const { sandbox: { agentRuntime: runtime } } = yield* held.view
+  const { sandbox: { agentRuntime: runtime } } = yield* leased.view
   let trouble = new AgentError({ runtime, operation: "open", detail: "it could not be kept running", retryable: true })
 
   const attempts = Effect.gen(function*() {
@@ -37,11 +37,11 @@ const open = Effect.fn("AgentLifecycle.open")(function*(held: LeasedSandbox, box
       const left = deadline - (yield* elapsedMillis)
       if (left <= 0 || !trouble.retryable) {
         // The sandbox fails with its present state, so save that state first.
-        yield* saved(held)
-        yield* held.write([{ _tag: "Fail", reason: "agent_lost", error: trouble.message, retryable: trouble.retryable }])
+        yield* saved(leased)
+        yield* leased.write([{ _tag: "Fail", reason: "agent_lost", error: trouble.message, retryable: trouble.retryable }])
         return null
       }
-      const opened = yield* Agent.open(held, box, yield* held.agentSession).pipe(
+      const opened = yield* Agent.open(leased, box, yield* leased.agentSession).pipe(
         Effect.timeoutOrElse({ duration: left, orElse: () => Effect.fail(trouble) }),
         Effect.catchTag("AgentError", Effect.succeed)
       )
@@ -50,24 +50,24 @@ const open = Effect.fn("AgentLifecycle.open")(function*(held: LeasedSandbox, box
       trouble = opened
     }
   })
-  return yield* Effect.raceFirst(attempts, Effect.as(held.until(isLeaving), null))
+  return yield* Effect.raceFirst(attempts, Effect.as(leased.until(isLeaving), null))
 })
 
 /** Reports usage between two turns: left by an earlier worker, or caused by the agent outside a turn. */
-const meter = Effect.fnUntraced(function*(held: LeasedSandbox, { model }: Agent.Agent) {
+const meter = Effect.fnUntraced(function*(leased: LeasedSandbox, { model }: Agent.Agent) {
   const timing = yield* Timing
   if (model === null) return yield* Effect.never
-  yield* Stream.runForEach(model.accounts, (account) => Effect.andThen(Agent.reportUsage(held, account), Effect.sleep(timing.usage)))
+  yield* Stream.runForEach(model.accounts, (account) => Effect.andThen(Agent.reportUsage(leased, account), Effect.sleep(timing.usage)))
   return yield* Effect.never
 })
 
 const isWaiting = ({ sandbox }: View) => sandbox.turn?.state === "awaiting_approval"
 
 /** Frees the slot while the agent waits for a person. */
-const lendSlot = (held: LeasedSandbox, reservation: SlotReservation) =>
-  held.until(isWaiting).pipe(
+const lendSlot = (leased: LeasedSandbox, reservation: SlotReservation) =>
+  leased.until(isWaiting).pipe(
     Effect.andThen(reservation.pause),
-    Effect.andThen(held.until((view) => !isWaiting(view))),
+    Effect.andThen(leased.until((view) => !isWaiting(view))),
     Effect.andThen(reservation.resume),
     Effect.forever
   )
@@ -84,7 +84,7 @@ export interface Start {
  * checkpoint (`back`), or when nothing may begin any more (`left`). The agent has ended in all three cases.
  */
 export const run = Effect.fn("AgentLifecycle.run")(function*(
-  held: LeasedSandbox,
+  leased: LeasedSandbox,
   box: Box,
   { capacity, start, still }: {
     readonly capacity: WorkerCapacity
@@ -100,17 +100,17 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     const closing = agent
     agent = null
     if (closing !== null) {
-      yield* Agent.rememberSession(held, closing)
+      yield* Agent.rememberSession(leased, closing)
       yield* closing.close
     }
     if (reservation !== null) yield* reservation.close
     reservation = null
-    if (closing !== null && closing.model !== null) yield* Agent.reportUsage(held, yield* closing.model.account)
+    if (closing !== null && closing.model !== null) yield* Agent.reportUsage(leased, yield* closing.model.account)
   })
-  const unlessLeaving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.raceFirst(self, Effect.as(held.until(isLeaving), null))
+  const unlessLeaving = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.raceFirst(self, Effect.as(leased.until(isLeaving), null))
 
   for (;;) {
-    const view = yield* held.view
+    const view = yield* leased.view
     if (isLeaving(view)) {
       yield* close
       return "left"
@@ -121,14 +121,14 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     }
     const { turn } = view.sandbox
     if (turn !== null && isPending(view)) {
-      yield* saved(held)
+      yield* saved(leased)
       // The checkpoint is not awaited any more: the next session takes it first.
-      if (isLeaving(yield* held.view)) continue
+      if (isLeaving(yield* leased.view)) continue
       const reserved = reservation ?? (yield* capacity.reserve("agent"))
       reservation = reserved
       if (agent === null) {
         yield* unlessLeaving(reserved.ready)
-        agent = yield* open(held, box)
+        agent = yield* open(leased, box)
         if (agent === null) continue
       } else if ((yield* unlessLeaving(reserved.work)) !== true) {
         yield* close
@@ -136,11 +136,11 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
       }
       yield* still.close
       // A publication ended meanwhile, and its checkpoint is being taken.
-      if ((yield* held.view).sandbox.owesCheckpoint) {
+      if ((yield* leased.view).sandbox.owesCheckpoint) {
         yield* still.open
         continue
       }
-      yield* Effect.raceFirst(Traced.turn(held, turn)(runTurn(held, agent, turn)), lendSlot(held, reserved)).pipe(
+      yield* Effect.raceFirst(Traced.turn(leased, turn)(runTurn(leased, agent, turn)), lendSlot(leased, reserved)).pipe(
         Effect.flatMap((outcome) => outcome === "alive" ? reserved.rest : close),
         Effect.ensuring(still.open)
       )
@@ -148,16 +148,16 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     }
     if (agent === null) {
       yield* close
-      const next = yield* held.until((next) => isLeaving(next) || isPending(next) || goesBack(next) || workOf(next.sandbox) === null)
+      const next = yield* leased.until((next) => isLeaving(next) || isPending(next) || goesBack(next) || workOf(next.sandbox) === null)
       if (!isLeaving(next) && workOf(next.sandbox) === null) return "idle"
       continue
     }
     const why = yield* Effect.raceAllFirst([
-      held.until((next) => isLeaving(next) || isPending(next) || goesBack(next)),
+      leased.until((next) => isLeaving(next) || isPending(next) || goesBack(next)),
       Effect.as(agent.session.exited, "it is gone"),
       Effect.as(Effect.sleep(agentIdle), "nobody needs it"),
       Effect.as(reservation?.wanted ?? Effect.never, "another sandbox needs its place"),
-      meter(held, agent)
+      meter(leased, agent)
     ])
     if (typeof why !== "string") continue
     yield* Effect.logDebug("the agent is stopped until the next turn", { why })

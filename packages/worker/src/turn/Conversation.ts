@@ -1,4 +1,4 @@
-/** What was said before, for an agent that has no conversation of its own to go on with. */
+/** The earlier conversation as text, for an agent that has no session to resume. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { type Message, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -8,23 +8,23 @@ import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { Effect, Option } from "effect"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
-/** Of all messages together, the newest: they are part of every request to the model. */
+/** The limit of all messages together, because every request to the model has them. The newest are kept. */
 const MAXIMUM_CHARACTERS = 64 * 1024
 const PAGE = 200
-/** Forks of forks that are looked through. */
+/** The most forks of forks that are read. */
 const MAXIMUM_ORIGINS = 32
 
 const charactersOf = (messages: ReadonlyArray<Message>) => messages.reduce((sum, { text }) => sum + text.length, 0)
 
-/** Part of a log: what comes after `after` and before `before`. */
+/** Part of a log: the events after `after` and before `before`. */
 interface Span {
   readonly after: number
   readonly before: number
 }
 
 /**
- * Where in the log is what the checkpoint knows nothing of (`null`: what the sandbox as it is now knows nothing of): what was said
- * between a checkpoint and the going back to it. Of a log that is kept no longer, nothing.
+ * The parts of the log that the checkpoint undid (`null`: that the present state undid): the events between a checkpoint and the
+ * return to it. Empty for a log that is no longer kept.
  */
 const undone = Effect.fnUntraced(function*(id: SandboxId, checkpoint: number | null) {
   const store = yield* SandboxStore
@@ -42,7 +42,7 @@ const undone = Effect.fnUntraced(function*(id: SandboxId, checkpoint: number | n
         taken.set(event.data.checkpoint, { seq, undone: spans })
       }
       if (event.type === "sandbox.restored" && event.data.checkpoint !== undefined) {
-        // A fork that has no checkpoint of its own begins again.
+        // A fork without a checkpoint of its own begins again.
         const back = event.data.cause === "fork" ? { seq: 0, undone: [] } : taken.get(event.data.checkpoint)
         if (back !== undefined) spans = [...back.undone, { after: back.seq, before: seq }]
       }
@@ -50,7 +50,7 @@ const undone = Effect.fnUntraced(function*(id: SandboxId, checkpoint: number | n
   }
 })
 
-/** The newest messages before the first that `isLate` says is too late, oldest first. What is undone by that checkpoint is left out. */
+/** The newest messages before the first late one, by `isLate`, oldest first. Messages that the checkpoint undid are left out. */
 const newest = Effect.fnUntraced(function*(
   id: SandboxId,
   checkpoint: number | null,
@@ -87,7 +87,7 @@ const upTo = Effect.fnUntraced(function*(origin: Origin) {
   )
 })
 
-/** The messages of all that a fork comes from, each up to the checkpoint that was forked, oldest first, as many as can be told. */
+/** The messages of all origins of a fork, each up to the forked checkpoint, oldest first, as many as the limit allows. */
 const before = Effect.fnUntraced(function*({ grantId, origin }: Sandbox) {
   const store = yield* SandboxStore
   let told: ReadonlyArray<Message> = []
@@ -102,7 +102,7 @@ const before = Effect.fnUntraced(function*({ grantId, origin }: Sandbox) {
 
 const titles = { user: "The person", assistant: "You" }
 
-/** As Markdown; `null`: nothing was said. The prompt that the agent gets next is left out. */
+/** As Markdown; `null`: there are no messages. Without the prompt that the agent gets next. */
 export const tell = Effect.fn("Conversation.tell")(function*(sandbox: Sandbox) {
   // It has just begun.
   if (sandbox.turn === null && sandbox.origin === null) return null

@@ -1,11 +1,11 @@
-/** What repositories ask of agents: their `AGENTS.md`, else their `CLAUDE.md`. Agents are kept from reading settings there. */
+/** Instructions of repositories for agents: `AGENTS.md`, else `CLAUDE.md`. Agents do not read settings from repositories. */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 
 const NAMES = ["AGENTS.md", "CLAUDE.md"]
 
-/** Of one repository's file; a larger one is left out. */
+/** The largest file of one repository in bytes. A larger file is left out. */
 const MAXIMUM_BYTES = 32 * 1024
 
 const readOne = Effect.fnUntraced(function*(key: TreeKey, path: string) {
@@ -17,7 +17,7 @@ const readOne = Effect.fnUntraced(function*(key: TreeKey, path: string) {
   return text.trim() === "" ? null : text
 }, Effect.scoped)
 
-/** The first of the files that is there. */
+/** The first of the files that exists. */
 const readFirst = Effect.fnUntraced(function*(key: TreeKey) {
   for (const name of NAMES) {
     const text = yield* readOne(key, name).pipe(
@@ -34,10 +34,10 @@ const readFirst = Effect.fnUntraced(function*(key: TreeKey) {
   return null
 })
 
-/** Of all repositories together: they are part of every request to the model. What comes after is left out. */
+/** The limit of all repositories together, because every request to the model has them. Later repositories are left out. */
 const MAXIMUM_CHARACTERS = 128 * 1024
 
-/** As Markdown, a heading for each repository that asks something; `null`: none does. */
+/** As Markdown, with a heading for each repository that has instructions; `null`: no repository has any. */
 export const readInstructions = Effect.fn("Instructions.read")(function*(
   sandboxId: SandboxId,
   repositories: ReadonlyArray<{ readonly name: string; readonly folder: string }>

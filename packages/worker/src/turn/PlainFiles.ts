@@ -1,12 +1,12 @@
-/** Holds the edits that an approval for the rest of a turn would cover to what is on the disk (docs/decisions/3). */
+/** Compares edits that an approval for the rest of a turn would cover with the files on the disk (docs/decisions/3). */
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Effect, Predicate } from "effect"
 
 /**
- * Takes `plain` from an edit whose names are plain, and whose files are not: a link may lead to `.git/hooks` or out of the tree. The
- * agent waits meanwhile. An edit of a file that cannot be looked at is not plain.
+ * Removes `plain` from an edit whose names are plain but whose files are not: a link may lead to `.git/hooks` or out of the tree. The
+ * agent waits meanwhile. An edit of a file that cannot be read is not plain.
  */
 export const make = Effect.fnUntraced(function*({ id, repos }: Pick<Sandbox, "id" | "repos">) {
   const trees = yield* WorkingTrees

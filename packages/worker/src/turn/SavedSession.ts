@@ -1,4 +1,4 @@
-/** An agent's own session as stores and checkpoints keep it: its id, and where the files of its conversation were written. */
+/** An agent's own session in stores and checkpoints: its id, and where the files of its conversation were written. */
 import type { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Result, Schema } from "effect"
@@ -11,14 +11,14 @@ const encode = Schema.encodeSync(Saved)
 
 export const write = (session: string, { home, workspace }: Place): string => encode({ session, workspace, home })
 
-/** The id to go on with in `place`; `null`: a runtime that bears only so much cannot go on there. */
+/** The id to resume in `place`; `null`: the runtime cannot resume the session there. */
 export const resumable = (
   saved: string,
   place: Place,
   bears: ReturnType<AgentRuntime["Service"]["bearsOtherPaths"]>
 ): string | null => {
   const known = decode(saved)
-  // Of a version that saved the id alone.
+  // Saved by a version that kept only the id.
   if (Result.isFailure(known)) return saved
   const { home, session, workspace } = known.success
   return (bears.workspace || workspace === place.workspace) && (bears.home || home === place.home) ? session : null
