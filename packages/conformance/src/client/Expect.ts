@@ -100,7 +100,7 @@ export class Json {
 // ---------------------------------------------------------------------------------------------------------------
 // Shapes
 
-/** What is wrong with a value, or `null`. */
+/** The fault of a value; `null`: it is right. */
 export type Shape = (value: unknown, path: string) => Miss | null
 
 const simple = (expected: string, test: (value: unknown) => boolean): Shape => (value, path) =>

@@ -443,7 +443,7 @@ const idempotency = [
   }, { needs: ["other-key"] })
 ]
 
-/** What may change between two looks at an ending sandbox. */
+/** Fields that may change between two reads of an ending sandbox. */
 const volatile = { status: null, completedAt: null, usage: null }
 
 /** The rules of this file. */

@@ -55,7 +55,7 @@ const envelopes = (blocks: ReadonlyArray<Block>) => durable(blocks).map(({ data 
 /** A transient status: what comes once a reader has caught up. */
 const isCaughtUp = (block: Block) => typeOf(block) === "sandbox.status" && block.id === undefined
 
-/** What a fresh reader gets until it has caught up. */
+/** The events that a new reader gets until it has caught up. */
 const fresh = (world: World, box: Box) => read(world, box, {}, isCaughtUp)
 
 /** The reply of a stream that was refused or is empty. */

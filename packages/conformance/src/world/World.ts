@@ -1,5 +1,5 @@
 /**
- * What the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look
+ * State that the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look
  * at (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
  */
 import { randomBytes } from "node:crypto"
@@ -38,7 +38,7 @@ export interface Options {
   readonly contract?: boolean
 }
 
-/** What was asked for and did not come about: the rules that need it cannot be checked. */
+/** A fixture that could not be made: the rules that need it cannot be checked. */
 export class Unmade extends Skip {
   constructor(name: string, error: unknown) {
     super(`cannot be checked, since the sandbox it needs (${name}) did not come up: ${errorOf(error)}`)
@@ -59,7 +59,7 @@ const NO_BRANCH = "conformance/no-such-branch"
 const TIMEOUT_MILLIS = 30_000
 
 /** Written into files by the agent: must not show where arguments of tools do not belong. */
-/** What an agent says before a message that it takes into its turn. */
+/** The agent's words before a message that it takes into its turn. */
 export const INTERRUPTED = "Before the message."
 /** A text that only the kit writes, to look for it in answers. */
 export const CANARY = "canary-5d41402a"
