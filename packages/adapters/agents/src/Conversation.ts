@@ -106,7 +106,7 @@ interface State<Approval> {
   readonly process: BoxProcess
   readonly options: AgentSessionOptions
   readonly redacted: (text: string) => string
-  /** Of the repositories. */
+  /** The folders of the repositories. */
   readonly folders: ReadonlyArray<string>
   /** Held while the agent's output is read. */
   readonly reading: Semaphore.Semaphore

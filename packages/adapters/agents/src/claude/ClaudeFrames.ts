@@ -40,7 +40,7 @@ const control = (state: ClaudeState, { request, request_id }: Claude.ControlRequ
     : conversation.ask(id, about, approval)
 }
 
-/** What became of a text that steers. */
+/** The next state of a text that steers. */
 const steered = (state: ClaudeState, id: string, becomes: string) => {
   const { conversation, untold } = state
   if (!untold.has(id) || becomes === "queued") return Effect.void

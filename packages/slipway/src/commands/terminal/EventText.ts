@@ -82,7 +82,7 @@ const bootStages: Readonly<Record<string, string>> = {
   agent_start: "started the agent"
 }
 
-/** What was shown so far. */
+/** The texts that were shown so far. */
 interface Told {
   readonly paint: Paint
   /** The text so far of parts whose message is not whole. */
