@@ -5,6 +5,7 @@
  *     <directory>/<sandbox id>/…    see `box/SandboxFolder`
  */
 import type { BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type * as BoxKind from "@slipway/machine/box/BoxKind"
 import * as IsolatedHost from "@slipway/machine/box/IsolatedHost"
 import * as ImageName from "@slipway/machine/host/ImageName"
 import { defaults } from "@slipway/machine/host/Limits"
@@ -19,7 +20,7 @@ import { call, remove } from "./Daemon.ts"
 import * as ImageReference from "./ImageReference.ts"
 import * as Means from "./Means.ts"
 
-export interface Options extends Means.Options, IsolatedHost.Options {}
+export interface Options extends Means.Options, BoxKind.Options {}
 
 const watchdog = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Watchdog.ts" : "./Watchdog.js", import.meta.url))
 
@@ -27,7 +28,7 @@ const watchdog = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Watc
 export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
 
 /** The same with means that were found before. */
-export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: IsolatedHost.Options) {
+export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: BoxKind.Options) {
   const { docker, image, images, processors, seccompProfile, service } = means
   const worker = randomUUID()
   const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
@@ -71,7 +72,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     return { boxed, connection }
   })
 
-  const start: IsolatedHost.Kind["start"] = Effect.fnUntraced(function*(launch) {
+  const start: BoxKind.Kind["start"] = Effect.fnUntraced(function*(launch) {
     const { sandboxId } = launch
     const { id } = yield* call("spawn", () =>
       docker.createContainer(Container.options({
@@ -91,7 +92,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     return { process: boxed, end: Effect.asVoid(end) }
   })
 
-  const kind: IsolatedHost.Kind = {
+  const kind: BoxKind.Kind = {
     isolation: "docker",
     choose: Effect.fnUntraced(function*(asked) {
       const offered = asked === null ? undefined : ImageReference.find(asked, [image, ...images])

@@ -73,62 +73,71 @@ export interface Options {
   readonly isPooled: boolean
 }
 
-export const make = (api: KubernetesApi, { isPooled, mode, namespace, times }: Options, watch: PodWatch) => {
-  /** Pods that we ended: nobody is told of their loss. The oldest are forgotten. */
-  const leaving = new Set<string>()
-  const MOST_LEAVING = 4096
+interface HolderState extends Options {
+  readonly api: KubernetesApi
+  readonly watch: PodWatch
+  /** Pods that we ended: their loss is not reported. The oldest are forgotten. */
+  readonly leaving: Set<string>
+  known: { readonly sandboxes: boolean; readonly claims: boolean; readonly at: number } | undefined
+}
 
-  /** `null`: it is not there. */
-  const get = <A>(operation: HostError["operation"], kind: Kind, name: string, schema: Schema.Codec<A, unknown>) =>
-    api.call({ method: "GET", path: pathOf(kind, namespace, name) }).pipe(
-      Effect.flatMap((answer) =>
-        Effect.mapError(
-          Schema.decodeUnknownEffect(schema)(answer),
-          () => new KubernetesFailed({ status: null, reason: "", detail: `What ${api.host} answers cannot be read.`, retryable: true })
-        )
-      ),
-      Effect.catchIf(isStatus(404), () => Effect.succeed(null)),
-      Effect.mapError(Refusal.hostError(operation))
-    )
+const MOST_LEAVING = 4096
 
-  const podOf = (operation: HostError["operation"], name: string) => get(operation, PODS, name, Pod)
+/** `null`: it is not there. */
+const get = <A>(state: HolderState, operation: HostError["operation"], kind: Kind, name: string, schema: Schema.Codec<A, unknown>) =>
+  state.api.call({ method: "GET", path: pathOf(kind, state.namespace, name) }).pipe(
+    Effect.flatMap((answer) =>
+      Effect.mapError(
+        Schema.decodeUnknownEffect(schema)(answer),
+        () => new KubernetesFailed({ status: null, reason: "", detail: `What ${state.api.host} answers cannot be read.`, retryable: true })
+      )
+    ),
+    Effect.catchIf(isStatus(404), () => Effect.succeed(null)),
+    Effect.mapError(Refusal.hostError(operation))
+  )
 
-  const absent = isStatus(404)
-  const answers = (path: string, isNot: (failed: KubernetesFailed) => boolean) =>
-    api.call({ method: "GET", path }).pipe(Effect.as(true), Effect.catchIf(isNot, () => Effect.succeed(false)))
+const podOf = (state: HolderState, operation: HostError["operation"], name: string) => get(state, operation, PODS, name, Pod)
 
-  let known: { readonly sandboxes: boolean; readonly claims: boolean; readonly at: number } | undefined
-  const look = Effect.gen(function*() {
+const absent = isStatus(404)
+
+const answers = ({ api }: HolderState, path: string, isNot: (failed: KubernetesFailed) => boolean) =>
+  api.call({ method: "GET", path }).pipe(Effect.as(true), Effect.catchIf(isNot, () => Effect.succeed(false)))
+
+const look = (state: HolderState) =>
+  Effect.gen(function*() {
+    const { isPooled, mode, namespace } = state
     if (mode === "pods") return { sandboxes: false, claims: false }
     const now = yield* Clock.currentTimeMillis
-    if (known !== undefined && now - known.at < KNOWN_MILLIS) return known
-    const sandboxes = yield* answers(versionPath(SANDBOXES), absent)
+    if (state.known !== undefined && now - state.known.at < KNOWN_MILLIS) return state.known
+    const sandboxes = yield* answers(state, versionPath(SANDBOXES), absent)
     // Without a pool there are none but those of an earlier one: who may not see them has none.
     const claims = sandboxes && (yield* isPooled
-      ? answers(versionPath(CLAIMS), absent)
-      : answers(listPath(CLAIMS, namespace), (failed) => absent(failed) || failed.status === 403))
-    known = { sandboxes, claims, at: now }
-    return known
+      ? answers(state, versionPath(CLAIMS), absent)
+      : answers(state, listPath(CLAIMS, namespace), (failed) => absent(failed) || failed.status === 403))
+    state.known = { sandboxes, claims, at: now }
+    return state.known
   })
 
-  const refuse = (operation: HostError["operation"], detail: string) => new HostError({ operation, detail, retryable: false })
+const refuse = (operation: HostError["operation"], detail: string) => new HostError({ operation, detail, retryable: false })
 
-  /** Kinds that machines of this installation may be held by, each before those that it makes. */
-  const kinds = (operation: HostError["operation"]): Effect.Effect<ReadonlyArray<Kind>, HostError> =>
-    Effect.gen(function*() {
-      const { claims, sandboxes } = yield* Effect.mapError(look, Refusal.hostError(operation))
-      if (mode === "agent-sandbox" && !sandboxes) {
-        return yield* refuse(
-          operation,
-          "The cluster does not have agent-sandbox (agents.x-k8s.io/v1beta1). Install it, or let machines be pods."
-        )
-      }
-      return [...(claims ? [CLAIMS] : []), ...(sandboxes ? [SANDBOXES] : []), PODS]
-    })
+/** Kinds that machines of this installation may be held by, each before those that it makes. */
+const kinds = (state: HolderState, operation: HostError["operation"]): Effect.Effect<ReadonlyArray<Kind>, HostError> =>
+  Effect.gen(function*() {
+    const { claims, sandboxes } = yield* Effect.mapError(look(state), Refusal.hostError(operation))
+    if (state.mode === "agent-sandbox" && !sandboxes) {
+      return yield* refuse(
+        operation,
+        "The cluster does not have agent-sandbox (agents.x-k8s.io/v1beta1). Install it, or let machines be pods."
+      )
+    }
+    return [...(claims ? [CLAIMS] : []), ...(sandboxes ? [SANDBOXES] : []), PODS]
+  })
 
-  /** What new machines are. */
-  const kindOfNew = Effect.gen(function*() {
-    const found = yield* kinds("provision")
+/** What new machines are. */
+const kindOfNew = (state: HolderState) =>
+  Effect.gen(function*() {
+    const { isPooled, mode } = state
+    const found = yield* kinds(state, "provision")
     if (!isPooled) return found.includes(SANDBOXES) ? SANDBOXES : PODS
     if (found.includes(CLAIMS)) return CLAIMS
     return yield* refuse(
@@ -139,155 +148,162 @@ export const make = (api: KubernetesApi, { isPooled, mode, namespace, times }: O
     )
   })
 
-  const claimOf = (operation: HostError["operation"], name: string) => get(operation, CLAIMS, name, Claim)
+const claimOf = (state: HolderState, operation: HostError["operation"], name: string) => get(state, operation, CLAIMS, name, Claim)
 
-  const find = Effect.fnUntraced(function*(operation: HostError["operation"], name: string) {
-    for (const kind of yield* kinds(operation)) {
-      const held = kind === CLAIMS ? yield* claimOf(operation, name) : yield* get(operation, kind, name, Held)
-      if (held !== null) return { kind, held } satisfies Holder
-    }
-    return null
-  })
-
-  const forget = (uid: string) => {
-    leaving.add(uid)
-    for (const oldest of leaving) {
-      if (leaving.size <= MOST_LEAVING) break
-      leaving.delete(oldest)
-    }
+const find = Effect.fnUntraced(function*(state: HolderState, operation: HostError["operation"], name: string) {
+  for (const kind of yield* kinds(state, operation)) {
+    const held = kind === CLAIMS ? yield* claimOf(state, operation, name) : yield* get(state, operation, kind, name, Held)
+    if (held !== null) return { kind, held } satisfies Holder
   }
+  return null
+})
 
-  /** Asks for its end. What is there under the name by now and is another stays. */
-  const ask = (operation: HostError["operation"], kind: Kind, { metadata: { name, uid } }: Held, graceSeconds?: number) =>
-    Effect.suspend(() => {
-      if (kind === PODS) forget(uid)
-      return api.call({
-        method: "DELETE",
-        path: pathOf(kind, namespace, name),
-        body: {
-          apiVersion: "v1",
-          kind: "DeleteOptions",
-          preconditions: { uid },
-          propagationPolicy: "Background",
-          ...(graceSeconds === undefined ? {} : { gracePeriodSeconds: graceSeconds })
-        }
-      })
-    }).pipe(
-      Effect.asVoid,
-      Effect.catchIf(({ status }) => status === 404 || status === 409, () => Effect.void),
-      Effect.mapError(Refusal.hostError(operation))
-    )
-
-  /** Until something is told of the pod, or for as long as one looks. `count`: as it was before the last look. */
-  const pause = (name: string, count: number) => Effect.timeoutOption(watch.changed(name, count), times.look)
-
-  /** Its pod, as it is now. */
-  const podOfHolder = Effect.fnUntraced(function*(operation: HostError["operation"], { held, kind }: Holder) {
-    const name = podNameOf(kind, held)
-    return name === null ? null : yield* podOf(operation, name)
-  })
-
-  /** Asks for its end, without waiting for it. */
-  const dismiss = Effect.fnUntraced(function*(operation: HostError["operation"], holder: Holder) {
-    const pod = holder.kind === PODS ? null : yield* podOfHolder(operation, holder)
-    if (pod !== null && isControlled(pod)) forget(pod.metadata.uid)
-    yield* ask(operation, holder.kind, holder.held)
-  })
-
-  /** Ends it with all that is in it; returns once it is gone. */
-  const end = Effect.fnUntraced(function*(operation: HostError["operation"], holder: Holder) {
-    const { held: { metadata: { name, uid } }, kind } = holder
-    if (mode === "pods" && isControlled(holder.held)) {
-      return yield* refuse(
-        operation,
-        `The pod ${name} is of agent-sandbox, which would make it again: do not say that machines are pods while it is there.`
-      )
-    }
-    /** As it is now; a claim may have been given its pod since it was found. */
-    const again = kind === PODS ? Effect.succeed(null) : kind === CLAIMS ? claimOf(operation, name) : get(operation, kind, name, Held)
-    const now = yield* again
-    let podName = podNameOf(kind, now ?? holder.held)
-    /** The `Sandbox` that a claim has. */
-    const boxOf = Effect.suspend(() =>
-      kind === CLAIMS && podName !== null ? get(operation, SANDBOXES, podName, Held) : Effect.succeed(null)
-    )
-    let box: string | undefined
-    // Who knows it beforehand knows its pod when nothing but that is left.
-    const before = yield* boxOf
-    if (before !== null && isOwnedBy(before, uid)) box = before.metadata.uid
-    yield* dismiss(operation, now === null || now.metadata.uid !== uid ? holder : { kind, held: now })
-    const started = yield* Clock.currentTimeMillis
-    const patience = Duration.toMillis(times.leave)
-    let isForced = false
-    for (;;) {
-      const count = watch.count(podName ?? name)
-      const held = yield* again
-      const isHeld = held !== null && held.metadata.uid === uid
-      if (isHeld) podName = podNameOf(kind, held) ?? podName
-      const sandbox = yield* boxOf
-      const isBox = sandbox !== null && isOwnedBy(sandbox, uid)
-      if (isBox) box = sandbox.metadata.uid
-      const pod = podName === null ? null : yield* podOf(operation, podName)
-      const isOfIt = (one: Held) =>
-        kind === PODS
-          ? one.metadata.uid === uid
-          : kind === CLAIMS
-          ? box !== undefined && isOwnedBy(one, box)
-          : isHeld || isControlled(one)
-      const isThere = pod !== null && isOfIt(pod)
-      if (!isHeld && !isBox && !isThere) return
-      const waited = (yield* Clock.currentTimeMillis) - started
-      if (waited > patience && isThere && !isForced) {
-        // What it was for is made anew with other keys, and shares nothing with it: it may go on where nobody sees it.
-        isForced = true
-        yield* ask(operation, PODS, pod, 0)
-        continue
-      }
-      if (waited > 2 * patience) {
-        const finalizers = [...held?.metadata.finalizers ?? [], ...pod?.metadata.finalizers ?? []].join(", ").slice(0, 200)
-        const why = finalizers === "" ? "" : `: its finalizers are ${finalizers}`
-        return yield* new HostError({
-          operation,
-          detail:
-            `Kubernetes keeps the machine ${name}, which was to end${why}. See: kubectl --namespace ${namespace} describe pod ${name}`,
-          retryable: true
-        })
-      }
-      yield* pause(podName ?? name, count)
-    }
-  })
-
-  const removeSecret = (secret: Held) => ask("provision", SECRETS, secret)
-
-  /** What Kubernetes warns of last, of an object by its uid; empty: nothing, or we may not read it. */
-  const warning = (uid: string): Effect.Effect<string> =>
-    api.call({ method: "GET", path: listPath(EVENTS, namespace), query: { fieldSelector: `involvedObject.uid=${uid}`, limit: 100 } }).pipe(
-      Effect.flatMap(Schema.decodeUnknownEffect(Page)),
-      Effect.map(({ items }) =>
-        items.flatMap((item) => {
-          const decoded = Schema.decodeUnknownOption(WarningEvent)(item)
-          return Option.isSome(decoded) && decoded.value.type === "Warning" ? [decoded.value] : []
-        }).at(-1)
-      ),
-      Effect.map((event) => event === undefined ? "" : `${event.reason ?? ""}: ${event.message ?? ""}`),
-      Effect.orElseSucceed(() => "")
-    )
-
-  return {
-    get,
-    kinds,
-    kindOfNew,
-    find,
-    claimOf,
-    podOf,
-    podOfHolder,
-    dismiss,
-    end,
-    pause,
-    removeSecret,
-    warning,
-    hasLeft: (pod: Pod) => leaving.has(pod.metadata.uid)
+const forget = ({ leaving }: HolderState, uid: string) => {
+  leaving.add(uid)
+  for (const oldest of leaving) {
+    if (leaving.size <= MOST_LEAVING) break
+    leaving.delete(oldest)
   }
 }
 
+/** Asks for its end. What is there under the name by now and is another stays. */
+const ask = (state: HolderState, operation: HostError["operation"], kind: Kind, { metadata: { name, uid } }: Held, graceSeconds?: number) =>
+  Effect.suspend(() => {
+    if (kind === PODS) forget(state, uid)
+    return state.api.call({
+      method: "DELETE",
+      path: pathOf(kind, state.namespace, name),
+      body: {
+        apiVersion: "v1",
+        kind: "DeleteOptions",
+        preconditions: { uid },
+        propagationPolicy: "Background",
+        ...(graceSeconds === undefined ? {} : { gracePeriodSeconds: graceSeconds })
+      }
+    })
+  }).pipe(
+    Effect.asVoid,
+    Effect.catchIf(({ status }) => status === 404 || status === 409, () => Effect.void),
+    Effect.mapError(Refusal.hostError(operation))
+  )
+
+/** Until something is told of the pod, or for as long as one looks. `count`: as it was before the last look. */
+const pause = ({ times, watch }: HolderState, name: string, count: number) => Effect.timeoutOption(watch.changed(name, count), times.look)
+
+/** Its pod, as it is now. */
+const podOfHolder = Effect.fnUntraced(function*(state: HolderState, operation: HostError["operation"], { held, kind }: Holder) {
+  const name = podNameOf(kind, held)
+  return name === null ? null : yield* podOf(state, operation, name)
+})
+
+/** Asks for its end, without waiting for it. */
+const dismiss = Effect.fnUntraced(function*(state: HolderState, operation: HostError["operation"], holder: Holder) {
+  const pod = holder.kind === PODS ? null : yield* podOfHolder(state, operation, holder)
+  if (pod !== null && isControlled(pod)) forget(state, pod.metadata.uid)
+  yield* ask(state, operation, holder.kind, holder.held)
+})
+
+/** Ends it with all that is in it; returns once it is gone. */
+const end = Effect.fnUntraced(function*(state: HolderState, operation: HostError["operation"], holder: Holder) {
+  const { mode, namespace, times, watch } = state
+  const { held: { metadata: { name, uid } }, kind } = holder
+  if (mode === "pods" && isControlled(holder.held)) {
+    return yield* refuse(
+      operation,
+      `The pod ${name} is of agent-sandbox, which would make it again: do not say that machines are pods while it is there.`
+    )
+  }
+  /** As it is now; a claim may have been given its pod since it was found. */
+  const again = kind === PODS
+    ? Effect.succeed(null)
+    : kind === CLAIMS
+    ? claimOf(state, operation, name)
+    : get(state, operation, kind, name, Held)
+  const now = yield* again
+  let podName = podNameOf(kind, now ?? holder.held)
+  /** The `Sandbox` that a claim has. */
+  const boxOf = Effect.suspend(() =>
+    kind === CLAIMS && podName !== null ? get(state, operation, SANDBOXES, podName, Held) : Effect.succeed(null)
+  )
+  let box: string | undefined
+  // Who knows it beforehand knows its pod when nothing but that is left.
+  const before = yield* boxOf
+  if (before !== null && isOwnedBy(before, uid)) box = before.metadata.uid
+  yield* dismiss(state, operation, now === null || now.metadata.uid !== uid ? holder : { kind, held: now })
+  const started = yield* Clock.currentTimeMillis
+  const patience = Duration.toMillis(times.leave)
+  let isForced = false
+  for (;;) {
+    const count = watch.count(podName ?? name)
+    const held = yield* again
+    const isHeld = held !== null && held.metadata.uid === uid
+    if (isHeld) podName = podNameOf(kind, held) ?? podName
+    const sandbox = yield* boxOf
+    const isBox = sandbox !== null && isOwnedBy(sandbox, uid)
+    if (isBox) box = sandbox.metadata.uid
+    const pod = podName === null ? null : yield* podOf(state, operation, podName)
+    const isOfIt = (one: Held) =>
+      kind === PODS
+        ? one.metadata.uid === uid
+        : kind === CLAIMS
+        ? box !== undefined && isOwnedBy(one, box)
+        : isHeld || isControlled(one)
+    const isThere = pod !== null && isOfIt(pod)
+    if (!isHeld && !isBox && !isThere) return
+    const waited = (yield* Clock.currentTimeMillis) - started
+    if (waited > patience && isThere && !isForced) {
+      // What it was for is made anew with other keys, and shares nothing with it: it may go on where nobody sees it.
+      isForced = true
+      yield* ask(state, operation, PODS, pod, 0)
+      continue
+    }
+    if (waited > 2 * patience) {
+      const finalizers = [...held?.metadata.finalizers ?? [], ...pod?.metadata.finalizers ?? []].join(", ").slice(0, 200)
+      const why = finalizers === "" ? "" : `: its finalizers are ${finalizers}`
+      return yield* new HostError({
+        operation,
+        detail: `Kubernetes keeps the machine ${name}, which was to end${why}. See: kubectl --namespace ${namespace} describe pod ${name}`,
+        retryable: true
+      })
+    }
+    yield* pause(state, podName ?? name, count)
+  }
+})
+
+const removeSecret = (state: HolderState, secret: Held) => ask(state, "provision", SECRETS, secret)
+
+/** What Kubernetes warns of last, of an object by its uid; empty: nothing, or we may not read it. */
+const warning = ({ api, namespace }: HolderState, uid: string): Effect.Effect<string> =>
+  api.call({ method: "GET", path: listPath(EVENTS, namespace), query: { fieldSelector: `involvedObject.uid=${uid}`, limit: 100 } }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Page)),
+    Effect.map(({ items }) =>
+      items.flatMap((item) => {
+        const decoded = Schema.decodeUnknownOption(WarningEvent)(item)
+        return Option.isSome(decoded) && decoded.value.type === "Warning" ? [decoded.value] : []
+      }).at(-1)
+    ),
+    Effect.map((event) => event === undefined ? "" : `${event.reason ?? ""}: ${event.message ?? ""}`),
+    Effect.orElseSucceed(() => "")
+  )
+
 export type Holders = ReturnType<typeof make>
+
+export const make = (api: KubernetesApi, options: Options, watch: PodWatch) => {
+  const state: HolderState = { ...options, api, watch, leaving: new Set(), known: undefined }
+  type Operation = HostError["operation"]
+  return {
+    get: <A>(operation: Operation, kind: Kind, name: string, schema: Schema.Codec<A, unknown>) => get(state, operation, kind, name, schema),
+    kinds: (operation: Operation) => kinds(state, operation),
+    kindOfNew: kindOfNew(state),
+    find: (operation: Operation, name: string) => find(state, operation, name),
+    claimOf: (operation: Operation, name: string) => claimOf(state, operation, name),
+    podOf: (operation: Operation, name: string) => podOf(state, operation, name),
+    podOfHolder: (operation: Operation, holder: Holder) => podOfHolder(state, operation, holder),
+    dismiss: (operation: Operation, holder: Holder) => dismiss(state, operation, holder),
+    end: (operation: Operation, holder: Holder) => end(state, operation, holder),
+    pause: (name: string, count: number) => pause(state, name, count),
+    removeSecret: (secret: Held) => removeSecret(state, secret),
+    warning: (uid: string) => warning(state, uid),
+    hasLeft: (pod: Pod) => state.leaving.has(pod.metadata.uid)
+  }
+}

@@ -6,6 +6,7 @@ import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Redacted, Schema } from "effect"
 import type { IncomingMessage } from "node:http"
 import { Agent, request as httpsRequest } from "node:https"
+import type { SecureContextOptions } from "node:tls"
 import type { Cluster } from "./Cluster.ts"
 
 /** The API server refused, or was not reached. `status` is that of HTTP; `null`: there was no answer. */
@@ -78,6 +79,179 @@ export interface KubernetesApi {
   readonly watch: (path: string, query: Query, hear: (event: unknown) => void) => Effect.Effect<void, KubernetesFailed>
 }
 
+/** How the API server is reached. */
+interface ApiServer extends TimeLimits {
+  readonly cluster: Cluster
+  readonly host: string
+  readonly tls: SecureContextOptions & { readonly servername?: string }
+  /** For calls; watches have connections of their own. */
+  readonly agent: Agent
+}
+
+const unreachable = ({ host }: ApiServer, error: unknown) => {
+  const code = codeOf(error)
+  return new KubernetesFailed({
+    status: null,
+    reason: "",
+    detail: `The API server at ${host} cannot be reached (${typeof code === "string" ? code : "the connection broke"}).`,
+    retryable: true
+  })
+}
+
+const silent = ({ host }: ApiServer, millis: number) =>
+  new KubernetesFailed({
+    status: null,
+    reason: "",
+    detail: `The API server at ${host} did not answer within ${millis / 1000} seconds.`,
+    retryable: true
+  })
+
+const tooLarge = (server: ApiServer) =>
+  new KubernetesFailed({
+    status: null,
+    reason: "",
+    detail: `The API server at ${server.host} answered with more than may be.`,
+    retryable: false
+  })
+
+const urlOf = ({ cluster }: ApiServer, path: string, query: Query): URL => {
+  // An address with a path is a proxy's, such as Rancher's.
+  const url = new URL(cluster.server.pathname.replace(/\/$/u, "") + path, cluster.server)
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value))
+  return url
+}
+
+/** The head of an answer. What is left of it is dropped when the scope closes. */
+const send = Effect.fnUntraced(function*(server: ApiServer, { body, method, path, query = {} }: Call, fresh: boolean, own: boolean) {
+  const { agent, cluster, tls } = server
+  const token = yield* Effect.mapError(
+    cluster.token(fresh),
+    ({ message }) => new KubernetesFailed({ status: null, reason: "", detail: message, retryable: true })
+  )
+  let head: IncomingMessage | undefined
+  const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
+  const request = yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      const made = httpsRequest(urlOf(server, path, query), {
+        method,
+        agent: own ? false : agent,
+        ...(own ? tls : {}),
+        headers: {
+          accept: "application/json",
+          "user-agent": "slipway",
+          ...(token === null ? {} : { authorization: `Bearer ${Redacted.value(token)}` }),
+          ...(sent === undefined ? {} : {
+            "content-type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
+            "content-length": sent.length
+          })
+        }
+      })
+      made.on("error", () => {})
+      return made
+    }),
+    (made) => Effect.sync(() => void (head?.complete === true || made.destroy()))
+  )
+  return yield* Effect.callback<IncomingMessage, KubernetesFailed>((resume) => {
+    request.once("error", (error) => resume(Effect.fail(unreachable(server, error))))
+    request.once("response", (response) => {
+      response.on("error", () => {})
+      head = response
+      resume(Effect.succeed(response))
+    })
+    request.end(sent)
+  })
+})
+
+const textOf = (server: ApiServer, response: IncomingMessage) =>
+  Effect.callback<string, KubernetesFailed>((resume) => {
+    const chunks: Array<Buffer> = []
+    let bytes = 0
+    response.on("data", (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > MAX_ANSWER_BYTES) {
+        resume(Effect.fail(tooLarge(server)))
+        response.destroy()
+      } else chunks.push(chunk)
+    })
+    response.once("close", () => {
+      resume(response.complete ? Effect.succeed(Buffer.concat(chunks).toString("utf8")) : Effect.fail(unreachable(server, undefined)))
+    })
+  })
+
+const refusal = (server: ApiServer, status: number, text: string) => {
+  const { host } = server
+  const said = decodeStatus(parseOr(text))
+  const { message, reason = "" } = said._tag === "Some" ? said.value : {}
+  return new KubernetesFailed({
+    status,
+    reason,
+    detail: message === undefined ? `The API server at ${host} answered with status ${status}.` : words(message),
+    // 409 of a write that lost against another.
+    retryable: status === 401 || status === 409 || status === 429 || status >= 500
+  })
+}
+
+/** Once more with a token that was just read: the one before may have run out. */
+const answered = Effect.fnUntraced(function*(server: ApiServer, call: Call, own: boolean) {
+  let response = yield* send(server, call, false, own)
+  if (response.statusCode === 401) {
+    response.resume()
+    response = yield* send(server, call, true, own)
+  }
+  const status = response.statusCode ?? 0
+  if (status < 200 || status > 299) return yield* refusal(server, status, yield* textOf(server, response))
+  return response
+})
+
+const request = (server: ApiServer, call: Call) =>
+  Effect.gen(function*() {
+    const text = yield* textOf(server, yield* answered(server, call, false))
+    const value = parseOr(text)
+    if (value === undefined) {
+      return yield* new KubernetesFailed({
+        status: null,
+        reason: "",
+        detail: `What answers at ${server.host} is no API server of Kubernetes.`,
+        retryable: false
+      })
+    }
+    return value
+  }).pipe(
+    Effect.scoped,
+    Effect.timeoutOrElse({ duration: server.answerMillis, orElse: () => Effect.fail(silent(server, server.answerMillis)) })
+  )
+
+const heard = (server: ApiServer, response: IncomingMessage, hear: (event: unknown) => void) =>
+  Effect.callback<void, KubernetesFailed>((resume) => {
+    let line = ""
+    const decoder = new TextDecoder()
+    const fail = (error: KubernetesFailed) => {
+      resume(Effect.fail(error))
+      response.destroy()
+    }
+    const waiting = setTimeout(() => fail(silent(server, server.silenceMillis)), server.silenceMillis)
+    response.on("data", (chunk: Buffer) => {
+      waiting.refresh()
+      line += decoder.decode(chunk, { stream: true })
+      const lines = line.split("\n")
+      line = lines.pop() ?? ""
+      for (const one of lines) if (one !== "") hear(parseOr(one))
+      if (line.length > MAX_LINE_BYTES) fail(tooLarge(server))
+    })
+    response.once("close", () => {
+      clearTimeout(waiting)
+      resume(Effect.void)
+    })
+    return Effect.sync(() => clearTimeout(waiting))
+  })
+
+const watch = (server: ApiServer, path: string, query: Query, hear: (event: unknown) => void): Effect.Effect<void, KubernetesFailed> =>
+  answered(server, { method: "GET", path, query: { ...query, watch: "true" } }, true).pipe(
+    Effect.timeoutOrElse({ duration: server.answerMillis, orElse: () => Effect.fail(silent(server, server.answerMillis)) }),
+    Effect.flatMap((response) => heard(server, response, hear)),
+    Effect.scoped
+  )
+
 /** Connections are closed with the scope. */
 export const make = Effect.fnUntraced(function*(cluster: Cluster, limits: Partial<TimeLimits> = {}) {
   const { answerMillis, silenceMillis } = { ...LIMITS, ...limits }
@@ -93,165 +267,11 @@ export const make = Effect.fnUntraced(function*(cluster: Cluster, limits: Partia
     (agent) => Effect.sync(() => agent.destroy())
   )
 
-  const unreachable = (error: unknown) => {
-    const code = codeOf(error)
-    return new KubernetesFailed({
-      status: null,
-      reason: "",
-      detail: `The API server at ${host} cannot be reached (${typeof code === "string" ? code : "the connection broke"}).`,
-      retryable: true
-    })
+  const server: ApiServer = { cluster, host, tls, agent, answerMillis, silenceMillis }
+  const api: KubernetesApi = {
+    host,
+    call: (call) => request(server, call),
+    watch: (path, query, hear) => watch(server, path, query, hear)
   }
-  const silent = (millis: number) =>
-    new KubernetesFailed({
-      status: null,
-      reason: "",
-      detail: `The API server at ${host} did not answer within ${millis / 1000} seconds.`,
-      retryable: true
-    })
-  const tooLarge = new KubernetesFailed({
-    status: null,
-    reason: "",
-    detail: `The API server at ${host} answered with more than may be.`,
-    retryable: false
-  })
-
-  const urlOf = (path: string, query: Query): URL => {
-    // An address with a path is a proxy's, such as Rancher's.
-    const url = new URL(cluster.server.pathname.replace(/\/$/u, "") + path, cluster.server)
-    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value))
-    return url
-  }
-
-  /** The head of an answer. What is left of it is dropped when the scope closes. */
-  const send = Effect.fnUntraced(function*({ body, method, path, query = {} }: Call, fresh: boolean, own: boolean) {
-    const token = yield* Effect.mapError(
-      cluster.token(fresh),
-      ({ message }) => new KubernetesFailed({ status: null, reason: "", detail: message, retryable: true })
-    )
-    let head: IncomingMessage | undefined
-    const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
-    const request = yield* Effect.acquireRelease(
-      Effect.sync(() => {
-        const made = httpsRequest(urlOf(path, query), {
-          method,
-          agent: own ? false : agent,
-          ...(own ? tls : {}),
-          headers: {
-            accept: "application/json",
-            "user-agent": "slipway",
-            ...(token === null ? {} : { authorization: `Bearer ${Redacted.value(token)}` }),
-            ...(sent === undefined ? {} : {
-              "content-type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
-              "content-length": sent.length
-            })
-          }
-        })
-        made.on("error", () => {})
-        return made
-      }),
-      (made) => Effect.sync(() => void (head?.complete === true || made.destroy()))
-    )
-    return yield* Effect.callback<IncomingMessage, KubernetesFailed>((resume) => {
-      request.once("error", (error) => resume(Effect.fail(unreachable(error))))
-      request.once("response", (response) => {
-        response.on("error", () => {})
-        head = response
-        resume(Effect.succeed(response))
-      })
-      request.end(sent)
-    })
-  })
-
-  const textOf = (response: IncomingMessage) =>
-    Effect.callback<string, KubernetesFailed>((resume) => {
-      const chunks: Array<Buffer> = []
-      let bytes = 0
-      response.on("data", (chunk: Buffer) => {
-        bytes += chunk.length
-        if (bytes > MAX_ANSWER_BYTES) {
-          resume(Effect.fail(tooLarge))
-          response.destroy()
-        } else chunks.push(chunk)
-      })
-      response.once("close", () => {
-        resume(response.complete ? Effect.succeed(Buffer.concat(chunks).toString("utf8")) : Effect.fail(unreachable(undefined)))
-      })
-    })
-
-  const refusal = (status: number, text: string) => {
-    const said = decodeStatus(parseOr(text))
-    const { message, reason = "" } = said._tag === "Some" ? said.value : {}
-    return new KubernetesFailed({
-      status,
-      reason,
-      detail: message === undefined ? `The API server at ${host} answered with status ${status}.` : words(message),
-      // 409 of a write that lost against another.
-      retryable: status === 401 || status === 409 || status === 429 || status >= 500
-    })
-  }
-
-  /** Once more with a token that was just read: the one before may have run out. */
-  const answered = Effect.fnUntraced(function*(call: Call, own: boolean) {
-    let response = yield* send(call, false, own)
-    if (response.statusCode === 401) {
-      response.resume()
-      response = yield* send(call, true, own)
-    }
-    const status = response.statusCode ?? 0
-    if (status < 200 || status > 299) return yield* refusal(status, yield* textOf(response))
-    return response
-  })
-
-  const call = (call: Call) =>
-    Effect.gen(function*() {
-      const text = yield* textOf(yield* answered(call, false))
-      const value = parseOr(text)
-      if (value === undefined) {
-        return yield* new KubernetesFailed({
-          status: null,
-          reason: "",
-          detail: `What answers at ${host} is no API server of Kubernetes.`,
-          retryable: false
-        })
-      }
-      return value
-    }).pipe(
-      Effect.scoped,
-      Effect.timeoutOrElse({ duration: answerMillis, orElse: () => Effect.fail(silent(answerMillis)) })
-    )
-
-  const heard = (response: IncomingMessage, hear: (event: unknown) => void) =>
-    Effect.callback<void, KubernetesFailed>((resume) => {
-      let line = ""
-      const decoder = new TextDecoder()
-      const fail = (error: KubernetesFailed) => {
-        resume(Effect.fail(error))
-        response.destroy()
-      }
-      const waiting = setTimeout(() => fail(silent(silenceMillis)), silenceMillis)
-      response.on("data", (chunk: Buffer) => {
-        waiting.refresh()
-        line += decoder.decode(chunk, { stream: true })
-        const lines = line.split("\n")
-        line = lines.pop() ?? ""
-        for (const one of lines) if (one !== "") hear(parseOr(one))
-        if (line.length > MAX_LINE_BYTES) fail(tooLarge)
-      })
-      response.once("close", () => {
-        clearTimeout(waiting)
-        resume(Effect.void)
-      })
-      return Effect.sync(() => clearTimeout(waiting))
-    })
-
-  const watch: KubernetesApi["watch"] = (path, query, hear) =>
-    answered({ method: "GET", path, query: { ...query, watch: "true" } }, true).pipe(
-      Effect.timeoutOrElse({ duration: answerMillis, orElse: () => Effect.fail(silent(answerMillis)) }),
-      Effect.flatMap((response) => heard(response, hear)),
-      Effect.scoped
-    )
-
-  const api: KubernetesApi = { host, call, watch }
   return api
 })

@@ -38,86 +38,122 @@ export interface PodWatch {
   readonly changes: Stream.Stream<Change>
 }
 
-export const make = Effect.fnUntraced(function*(api: KubernetesApi, namespace: string, labelSelector: string) {
-  let pods = new Map<string, Pod>()
-  const counts = new Map<string, number>()
-  const waiting = new Map<string, Set<Deferred.Deferred<void>>>()
-  const hub = yield* PubSub.sliding<Change>(MOST_WAITING)
+interface WatchState {
+  readonly api: KubernetesApi
+  readonly namespace: string
+  readonly labelSelector: string
+  /** By uid. */
+  pods: Map<string, Pod>
+  /** Changes so far, by name. */
+  readonly counts: Map<string, number>
+  readonly waiting: Map<string, Set<Deferred.Deferred<void>>>
+  readonly hub: PubSub.PubSub<Change>
+  /** Milliseconds before the next try. */
+  backoff: number
+}
 
-  const tell = (change: Change) => {
-    const { name } = change.pod.metadata
-    counts.set(name, (counts.get(name) ?? 0) + 1)
-    for (const one of waiting.get(name) ?? []) Deferred.doneUnsafe(one, Effect.void)
-    waiting.delete(name)
-    PubSub.publishUnsafe(hub, change)
-    // Those of a pod that is gone are asked for by nobody who does not wait already.
-    if (change.isGone && counts.size > MOST_WAITING) counts.delete(name)
+const tell = ({ counts, hub, waiting }: WatchState, change: Change) => {
+  const { name } = change.pod.metadata
+  counts.set(name, (counts.get(name) ?? 0) + 1)
+  for (const one of waiting.get(name) ?? []) Deferred.doneUnsafe(one, Effect.void)
+  waiting.delete(name)
+  PubSub.publishUnsafe(hub, change)
+  // Those of a pod that is gone are asked for by nobody who does not wait already.
+  if (change.isGone && counts.size > MOST_WAITING) counts.delete(name)
+}
+
+const replace = (state: WatchState, listed: ReadonlyArray<Pod>) => {
+  const before = state.pods
+  state.pods = new Map(listed.map((pod) => [pod.metadata.uid, pod]))
+  for (const pod of before.values()) if (!state.pods.has(pod.metadata.uid)) tell(state, { pod, isGone: true })
+  for (const pod of listed) {
+    if (before.get(pod.metadata.uid)?.metadata.resourceVersion !== pod.metadata.resourceVersion) tell(state, { pod, isGone: false })
   }
+}
 
-  const replace = (listed: ReadonlyArray<Pod>) => {
-    const before = pods
-    pods = new Map(listed.map((pod) => [pod.metadata.uid, pod]))
-    for (const pod of before.values()) if (!pods.has(pod.metadata.uid)) tell({ pod, isGone: true })
-    for (const pod of listed) {
-      if (before.get(pod.metadata.uid)?.metadata.resourceVersion !== pod.metadata.resourceVersion) tell({ pod, isGone: false })
-    }
-  }
-
-  /** Until the server ends it. Answers where the next goes on; `null`: it begins with a list. */
-  const watch = (from: string) =>
-    Effect.gen(function*() {
-      let version: string | null = from
-      let failed: KubernetesFailed | undefined
-      const hear = (value: unknown) => {
-        const event = decodeEvent(value)
-        if (Option.isNone(event)) return
-        const { object, type } = event.value
-        if (type === "ERROR") {
-          const { code = null } = Option.getOrElse(decodeFailure(object), (): typeof Failure.Type => ({}))
-          if (code === 410) version = null
-          else failed = new KubernetesFailed({ status: code, reason: "", detail: "The watch failed.", retryable: true })
-          return
-        }
-        const marked = decodeMarked(object)
-        if (Option.isSome(marked) && version !== null) version = marked.value.metadata.resourceVersion
-        if (type === "BOOKMARK") return
-        const decoded = decodePod(object)
-        if (Option.isNone(decoded)) return
-        const pod = decoded.value
-        const isGone = type === "DELETED"
-        if (isGone) pods.delete(pod.metadata.uid)
-        else pods.set(pod.metadata.uid, pod)
-        tell({ pod, isGone })
+/** Until the server ends it. Answers where the next goes on; `null`: it begins with a list. */
+const watch = (state: WatchState, from: string) =>
+  Effect.gen(function*() {
+    let version: string | null = from
+    let failed: KubernetesFailed | undefined
+    const hear = (value: unknown) => {
+      const event = decodeEvent(value)
+      if (Option.isNone(event)) return
+      const { object, type } = event.value
+      if (type === "ERROR") {
+        const { code = null } = Option.getOrElse(decodeFailure(object), (): typeof Failure.Type => ({}))
+        if (code === 410) version = null
+        else failed = new KubernetesFailed({ status: code, reason: "", detail: "The watch failed.", retryable: true })
+        return
       }
-      yield* api.watch(listPath(PODS, namespace), {
-        labelSelector,
-        resourceVersion: from,
-        allowWatchBookmarks: "true",
-        timeoutSeconds: WATCH_SECONDS
-      }, hear)
-      if (failed !== undefined) return yield* failed
-      return version
-    })
+      const marked = decodeMarked(object)
+      if (Option.isSome(marked) && version !== null) version = marked.value.metadata.resourceVersion
+      if (type === "BOOKMARK") return
+      const decoded = decodePod(object)
+      if (Option.isNone(decoded)) return
+      const pod = decoded.value
+      const isGone = type === "DELETED"
+      if (isGone) state.pods.delete(pod.metadata.uid)
+      else state.pods.set(pod.metadata.uid, pod)
+      tell(state, { pod, isGone })
+    }
+    yield* state.api.watch(listPath(PODS, state.namespace), {
+      labelSelector: state.labelSelector,
+      resourceVersion: from,
+      allowWatchBookmarks: "true",
+      timeoutSeconds: WATCH_SECONDS
+    }, hear)
+    if (failed !== undefined) return yield* failed
+    return version
+  })
 
-  let backoff = FIRST_BACKOFF_MILLIS
-  const round = Effect.gen(function*() {
+const round = (state: WatchState) =>
+  Effect.gen(function*() {
+    const { api, labelSelector, namespace } = state
     const { items, resourceVersion } = yield* Lists.all(api, PODS, namespace, labelSelector, Pod)
-    replace(items)
+    replace(state, items)
     let version: string | null = resourceVersion
     while (version !== null) {
       const from: string = version
-      version = yield* Effect.catchIf(watch(from), Lists.isExpired, () => Effect.succeed(null))
-      backoff = FIRST_BACKOFF_MILLIS
+      version = yield* Effect.catchIf(watch(state, from), Lists.isExpired, () => Effect.succeed(null))
+      state.backoff = FIRST_BACKOFF_MILLIS
       // A server that ends watches at once is not asked again and again.
       if (version === from) yield* Effect.sleep(FIRST_BACKOFF_MILLIS)
     }
   })
-  yield* round.pipe(
+
+const changed = (state: WatchState, name: string, count: number): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    if ((state.counts.get(name) ?? 0) !== count) return Effect.void
+    const one = Deferred.makeUnsafe<void>()
+    const those = state.waiting.get(name) ?? new Set()
+    state.waiting.set(name, those.add(one))
+    return Effect.ensuring(
+      Deferred.await(one),
+      Effect.sync(() => {
+        those.delete(one)
+        if (those.size === 0 && state.waiting.get(name) === those) state.waiting.delete(name)
+      })
+    )
+  })
+
+export const make = Effect.fnUntraced(function*(api: KubernetesApi, namespace: string, labelSelector: string) {
+  const state: WatchState = {
+    api,
+    namespace,
+    labelSelector,
+    pods: new Map(),
+    counts: new Map(),
+    waiting: new Map(),
+    hub: yield* PubSub.sliding<Change>(MOST_WAITING),
+    backoff: FIRST_BACKOFF_MILLIS
+  }
+  yield* round(state).pipe(
     Effect.catch((failed) =>
       Effect.gen(function*() {
         yield* Effect.logWarning(`the machines of Kubernetes are not watched at the moment: ${failed.detail}`)
-        yield* Effect.sleep(backoff)
-        backoff = Math.min(2 * backoff, MOST_BACKOFF_MILLIS)
+        yield* Effect.sleep(state.backoff)
+        state.backoff = Math.min(2 * state.backoff, MOST_BACKOFF_MILLIS)
       })
     ),
     Effect.forever,
@@ -125,22 +161,9 @@ export const make = Effect.fnUntraced(function*(api: KubernetesApi, namespace: s
   )
 
   const made: PodWatch = {
-    count: (name) => counts.get(name) ?? 0,
-    changed: (name, count) =>
-      Effect.suspend(() => {
-        if ((counts.get(name) ?? 0) !== count) return Effect.void
-        const one = Deferred.makeUnsafe<void>()
-        const those = waiting.get(name) ?? new Set()
-        waiting.set(name, those.add(one))
-        return Effect.ensuring(
-          Deferred.await(one),
-          Effect.sync(() => {
-            those.delete(one)
-            if (those.size === 0 && waiting.get(name) === those) waiting.delete(name)
-          })
-        )
-      }),
-    changes: Stream.fromPubSub(hub)
+    count: (name) => state.counts.get(name) ?? 0,
+    changed: (name, count) => changed(state, name, count),
+    changes: Stream.fromPubSub(state.hub)
   }
   return made
 })

@@ -117,63 +117,47 @@ const groupOf = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? api
 /** For labels alone. */
 const SOME = SandboxId.make("c_aaaaaaaaaaaa")
 
-/** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
-export const examine = Effect.fn("KubernetesProbe.examine")(function*(
-  { cluster, mode, owner, template, warmPods }: Options
-): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {
-  const { namespace, runtimeClass, userNamespaces } = template
-  const api = yield* KubernetesApi.make(cluster)
-  const version = yield* api.call({ method: "GET", path: "/version" }).pipe(
-    Effect.flatMap(Schema.decodeUnknownEffect(Version)),
-    Effect.result
+const may = (api: KubernetesApi.KubernetesApi, namespace: string, resource: string, group: string, verb: string) =>
+  api.call({
+    method: "POST",
+    path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    body: {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SelfSubjectAccessReview",
+      spec: { resourceAttributes: { namespace, resource, group, verb } }
+    }
+  }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Review)),
+    Effect.map(({ status }) => status.allowed),
+    Effect.orElseSucceed(() => false)
   )
-  if (version._tag === "Failure") {
-    const { failure } = version
-    const detail = failure._tag === "KubernetesFailed" ? failure.detail : `What answers at ${api.host} is no API server of Kubernetes.`
-    return [{ what: "Kubernetes", state: "missing", detail }]
-  }
 
-  const may = (resource: string, group: string, verb: string) =>
-    api.call({
-      method: "POST",
-      path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-      body: {
-        apiVersion: "authorization.k8s.io/v1",
-        kind: "SelfSubjectAccessReview",
-        spec: { resourceAttributes: { namespace, resource, group, verb } }
-      }
-    }).pipe(
-      Effect.flatMap(Schema.decodeUnknownEffect(Review)),
-      Effect.map(({ status }) => status.allowed),
-      Effect.orElseSucceed(() => false)
-    )
+const rights = (api: KubernetesApi.KubernetesApi, namespace: string, kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean) =>
+  Effect.map(
+    Effect.filter(verbs, (verb) => Effect.map(may(api, namespace, kind.plural, groupOf(kind), verb), (allowed) => !allowed), {
+      concurrency: 4
+    }),
+    (refused): Finding => ({
+      what: `Kubernetes: ${kind.plural}`,
+      state: refused.length === 0 ? "ok" : isNeeded ? "missing" : "note",
+      detail: refused.length === 0
+        ? verbs.join(", ")
+        : `The service may not ${refused.join(", ")} ${kind.plural} in ${namespace}. Give its account the Role of the chart.`
+    })
+  )
 
-  const rights = (kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean) =>
-    Effect.map(
-      Effect.filter(verbs, (verb) => Effect.map(may(kind.plural, groupOf(kind), verb), (allowed) => !allowed), { concurrency: 4 }),
-      (refused): Finding => ({
-        what: `Kubernetes: ${kind.plural}`,
-        state: refused.length === 0 ? "ok" : isNeeded ? "missing" : "note",
-        detail: refused.length === 0
-          ? verbs.join(", ")
-          : `The service may not ${refused.join(", ")} ${kind.plural} in ${namespace}. Give its account the Role of the chart.`
-      })
-    )
+const machinesFinding = (mode: Mode, hasSandboxes: boolean): Finding => ({
+  what: "Kubernetes: machines",
+  state: mode === "agent-sandbox" && !hasSandboxes ? "missing" : "ok",
+  detail: mode !== "pods" && hasSandboxes
+    ? "made as Sandboxes of agent-sandbox"
+    : mode === "agent-sandbox"
+    ? `agent-sandbox (${SANDBOXES.apiVersion}) is not in the cluster: install it, or let machines be pods`
+    : `made as pods${hasSandboxes ? "; agent-sandbox is there too" : ""}`
+})
 
-  const hasSandboxes = yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(SANDBOXES) }))
-  const bySandboxes = mode !== "pods" && hasSandboxes
-  const holders: Finding = {
-    what: "Kubernetes: machines",
-    state: mode === "agent-sandbox" && !hasSandboxes ? "missing" : "ok",
-    detail: bySandboxes
-      ? "made as Sandboxes of agent-sandbox"
-      : mode === "agent-sandbox"
-      ? `agent-sandbox (${SANDBOXES.apiVersion}) is not in the cluster: install it, or let machines be pods`
-      : `made as pods${hasSandboxes ? "; agent-sandbox is there too" : ""}`
-  }
-
-  const hasPools = warmPods > 0 && bySandboxes && (yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(CLAIMS) })))
-  const waiting: ReadonlyArray<Finding> = warmPods === 0 ? [] : [{
+const poolFinding = (mode: Mode, warmPods: number, hasPools: boolean): ReadonlyArray<Finding> =>
+  warmPods === 0 ? [] : [{
     what: "Kubernetes: warm pods",
     state: hasPools ? "ok" : "missing",
     detail: hasPools
@@ -183,6 +167,7 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
       : `the pools of agent-sandbox (${CLAIMS.apiVersion}) are not in the cluster: install its extensions, or have no warm pods`
   }]
 
+const kernelFinding = Effect.fnUntraced(function*(api: KubernetesApi.KubernetesApi, { runtimeClass, userNamespaces }: MachinePod.Template) {
   const classes = yield* api.call({ method: "GET", path: "/apis/node.k8s.io/v1/runtimeclasses", query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
     Effect.map(({ items }) =>
@@ -214,9 +199,13 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
       }
       : { state: "ok" as const, detail: `runtime class ${runtimeClass}${userNamespaces ? ", in a user namespace" : ""}` })
   }
+  return kernel
+})
 
+const networkFinding = (api: KubernetesApi.KubernetesApi, template: MachinePod.Template): Effect.Effect<Finding> => {
+  const { namespace } = template
   const labels = MachinePod.labelsOf(template, { sandboxId: SOME, fence: 0 })
-  const network: Finding = yield* api.call({ method: "GET", path: listPath(NETWORK_POLICIES, namespace), query: { limit: 500 } }).pipe(
+  return api.call({ method: "GET", path: listPath(NETWORK_POLICIES, namespace), query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
     Effect.flatMap(({ items }) => Effect.forEach(items, (item) => Schema.decodeUnknownEffect(Policy)(item))),
     Effect.map((policies): Finding => ({ what: "Kubernetes: network", ...judge(policies.filter((one) => concerns(one, labels))) })),
@@ -227,14 +216,16 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
         `See: kubectl --namespace ${namespace} get networkpolicies`
     }))
   )
+}
 
-  const installation: Finding = owner === null
-    ? {
+const ownerFinding = (api: KubernetesApi.KubernetesApi, namespace: string, owner: string | null): Effect.Effect<Finding> =>
+  owner === null
+    ? Effect.succeed<Finding>({
       what: "Kubernetes: owner",
       state: "note",
-      detail: "none: whoever uninstalls the service deletes the machines themselves"
-    }
-    : yield* api.call({ method: "GET", path: pathOf(CONFIG_MAPS, namespace, owner) }).pipe(
+      detail: "none: uninstalling the service leaves the machines, which have to be deleted by hand"
+    })
+    : api.call({ method: "GET", path: pathOf(CONFIG_MAPS, namespace, owner) }).pipe(
       Effect.as<Finding>({ what: "Kubernetes: owner", state: "ok", detail: `ConfigMap ${owner}: machines go when it goes` }),
       Effect.catch(({ detail, status }) =>
         Effect.succeed<Finding>({
@@ -247,15 +238,37 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
       )
     )
 
+/** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
+export const examine = Effect.fn("KubernetesProbe.examine")(function*(
+  { cluster, mode, owner, template, warmPods }: Options
+): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {
+  const { namespace } = template
+  const api = yield* KubernetesApi.make(cluster)
+  const version = yield* api.call({ method: "GET", path: "/version" }).pipe(
+    Effect.flatMap(Schema.decodeUnknownEffect(Version)),
+    Effect.result
+  )
+  if (version._tag === "Failure") {
+    const { failure } = version
+    const detail = failure._tag === "KubernetesFailed" ? failure.detail : `What answers at ${api.host} is no API server of Kubernetes.`
+    return [{ what: "Kubernetes", state: "missing", detail }]
+  }
+
+  const hasSandboxes = yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(SANDBOXES) }))
+  const bySandboxes = mode !== "pods" && hasSandboxes
+  const hasPools = warmPods > 0 && bySandboxes && (yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(CLAIMS) })))
+  const kernel = yield* kernelFinding(api, template)
+  const network = yield* networkFinding(api, template)
+  const installation = yield* ownerFinding(api, namespace, owner)
   const allowed = yield* Effect.forEach(
     [...VERBS, ...(bySandboxes ? [[SANDBOXES, VERBS_OF_SANDBOXES, true] as const] : []), ...(hasPools ? VERBS_OF_POOLS : [])],
-    ([kind, verbs, isNeeded]) => rights(kind, verbs, isNeeded)
+    ([kind, verbs, isNeeded]) => rights(api, namespace, kind, verbs, isNeeded)
   )
   return [
     { what: "Kubernetes", state: "ok", detail: `${version.success.gitVersion} at ${api.host}, namespace ${namespace}` },
     ...allowed,
-    holders,
-    ...waiting,
+    machinesFinding(mode, hasSandboxes),
+    ...poolFinding(mode, warmPods, hasPools),
     kernel,
     network,
     installation

@@ -132,3 +132,5 @@ export const make = (api: KubernetesApi, holders: Holders, { owner, pods, templa
 }
 
 export type Pool = ReturnType<typeof make>
+
+export type WarmPool = ReturnType<typeof make>

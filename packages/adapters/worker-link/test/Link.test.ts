@@ -16,6 +16,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import * as LinkAddresses from "../src/LinkAddresses.ts"
 import * as Protocol from "../src/LinkProtocol.ts"
 import { isPrivate, parse } from "../src/PrivateAddress.ts"
+import type { TimeLimits } from "../src/LinkRequest.ts"
 import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
 import * as TreeServer from "../src/TreeServer.ts"
 import { addressOf, beside, client, database, lease, MACHINE, sandboxOf, server, WORKER } from "./Links.ts"
@@ -52,11 +53,11 @@ const reader: TreeReader = {
 const worker = (trees: Layer.Layer<WorkingTrees>) =>
   Effect.andThen(Layer.build(server().pipe(Layer.provide(machineWith(trees)))), lease(id))
 
-const reach = (limits?: Partial<RemoteTreesLink.TimeLimits>) =>
+const reach = (limits?: Partial<TimeLimits>) =>
   Effect.flatMap(RemoteTrees, (trees) => trees.reach(sandboxOf(id, { checkpoint: 3 }))).pipe(Effect.provide(client(limits)))
 const failure = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(self), ({ _tag }) => _tag)
-const listed = (limits?: Partial<RemoteTreesLink.TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
+const listed = (limits?: Partial<TimeLimits>) => Effect.flatMap(reach(limits), ({ list }) => list(key, ""))
 
 /** One request as anybody could send it; the answer's status and text. */
 const send = Effect.fnUntraced(function*(body: string, proof: string, method = "POST", path = Protocol.PATH) {
@@ -392,7 +393,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
         const breaksOff = (
           rest: (seen: Effect.Effect<void>) => Effect.Effect<never, FileNotFound>,
           end: boolean,
-          limits?: Partial<RemoteTreesLink.TimeLimits>
+          limits?: Partial<TimeLimits>
         ) =>
           Effect.gen(function*() {
             const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))

@@ -10,6 +10,7 @@ import * as Migrations from "@slipway/postgres/Migrations"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LinkAddresses from "../src/LinkAddresses.ts"
+import type { TimeLimits } from "../src/LinkRequest.ts"
 import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
 import * as TreeServer from "../src/TreeServer.ts"
 
@@ -70,7 +71,7 @@ export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({
 export const beside = (stored: Partial<Sandbox> = {}) =>
   Layer.mock(SandboxStore, { find: ({ grantId, id }) => Effect.succeed(sandboxOf(id, { grantId, ...stored })) })
 
-export const client = (limits: Partial<RemoteTreesLink.TimeLimits> = {}) => RemoteTreesLink.layer({ own: null, limits })
+export const client = (limits: Partial<TimeLimits> = {}) => RemoteTreesLink.layer({ own: null, limits })
 
 /** Where the worker says it is. */
 export const addressOf = Effect.fnUntraced(function*(id: SandboxId) {

@@ -1,6 +1,6 @@
 /** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
 import { dirname } from "node:path"
-import type { Launch } from "../box/IsolatedHost.ts"
+import type { Launch } from "../box/BoxKind.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../files/Places.ts"
 import * as SystemFiles from "../host/SystemFiles.ts"
 

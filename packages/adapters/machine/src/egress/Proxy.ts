@@ -154,96 +154,105 @@ export interface Proxy {
   readonly close: () => void
 }
 
-export const make = (options: Options): Proxy => {
-  const { allow, gateway, mayConnect = isPublic, refused } = options
-  const lookup = options.lookup ?? (async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address))
-  // A connection for each request: nothing of one can be taken for the beginning of another.
-  const agent = new Agent({ keepAlive: false })
-  const sockets = new Set<Duplex>()
+interface State extends Pick<Options, "allow" | "gateway" | "refused"> {
+  readonly lookup: NonNullable<Options["lookup"]>
+  readonly mayConnect: NonNullable<Options["mayConnect"]>
+  /** A connection for each request: nothing of one can be taken for the beginning of another. */
+  readonly agent: Agent
+  /** Connections of clients, and those that were made for them. */
+  readonly sockets: Set<Duplex>
+}
 
-  const deny = (refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
+const deny = ({ refused }: State, refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
 
-  /** Connects to a destination that is on the allow list; otherwise the reason for the refusal. */
-  const reach = async (to: ReturnType<typeof destination>): Promise<Socket | Refusal["reason"]> => {
-    if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return "not allowed"
-    // A dot at the end keeps the resolver from trying the machine's own domains.
-    const addresses = await lookup(`${to.host}.`).catch(() => [])
-    if (addresses.length === 0) return "not resolved"
-    // One that is not public is enough: who controls the name could choose among them.
-    if (!addresses.every(mayConnect)) return "not a public address"
-    const upstream = await connectTo(addresses, to.port)
-    if (upstream === undefined) return "not reached"
-    sockets.add(upstream)
-    upstream.once("close", () => sockets.delete(upstream))
-    return upstream
+/** Connects to a destination that is on the allow list; otherwise the reason for the refusal. */
+const reach = async (
+  { allow, lookup, mayConnect, sockets }: State,
+  to: ReturnType<typeof destination>
+): Promise<Socket | Refusal["reason"]> => {
+  if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return "not allowed"
+  // A dot at the end keeps the resolver from trying the machine's own domains.
+  const addresses = await lookup(`${to.host}.`).catch(() => [])
+  if (addresses.length === 0) return "not resolved"
+  // One address that is not public is enough: the owner of the name could choose among them.
+  if (!addresses.every(mayConnect)) return "not a public address"
+  const upstream = await connectTo(addresses, to.port)
+  if (upstream === undefined) return "not reached"
+  sockets.add(upstream)
+  upstream.once("close", () => sockets.delete(upstream))
+  return upstream
+}
+
+const forward = async (state: State, request: IncomingMessage, response: ServerResponse) => {
+  const { method, url = "" } = request
+  const refuse = (reason: Refusal["reason"], status: number, help: string) => {
+    deny(state, { target: `${method} ${url}`, reason })
+    if (response.headersSent) return response.destroy()
+    response.writeHead(status, help, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
   }
-
-  const forward = async (request: IncomingMessage, response: ServerResponse) => {
-    const { method, url = "" } = request
-    const refuse = (reason: Refusal["reason"], status: number, help: string) => {
-      deny({ target: `${method} ${url}`, reason })
-      if (response.headersSent) return response.destroy()
-      response.writeHead(status, help, { "content-type": "text/plain", connection: "close" }).end(`${help}\n`)
-    }
-    const { "content-length": length, "transfer-encoding": encoding } = request.headers
-    // Without one of these there is none, in any method.
-    const hasBody = encoding !== undefined || length !== undefined && length !== "0"
-    const isModels = url.startsWith("/")
-    if (hasBody && method !== "POST" && isModels || encoding !== undefined && encoding.toLowerCase() !== "chunked") {
-      return refuse("not understood", 400, "Only a POST may have a body, chunked or of a stated length.")
-    }
-    const upstreamOf = async (): Promise<RequestOptions | undefined> => {
-      if (isModels) {
-        const target = gateway()
-        if (target !== undefined) return { agent, host: target.hostname, port: target.port, path: url }
-        return void refuse("no model session", 403, "This sandbox has no session with a model.")
-      }
-      const target = plainTarget(url)
-      const reached = await reach(target)
-      if (typeof reached === "string") {
-        return void refuse(reached, statusOf(reached), explanation(target === undefined ? url : `${target.host}:${target.port}`, reached))
-      }
-      reached.setTimeout(IDLE_MILLIS, () => reached.destroy())
-      return { createConnection: () => reached, path: target?.path, setHost: false }
-    }
-    const to = await upstreamOf()
-    if (to === undefined) return
-    const headers = {
-      ...headersOf(request),
-      ...isModels ? {} : { host: new URL(url).host, connection: "close" },
-      ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" })
-    }
-    const upstream = send({ ...to, method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, headersOf(answer))
-      answer.pipe(response)
-      answer.once("error", () => response.destroy())
-    })
-    upstream.once(
-      "error",
-      () => refuse("not reached", 502, isModels ? "The model gateway cannot be reached." : explanation(new URL(url).host, "not reached"))
-    )
-    response.once("close", () => upstream.destroy())
-    if (response.destroyed) upstream.destroy()
-    else if (hasBody) request.pipe(upstream)
-    else upstream.end()
+  const { "content-length": length, "transfer-encoding": encoding } = request.headers
+  // Without one of these there is none, in any method.
+  const hasBody = encoding !== undefined || length !== undefined && length !== "0"
+  const isModels = url.startsWith("/")
+  if (hasBody && method !== "POST" && isModels || encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+    return refuse("not understood", 400, "Only a POST may have a body, chunked or of a stated length.")
   }
-
-  const tunnel = async (request: IncomingMessage, client: Duplex, head: Buffer) => {
-    const target = request.url ?? ""
-    const reached = await reach(destination(target))
+  const upstreamOf = async (): Promise<RequestOptions | undefined> => {
+    if (isModels) {
+      const target = state.gateway()
+      if (target !== undefined) return { agent: state.agent, host: target.hostname, port: target.port, path: url }
+      return void refuse("no model session", 403, "This sandbox has no session with a model.")
+    }
+    const target = plainTarget(url)
+    const reached = await reach(state, target)
     if (typeof reached === "string") {
-      deny({ target, reason: reached })
-      const help = explanation(target, reached)
-      // Most programs show the words of the first line alone.
-      return void client.end(
-        `HTTP/1.1 ${statusOf(reached)} ${help}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${help}\n`
-      )
+      return void refuse(reached, statusOf(reached), explanation(target === undefined ? url : `${target.host}:${target.port}`, reached))
     }
-    if (client.destroyed) return void reached.destroy()
-    join(client, reached, head)
+    reached.setTimeout(IDLE_MILLIS, () => reached.destroy())
+    return { createConnection: () => reached, path: target?.path, setHost: false }
   }
+  const to = await upstreamOf()
+  if (to === undefined) return
+  const headers = {
+    ...headersOf(request),
+    ...isModels ? {} : { host: new URL(url).host, connection: "close" },
+    ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" })
+  }
+  const upstream = send({ ...to, method, headers }, (answer) => {
+    response.writeHead(answer.statusCode ?? 502, headersOf(answer))
+    answer.pipe(response)
+    answer.once("error", () => response.destroy())
+  })
+  upstream.once(
+    "error",
+    () => refuse("not reached", 502, isModels ? "The model gateway cannot be reached." : explanation(new URL(url).host, "not reached"))
+  )
+  response.once("close", () => upstream.destroy())
+  if (response.destroyed) upstream.destroy()
+  else if (hasBody) request.pipe(upstream)
+  else upstream.end()
+}
 
-  const { headMillis = HEAD_MILLIS, maxConnections = MAX_CONNECTIONS } = options
+const tunnel = async (state: State, request: IncomingMessage, client: Duplex, head: Buffer) => {
+  const target = request.url ?? ""
+  const reached = await reach(state, destination(target))
+  if (typeof reached === "string") {
+    deny(state, { target, reason: reached })
+    const help = explanation(target, reached)
+    // Most programs show the words of the first line alone.
+    return void client.end(
+      `HTTP/1.1 ${statusOf(reached)} ${help}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${help}\n`
+    )
+  }
+  if (client.destroyed) return void reached.destroy()
+  join(client, reached, head)
+}
+
+export const make = (options: Options): Proxy => {
+  const { allow, gateway, headMillis = HEAD_MILLIS, maxConnections = MAX_CONNECTIONS, mayConnect = isPublic, refused } = options
+  const lookup = options.lookup ?? (async (name: string) => (await resolve(name, { all: true })).map(({ address }) => address))
+  const state: State = { allow, gateway, lookup, mayConnect, refused, agent: new Agent({ keepAlive: false }), sockets: new Set() }
+  const { agent, sockets } = state
   const server = createServer({
     requestTimeout: REQUEST_MILLIS,
     headersTimeout: headMillis,
@@ -251,19 +260,19 @@ export const make = (options: Options): Proxy => {
     maxHeaderSize: 65_536,
     insecureHTTPParser: false
   }, (request, response) => {
-    forward(request, response).catch(() => response.destroy())
+    forward(state, request, response).catch(() => response.destroy())
   })
   server.maxConnections = maxConnections
   let taken = 0
   let isClosed = false
-  server.on("drop", () => deny({ target: "", reason: "too many connections" }))
+  server.on("drop", () => deny(state, { target: "", reason: "too many connections" }))
   server.on("connection", (socket) => {
     sockets.add(socket)
     socket.once("close", () => sockets.delete(socket))
     socket.on("error", () => socket.destroy())
   })
   server.on("connect", (request, client, head) => {
-    tunnel(request, client, head).catch(() => client.destroy())
+    tunnel(state, request, client, head).catch(() => client.destroy())
   })
   server.on("clientError", (_, socket) => {
     if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", () => socket.destroy())
@@ -276,7 +285,7 @@ export const make = (options: Options): Proxy => {
       connection.on("error", () => {})
       if (isClosed) return void connection.destroy()
       if (taken >= maxConnections) {
-        deny({ target: "", reason: "too many connections" })
+        deny(state, { target: "", reason: "too many connections" })
         return void connection.destroy()
       }
       taken++

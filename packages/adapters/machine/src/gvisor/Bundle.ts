@@ -5,7 +5,7 @@
 import { statSync } from "node:fs"
 import { mkdir, symlink, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import type { Launch } from "../box/IsolatedHost.ts"
+import type { Launch } from "../box/BoxKind.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../files/Places.ts"
 import * as SystemFiles from "../host/SystemFiles.ts"
 import type * as Ownership from "../users/Ownership.ts"

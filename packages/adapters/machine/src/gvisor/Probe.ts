@@ -7,7 +7,7 @@ import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { USER } from "./Bundle.ts"
 import type { Means } from "./Means.ts"
-import { kernelClaim } from "./SandboxHostGvisor.ts"
+import { kernelClaim } from "./StartContainer.ts"
 
 /** What helps when `runsc` says no. */
 const helpFor = (complaint: string): string =>

@@ -25,127 +25,139 @@ interface Options {
 /** Of all files together: far more than is ever read. */
 const MAXIMUM_BYTES = 2 ** 30
 
-/** Somebody in the box may put something back each time. */
+/** A process in the box may put something back each time. */
 const ATTEMPTS = 10
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 
-/** For one call. `close` in any case, and then nothing else. */
-export const make = ({ beside, home, owner, remove }: Options) => {
-  const incoming = join(beside, "incoming")
-  const reader = new Reader()
-  const folders = new Set<string>()
-  const areas: Array<string> = []
-  let file: FileHandle | undefined
-  let bytes = 0
-  let replaced = 0
+/** The state of one call. */
+interface Write extends Options {
+  /** Where drafts are made. */
+  readonly incoming: string
+  /** Folders of drafts that are made. */
+  readonly folders: Set<string>
+  readonly areas: Array<string>
+  /** The file whose bytes come now. */
+  file: FileHandle | undefined
+  bytes: number
+  /** How many names were moved away. */
+  replaced: number
+}
 
-  /** Where a crash left something, it goes first. */
-  const clear = async () => {
-    await file?.close()
-    file = undefined
-    await remove(incoming)
+/** Deletes the drafts, also those that a crash left. */
+const clear = async (write: Write): Promise<void> => {
+  await write.file?.close()
+  write.file = undefined
+  await write.remove(write.incoming)
+}
+
+const give = async ({ owner }: Write, path: string) => {
+  if (owner !== null) await lchown(path, owner.uid, owner.gid)
+}
+
+const makeFolders = async (write: Write, path: string): Promise<void> => {
+  const { folders } = write
+  if (folders.has(path)) return
+  await makeFolders(write, dirname(path))
+  await mkdir(path, { mode: 0o700 })
+  await give(write, path)
+  folders.add(path)
+}
+
+/** Where a file that belongs to the last path is made. */
+const draftOf = ({ areas, incoming }: Write, path: string): string =>
+  join(incoming, "new", `${areas.length - 1}`, path.slice((areas.at(-1) ?? "").length))
+
+const handle = async (write: Write, record: Record): Promise<void> => {
+  const { areas, owner } = write
+  if (record.tag === "piece") {
+    write.bytes += record.bytes.length
+    if (write.bytes > MAXIMUM_BYTES) throw new Damaged("They are too many bytes.")
+    await write.file?.writeFile(record.bytes)
+    return
   }
-
-  const give = async (path: string) => {
-    if (owner !== null) await lchown(path, owner.uid, owner.gid)
+  await write.file?.close()
+  write.file = undefined
+  if (record.tag === "area") {
+    areas.push(record.path)
+    return
   }
-
-  const makeFolders = async (path: string): Promise<void> => {
-    if (folders.has(path)) return
-    await makeFolders(dirname(path))
-    await mkdir(path, { mode: 0o700 })
-    await give(path)
-    folders.add(path)
+  const draft = draftOf(write, record.path)
+  try {
+    await makeFolders(write, dirname(draft))
+    write.file = await open(draft, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
+  } catch (error) {
+    if (["EEXIST", "ENOTDIR", "EISDIR"].includes(String(codeOf(error)))) throw new Damaged("Two files have one place.")
+    throw error
   }
+  if (owner !== null) await write.file.chown(owner.uid, owner.gid)
+}
 
-  /** Where a file that belongs to the last path is made. */
-  const draftOf = (path: string): string => join(incoming, "new", `${areas.length - 1}`, path.slice((areas.at(-1) ?? "").length))
+/** Takes what is at the name out of the way, itself: a link's target stays where it is. */
+const moveAway = (write: Write, folder: Folder, name: string): Promise<void> =>
+  rename(below(folder, name), join(write.incoming, "old", `${write.replaced++}`)).catch((error: unknown) => {
+    if (codeOf(error) !== "ENOENT") throw error
+  })
 
-  const handle = async (record: Record): Promise<void> => {
-    if (record.tag === "piece") {
-      bytes += record.bytes.length
-      if (bytes > MAXIMUM_BYTES) throw new Damaged("They are too many bytes.")
-      await file?.writeFile(record.bytes)
-      return
-    }
-    await file?.close()
-    file = undefined
-    if (record.tag === "area") {
-      areas.push(record.path)
-      return
-    }
-    const draft = draftOf(record.path)
-    try {
-      await makeFolders(dirname(draft))
-      file = await open(draft, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
-    } catch (error) {
-      if (["EEXIST", "ENOTDIR", "EISDIR"].includes(String(codeOf(error)))) throw new Damaged("Two files have one place.")
-      throw error
-    }
-    if (owner !== null) await file.chown(owner.uid, owner.gid)
-  }
-
-  /** Takes what is at the name out of the way, itself: a link's target stays where it is. */
-  const moveAway = (folder: Folder, name: string): Promise<void> =>
-    rename(below(folder, name), join(incoming, "old", `${replaced++}`)).catch((error: unknown) => {
-      if (codeOf(error) !== "ENOENT") throw error
+/** The folder at the name, made where there is none, and in the place of whatever else is there. */
+const enterOrMake = async (write: Write, folder: Folder, name: string): Promise<Folder> => {
+  for (let attempt = 0;; attempt++) {
+    const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, (error: unknown) => {
+      if (codeOf(error) !== "EEXIST") throw error
+      return false
     })
-
-  /** The folder at the name, made where there is none, and in the place of whatever else is there. */
-  const enterOrMake = async (folder: Folder, name: string): Promise<Folder> => {
-    for (let attempt = 0;; attempt++) {
-      const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, (error: unknown) => {
-        if (codeOf(error) !== "EEXIST") throw error
-        return false
-      })
-      try {
-        const entered = await enter(folder, name)
-        if (made && owner !== null) await entered.handle.chown(owner.uid, owner.gid)
-        return entered
-      } catch (error) {
-        if (attempt === ATTEMPTS || codeOf(error) !== "ENOTDIR" && codeOf(error) !== "ELOOP") throw error
-        await moveAway(folder, name)
-      }
-    }
-  }
-
-  const place = async (area: string, i: number): Promise<void> => {
-    const names = area.split("/")
-    const folder = await walk(home, names.slice(0, -1), enterOrMake)
-    const name = names.at(-1) ?? ""
     try {
-      for (let attempt = 0;; attempt++) {
-        await moveAway(folder, name)
-        try {
-          return await rename(join(incoming, "new", `${i}`), below(folder, name))
-        } catch (error) {
-          // Nothing was at this path.
-          if (codeOf(error) === "ENOENT") return
-          if (attempt === ATTEMPTS) throw error
-        }
-      }
-    } finally {
-      await folder.handle.close()
+      const entered = await enter(folder, name)
+      if (made && write.owner !== null) await entered.handle.chown(write.owner.uid, write.owner.gid)
+      return entered
+    } catch (error) {
+      if (attempt === ATTEMPTS || codeOf(error) !== "ENOTDIR" && codeOf(error) !== "ELOOP") throw error
+      await moveAway(write, folder, name)
     }
   }
+}
 
+const place = async (write: Write, area: string, i: number): Promise<void> => {
+  const names = area.split("/")
+  const folder = await walk(write.home, names.slice(0, -1), (folder, name) => enterOrMake(write, folder, name))
+  const name = names.at(-1) ?? ""
+  try {
+    for (let attempt = 0;; attempt++) {
+      await moveAway(write, folder, name)
+      try {
+        return await rename(join(write.incoming, "new", `${i}`), below(folder, name))
+      } catch (error) {
+        // Nothing was at this path.
+        if (codeOf(error) === "ENOENT") return
+        if (attempt === ATTEMPTS) throw error
+      }
+    }
+  } finally {
+    await folder.handle.close()
+  }
+}
+
+/** For one call. `close` in any case, and then nothing else. */
+export const make = (options: Options) => {
+  const incoming = join(options.beside, "incoming")
+  const reader = new Reader()
+  const write: Write = { ...options, incoming, folders: new Set(), areas: [], file: undefined, bytes: 0, replaced: 0 }
   return {
     open: async (): Promise<void> => {
-      await clear()
+      await clear(write)
       for (const path of [incoming, join(incoming, "new"), join(incoming, "old")]) await mkdir(path, { mode: 0o700 })
-      folders.add(join(incoming, "new"))
+      write.folders.add(join(incoming, "new"))
     },
     /** In order. Throws {@link Damaged}. */
     take: async (chunk: Uint8Array): Promise<void> => {
-      for (const record of reader.take(chunk)) await handle(record)
+      for (const record of reader.take(chunk)) await handle(write, record)
     },
     /** After all was taken. Throws {@link Damaged}, before anything of the home is touched. */
     finish: async (): Promise<void> => {
-      await file?.close()
-      file = undefined
-      for (const [i, area] of reader.finish().entries()) await place(area, i)
+      await write.file?.close()
+      write.file = undefined
+      for (const [i, area] of reader.finish().entries()) await place(write, area, i)
     },
-    close: clear
+    close: () => clear(write)
   }
 }

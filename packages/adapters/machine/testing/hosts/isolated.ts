@@ -10,7 +10,7 @@ import { createServer } from "node:http"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import type * as IsolatedHost from "../../src/box/IsolatedHost.ts"
+import type * as BoxKind from "../../src/box/BoxKind.ts"
 import * as Egress from "../../src/egress/Egress.ts"
 import * as SmallDisk from "../SmallDisk.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
@@ -39,7 +39,7 @@ export interface Fixture {
   /** A host with a new folder. */
   layer(
     allow?: Egress.Options,
-    options?: Pick<IsolatedHost.Options, "limits" | "toolchains">
+    options?: Pick<BoxKind.Options, "limits" | "toolchains">
   ): Layer.Layer<SandboxHost | Egress.Egress, unknown>
   /** The name of its fixture, for `worker.ts`. */
   readonly kind: "bubblewrap" | "docker" | "gvisor"

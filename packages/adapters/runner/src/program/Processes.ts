@@ -114,132 +114,144 @@ const passOn = (channel: Channel, child: Child) => {
   return { rest }
 }
 
-export const make = ({ records, tree, user }: Options): Processes => {
-  const there = new Map<number, Promise<unknown>>()
-  /** Those that a process may have. */
-  const marks = new Set<number>()
-  let marked = 0
-  let isOver = false
+interface State extends Options {
+  /** Running processes by id, with their ends. */
+  readonly there: Map<number, Promise<unknown>>
+  /** Marks in use. */
+  readonly marks: Set<number>
+  /** Where the search for the next free mark begins. */
+  marked: number
+  isOver: boolean
+}
 
-  /** One that no process has. Throws where there is none. */
-  const takeMark = (first: number): number => {
-    if (marks.size >= SandboxUser.MARKS) throw Object.assign(new Error("no mark is free"), { code: "EAGAIN" })
-    while (marks.has(first + marked)) marked = (marked + 1) % SandboxUser.MARKS
-    const mark = first + marked
-    marked = (marked + 1) % SandboxUser.MARKS
-    marks.add(mark)
-    return mark
-  }
+/** A mark that no process has. Throws where there is none. */
+const takeMark = (state: State, first: number): number => {
+  const { marks } = state
+  if (marks.size >= SandboxUser.MARKS) throw Object.assign(new Error("no mark is free"), { code: "EAGAIN" })
+  while (marks.has(first + state.marked)) state.marked = (state.marked + 1) % SandboxUser.MARKS
+  const mark = first + state.marked
+  state.marked = (state.marked + 1) % SandboxUser.MARKS
+  marks.add(mark)
+  return mark
+}
 
-  /** Until nothing has the mark, which only then is another process's to have. */
-  const giveBack = async (mark: number): Promise<void> => {
-    for (;;) {
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MILLIS).unref())
-      if (isOver) return
-      try {
-        await SandboxUser.endMarked(mark)
-        marks.delete(mark)
-        return
-      } catch {
-        // It survives still.
-      }
+/** Waits until nothing has the mark; only then may another process have it. */
+const giveBack = async (state: State, mark: number): Promise<void> => {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MILLIS).unref())
+    if (state.isOver) return
+    try {
+      await SandboxUser.endMarked(mark)
+      state.marks.delete(mark)
+      return
+    } catch {
+      // It survives still.
     }
   }
+}
 
-  const run = (channel: Channel, child: Child, pid: number, mark: number | undefined) => {
-    let ended = false
-    const stderr = readStderr(child.stderr)
-    const output = passOn(channel, child)
-    const gone = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve) => {
-      child.once("exit", (code, signal) => resolve({ code, signal }))
-    })
-    const exited = gone.then(async (exit) => {
-      ended = true
-      // What it started ends with it, but for what left its group without a mark.
-      killGroup(pid)
-      records.remove(pid)
-      there.delete(pid)
-      if (mark !== undefined) {
-        try {
-          await SandboxUser.endMarked(mark)
-          marks.delete(mark)
-        } catch {
-          // What it started hangs in its disk, say. Its end is told all the same, and that of the session waits for them.
-          void giveBack(mark)
-        }
-      }
-      return exit
-    })
-    there.set(pid, gone)
-    void feed(channel, child.stdin).catch(() => {})
-    void channel.wasReset.then(() => {
-      if (!ended) killGroup(pid)
-      for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy()
-    })
-    void exited.then(async (exit) => {
-      await output.rest()
-      channel.note({ exit, stderr: told(stderr) })
-      channel.end()
-      child.stderr.destroy()
-    })
-    channel.onNote(({ ask, end, signal }) => {
-      if (ask === "stderr") channel.note({ stderr: told(stderr) })
-      if (end === true) {
-        if (!ended) killGroup(pid)
-        // What it still wrote is nobody's.
-        child.stdout.destroy()
-      }
-      const known = SIGNALS.find((name) => name === signal)
-      if (known === undefined || ended) return
-      try {
-        process.kill(-pid, known)
-      } catch {
-        // gone in this very moment
-      }
-    })
-    channel.note({ pid })
+/** Ends what the process started, and gives its mark back. */
+const clearUp = async (state: State, pid: number, mark: number | undefined): Promise<void> => {
+  // What it started ends with it, except what left its group without a mark.
+  killGroup(pid)
+  state.records.remove(pid)
+  state.there.delete(pid)
+  if (mark === undefined) return
+  try {
+    await SandboxUser.endMarked(mark)
+    state.marks.delete(mark)
+  } catch {
+    // A child hangs in its disk, say. The end of the process is reported all the same; the end of the session waits for the child.
+    void giveBack(state, mark)
   }
+}
 
-  const accept = (channel: Channel, header: Json) => {
-    const wanted = decode(header)
-    if (wanted === undefined) {
-      channel.reset({ code: "EINVAL", message: "what was asked for is no process" })
+const run = (state: State, channel: Channel, child: Child, pid: number, mark: number | undefined) => {
+  let ended = false
+  const stderr = readStderr(child.stderr)
+  const output = passOn(channel, child)
+  const gone = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve) => {
+    child.once("exit", (code, signal) => resolve({ code, signal }))
+  })
+  const exited = gone.then(async (exit) => {
+    ended = true
+    await clearUp(state, pid, mark)
+    return exit
+  })
+  state.there.set(pid, gone)
+  void feed(channel, child.stdin).catch(() => {})
+  void channel.wasReset.then(() => {
+    if (!ended) killGroup(pid)
+    for (const pipe of [child.stdin, child.stdout, child.stderr]) pipe.destroy()
+  })
+  void exited.then(async (exit) => {
+    await output.rest()
+    channel.note({ exit, stderr: told(stderr) })
+    channel.end()
+    child.stderr.destroy()
+  })
+  channel.onNote(({ ask, end, signal }) => {
+    if (ask === "stderr") channel.note({ stderr: told(stderr) })
+    if (end === true) {
+      if (!ended) killGroup(pid)
+      // Its remaining output is dropped.
+      child.stdout.destroy()
+    }
+    const known = SIGNALS.find((name) => name === signal)
+    if (known === undefined || ended) return
+    try {
+      process.kill(-pid, known)
+    } catch {
+      // gone in this very moment
+    }
+  })
+  channel.note({ pid })
+}
+
+const accept = (state: State, channel: Channel, header: Json) => {
+  const { marks, records, tree, user } = state
+  const wanted = decode(header)
+  if (wanted === undefined) {
+    channel.reset({ code: "EINVAL", message: "what was asked for is no process" })
+    return
+  }
+  const refuse = (error: unknown) => {
+    const code = codeOf(error)
+    channel.reset({ code: typeof code === "string" ? code : "UNKNOWN", message: "the process could not be started" })
+  }
+  try {
+    const { args, command, cwd = tree, env } = wanted
+    const mark = user?.marks === undefined ? undefined : takeMark(state, user.marks)
+    const [program, ...rest] = user === undefined || mark === undefined
+      ? [command, ...args] as const
+      : SandboxUser.marked(user, mark, [command, ...args])
+    const who = user === undefined || mark !== undefined ? {} : { uid: user.uid, gid: user.gid }
+    const child = spawn(program, rest, { cwd, env, ...who, detached: true, stdio: ["pipe", "pipe", "pipe"] })
+    const { pid } = child
+    if (pid === undefined) {
+      if (mark !== undefined) marks.delete(mark)
+      child.once("error", refuse)
       return
     }
-    const refuse = (error: unknown) => {
-      const code = codeOf(error)
-      channel.reset({ code: typeof code === "string" ? code : "UNKNOWN", message: "the process could not be started" })
-    }
+    child.on("error", () => {})
     try {
-      const { args, command, cwd = tree, env } = wanted
-      const mark = user?.marks === undefined ? undefined : takeMark(user.marks)
-      const [program, ...rest] = user === undefined || mark === undefined
-        ? [command, ...args] as const
-        : SandboxUser.marked(user, mark, [command, ...args])
-      const who = user === undefined || mark !== undefined ? {} : { uid: user.uid, gid: user.gid }
-      const child = spawn(program, rest, { cwd, env, ...who, detached: true, stdio: ["pipe", "pipe", "pipe"] })
-      const { pid } = child
-      if (pid === undefined) {
-        if (mark !== undefined) marks.delete(mark)
-        child.once("error", refuse)
-        return
-      }
-      child.on("error", () => {})
-      try {
-        // In this tick: a runner that is killed from now on ends it when it starts again.
-        records.add(pid)
-      } catch (error) {
-        killGroup(pid)
-        throw error
-      }
-      run(channel, child, pid, mark)
+      // In this tick: a runner that is killed from now on ends it when it starts again.
+      records.add(pid)
     } catch (error) {
-      refuse(error)
+      killGroup(pid)
+      throw error
     }
+    run(state, channel, child, pid, mark)
+  } catch (error) {
+    refuse(error)
   }
+}
 
+export const make = (options: Options): Processes => {
+  const state: State = { ...options, there: new Map(), marks: new Set(), marked: 0, isOver: false }
+  const { there, user } = state
   return {
-    accept,
+    accept: (channel, header) => accept(state, channel, header),
     endAll: async () => {
       for (const pid of there.keys()) killGroup(pid)
       const ended = Promise.all(there.values()).then(() => true)
@@ -247,7 +259,7 @@ export const make = ({ records, tree, user }: Options): Processes => {
         throw new Error(`processes ${[...there.keys()].join(", ")} survive SIGKILL`)
       }
       if (user?.marks !== undefined) await SandboxUser.endAll(user)
-      isOver = true
+      state.isOver = true
     }
   }
 }

@@ -1,0 +1,47 @@
+/** What the operations on machines of Kubernetes share. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Effect } from "effect"
+import type * as Holders from "./Holders.ts"
+import type { KubernetesApi } from "./KubernetesApi.ts"
+import * as Labels from "./Labels.ts"
+import type { Options } from "./MachinesKubernetes.ts"
+import { CONFIG_MAPS, Held } from "./Objects.ts"
+import type { PodWatch } from "./PodWatch.ts"
+import * as Refusal from "./Refusal.ts"
+import type { WarmPool } from "./WarmPool.ts"
+
+export interface KubernetesMachines {
+  readonly options: Options
+  /** As in `options`. */
+  readonly installation: string
+  readonly machine: string
+  readonly namespace: string
+  readonly api: KubernetesApi
+  readonly times: Holders.Times
+  /** Selects the objects of this installation. */
+  readonly ours: string
+  readonly watch: PodWatch
+  readonly holders: Holders.Holders
+  readonly pool: WarmPool
+  /** Pods whose loss was reported. */
+  readonly told: Set<string>
+}
+
+export const provision = Refusal.hostError("provision")
+
+export const nameOf = ({ installation }: KubernetesMachines, sandboxId: SandboxId) => Labels.nameOf(installation, sandboxId)
+
+/** The owner of all holders, which die with it. Looked up each time: one that was deleted and made again is another. */
+export const owner = ({ holders, namespace, options: { owner: name } }: Pick<KubernetesMachines, "holders" | "namespace" | "options">) =>
+  Effect.gen(function*() {
+    if (name === null) return null
+    const found = yield* holders.get("provision", CONFIG_MAPS, name, Held)
+    if (found !== null) return { apiVersion: CONFIG_MAPS.apiVersion, kind: CONFIG_MAPS.kind, name, uid: found.metadata.uid }
+    return yield* new HostError({
+      operation: "provision",
+      detail: `The ConfigMap ${name}, which stands for this installation, is not in the namespace ${namespace}. ` +
+        `Make it: kubectl --namespace ${namespace} create configmap ${name}`,
+      retryable: false
+    })
+  })

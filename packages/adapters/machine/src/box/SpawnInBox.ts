@@ -1,0 +1,62 @@
+/** Starts processes in a box. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { BoxCommand, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Effect } from "effect"
+import { existsSync } from "node:fs"
+import { dirname } from "node:path"
+import * as Egress from "../egress/Egress.ts"
+import { EGRESS_SOCKET, SCRATCH } from "../files/Places.ts"
+import * as Repositories from "../files/Repositories.ts"
+import * as SandboxFolder from "../files/SandboxFolder.ts"
+import { attempt } from "../host/HostAttempt.ts"
+import type { Kind, Launch } from "./BoxKind.ts"
+import { type HostState, noted, type Prepared } from "./HostState.ts"
+
+// Node's own folder comes last: it is there so that `node` is found, not to hide other tools.
+const pathOf = (kind: Kind, programs: Programs | undefined) =>
+  [...programs?.path ?? [], kind.path(programs?.image ?? null), dirname(process.execPath)].join(":")
+
+export const spawnIn = Effect.fnUntraced(function*(
+  host: HostState,
+  sandboxId: SandboxId,
+  { etcFiles, folder, processors, user, workspace }: Prepared,
+  { isReading, running }: { readonly isReading: boolean; readonly running: Set<Effect.Effect<void>> },
+  { args, command, env, homeFiles = {}, isOffline = false, programs, seesRepositories }: BoxCommand
+) {
+  const { egress, kind, limits, readOnly } = host
+  yield* SandboxFolder.handOver(folder, { workspace, user, homeFiles })
+  const hasWayOut = !isOffline && !isReading && (yield* egress.isOpen(sandboxId))
+  const { borrowed, repositories } = yield* attempt("spawn", "The sandbox's repositories cannot be read.", async () => {
+    const repositories = await Repositories.of(workspace)
+    return { repositories, borrowed: await Repositories.borrowed(repositories) }
+  })
+  const launch: Launch = {
+    sandboxId,
+    folder,
+    workspace,
+    isReading,
+    user,
+    hasWayOut,
+    limits,
+    processors,
+    // Agents may be installed at any time.
+    readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)),
+    etcFiles,
+    image: programs?.image ?? null,
+    environment: {
+      ...(hasWayOut ? Egress.runtimes : {}),
+      ...programs?.env,
+      ...env,
+      ...(hasWayOut ? Egress.environment : {}),
+      PATH: pathOf(kind, programs),
+      HOME: folder.homeInBox,
+      TMPDIR: SCRATCH,
+      LANG: "C.UTF-8",
+      TERM: "dumb"
+    },
+    command: hasWayOut ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
+  }
+  const started = noted(host, sandboxId)(Effect.tap(kind.start(launch), ({ end }) => Effect.sync(() => running.add(end))))
+  const { process } = yield* Effect.acquireRelease(started, ({ end }) => Effect.andThen(end, Effect.sync(() => running.delete(end))))
+  return process
+})

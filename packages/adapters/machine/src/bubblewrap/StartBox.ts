@@ -1,0 +1,107 @@
+/** Starts a box of bubblewrap: one process of a sandbox, with all it starts. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { Effect, Option, Schema } from "effect"
+import { randomUUID } from "node:crypto"
+import { rm, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import type { Launch as BoxLaunch } from "../box/BoxKind.ts"
+import * as Launcher from "../box/Launcher.ts"
+import { untilMade } from "../box/UntilMade.ts"
+import * as Relay from "../files/Relay.ts"
+import type { SandboxFolder } from "../files/SandboxFolder.ts"
+import { attempt, reason } from "../host/HostAttempt.ts"
+import * as Processes from "../kernel/Processes.ts"
+import { textIn } from "../node/IsThere.ts"
+import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
+import * as Arguments from "./Arguments.ts"
+import * as Launch from "./Launch.ts"
+import type * as Means from "./Means.ts"
+
+/** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
+export const MARK = "SANDBOX_MARK"
+
+/** Of killed processes. A sandbox is to be over two seconds after it was told so. */
+export const KILL_WITHIN = "2 seconds"
+
+/** Kernel limits that pass, in bubblewrap's words. */
+const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocate memory|Too many open files|No space left/u.test(complaint)
+
+const Info = Schema.fromJsonString(Schema.Struct({ "child-pid": Schema.Int }))
+const decodeInfo = Schema.decodeUnknownOption(Info)
+
+/** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. */
+const saidIn = (infoFile: string) =>
+  Effect.map(
+    Effect.promise(() => textIn(infoFile, "")),
+    (text) => {
+      const info = decodeInfo(text)
+      return Option.isNone(info) ? undefined : Processes.first(info.value["child-pid"]) ?? null
+    }
+  )
+
+export const launchFolderOf = (folder: SandboxFolder): string => join(folder.path, "launch")
+
+export interface BubblewrapHost {
+  readonly means: Means.Means
+  readonly strays: ReturnType<typeof Launcher.strays>
+  /** The files that a process writes its id into, by sandbox. */
+  readonly entrances: Map<SandboxId, ReadonlyArray<string>>
+}
+
+export const start = Effect.fnUntraced(
+  function*(
+    { entrances, means, strays }: BubblewrapHost,
+    { command, environment, folder, limits, processors, sandboxId, user, workspace, ...launch }: BoxLaunch
+  ) {
+    const { filterFile, groups, service, tools } = means
+    const id = randomUUID()
+    const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
+    const relay = user === null ? Relay.none : yield* Effect.try({
+      try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
+      catch: (error) =>
+        new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
+    })
+    const sight = Arguments.bubblewrap({ ...launch, folder, limits, workspace, through: relay.through }, Launch.descriptors)
+    const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
+    yield* attempt("spawn", `${launchFolderOf(folder)} cannot be written to.`, () =>
+      writeFile(
+        argumentsFile,
+        settings.map((setting) => `${setting}\0`).join(""),
+        { mode: 0o600 }
+      ))
+
+    const [program = "", ...launchArguments] = Launch.commandLine({
+      tools,
+      user,
+      limits,
+      processors,
+      relay,
+      groupFiles: entrances.get(sandboxId) ?? [],
+      isGrouped: entrances.has(sandboxId) && !("reason" in groups) && groups.limits.has("processes"),
+      strays,
+      filterFile,
+      argumentsFile,
+      infoFile,
+      command
+    })
+    const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
+    return yield* Effect.gen(function*() {
+      const { process, release } = yield* NodeBoxProcess.start(program, launchArguments, {
+        cwd: "/",
+        env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
+      })
+      const first = yield* untilMade(process, { look: saidIn(infoFile), program: "bubblewrap", isPassing }).pipe(
+        Effect.onError(() => release)
+      )
+      const end = Effect.gen(function*() {
+        // The first process takes all others of its namespace with it, and is gone when they are.
+        const left = yield* Processes.killAll(() => first !== null && Processes.isRunning(first) ? [first.pid] : [], KILL_WITHIN)
+        yield* release
+        if (left.length === 0) yield* process.exited
+        else yield* Effect.logError("processes survive SIGKILL", { sandboxId, pids: left })
+      })
+      return { process, end }
+    }).pipe(Effect.ensuring(forget))
+  }
+)

@@ -1,0 +1,32 @@
+/** What a host of machines knows of its sandboxes, and what its operations share. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import * as Egress from "@slipway/machine/egress/Egress"
+import type { Effect, Scope } from "effect"
+import type { Machines } from "../machines/Machines.ts"
+import type { Connections } from "./Connections.ts"
+import type { KnownMachines } from "./KnownMachines.ts"
+
+/** One sandbox of this process that was provisioned and is not at rest. */
+export interface Live {
+  readonly box: Box
+  /** Its proxy's. */
+  readonly scope: Scope.Closeable
+  readonly serve: Egress.Serve
+}
+
+/** The way out of every machine. */
+export const EGRESS = { name: "egress", port: Egress.PORT }
+
+export interface RunnerHost {
+  /** Holds the files of `known`. */
+  readonly directory: string
+  readonly known: KnownMachines
+  readonly machines: Machines["Service"]
+  readonly connections: Connections
+  readonly egress: Egress.Egress["Service"]
+  /** The scope of the host. */
+  readonly scope: Scope.Scope
+  readonly lives: Map<SandboxId, Live>
+  locked(sandboxId: SandboxId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
