@@ -43,6 +43,9 @@ const together = { isolate: false, globalSetup: postgres }
 /** Files that need the whole machine, or most of it. */
 const alone = { fileParallelism: false, disableConsoleIntercept: true }
 
+// Of the scripts and of what `npm run bench` is made of: a part of `npm test`.
+suite("scripts", 5 * MINUTE, { include: ["{scripts,bench}/test/*.test.ts"], isolate: false, maxWorkers: 2 })
+
 // The pages in Chromium, before a real service.
 suite("browser", 3 * MINUTE, { include: ["packages/slipway/test/browser/*.test.ts"], globalSetup: postgres, fileParallelism: false })
 
@@ -120,8 +123,8 @@ export default defineConfig({
   test: {
     projects,
     sequence: { sequencer: ByName },
-    reporters: ["verbose", new SkippedTests(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Faults.table,
-      Complaints.table],
+    reporters: ["verbose", new SkippedTests(/^(scripts|conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u),
+      Faults.table, Complaints.table],
     slowTestThreshold: 5 * MINUTE
   }
 })

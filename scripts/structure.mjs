@@ -154,7 +154,7 @@ const rowOf = (file, sources) => {
   const [top, name] = file.split("/")
   const owner = top === "packages" ? name : WITH_ROOT.has(top) || !file.includes("/") ? "(root)" : top
   if (file.endsWith(".md")) return `${owner} docs`
-  if (!/\.(?:ts|mjs|js)$/u.test(file) || top !== "packages" && top !== "scripts" && top !== "examples") return undefined
+  if (!/\.(?:ts|mjs|js)$/u.test(file) || !["packages", "scripts", "examples", "bench"].includes(top)) return undefined
   return sources.has(file) || file.startsWith(`packages/${name}/src/`) || top === "scripts" && !file.startsWith("scripts/test/")
     ? `${owner} src`
     : `${owner} tests`

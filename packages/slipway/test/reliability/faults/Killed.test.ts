@@ -1,8 +1,8 @@
 /** Processes that are killed, frozen and thawed at the worst moments. */
 import { Effect } from "effect"
 import { setTimeout as sleep } from "node:timers/promises"
-import * as Partner from "../../../soak/Partner.ts"
-import type { Process } from "../../../soak/Processes.ts"
+import * as Partner from "../../../../../bench/soak/Partner.ts"
+import type { Process } from "../../../../../bench/soak/Processes.ts"
 import { chance, fault, type Found, plant, ROUNDS } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Liar from "./Liar.ts"

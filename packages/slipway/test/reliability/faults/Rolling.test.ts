@@ -1,9 +1,9 @@
 /** Processes that are restarted one after the other, as an upgrade does, while people work. */
 import { Effect } from "effect"
 import { setTimeout as sleep } from "node:timers/promises"
-import * as Random from "../../../soak/Random.ts"
-import * as Readers from "../../../soak/Readers.ts"
-import * as Verdict from "../../../soak/Verdict.ts"
+import * as Random from "../../../../../bench/soak/Random.ts"
+import * as Readers from "../../../../../bench/soak/Readers.ts"
+import * as Verdict from "../../../../../bench/soak/Verdict.ts"
 import { fault, type Found } from "./Battery.ts"
 import * as Load from "./Load.ts"
 import * as Service from "./Service.ts"
