@@ -1,6 +1,6 @@
 /** What a container of a box sees and may do, in the daemon's words. An allow list: what is not named here is not there. */
 import type { Launch } from "@slipway/machine/box/BoxKind"
-import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "@slipway/machine/files/Places"
+import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "@slipway/machine/files/BoxPaths"
 import type * as Ownership from "@slipway/machine/users/Ownership"
 import type { ContainerCreateOptions } from "dockerode"
 import { dirname } from "node:path"

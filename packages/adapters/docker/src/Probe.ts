@@ -5,7 +5,7 @@ import { counted, disk, look, ownUser, type Property, type Report, size } from "
 import type { SizedFolders } from "@slipway/machine/files/SizedFolders"
 import type { Limits } from "@slipway/machine/host/Limits"
 import { Effect } from "effect"
-import type { Means } from "./Means.ts"
+import type { HostRequirements } from "./HostRequirements.ts"
 
 const helpFor = (complaint: string): string =>
   /bind source path does not exist/u.test(complaint)
@@ -15,7 +15,7 @@ const helpFor = (complaint: string): string =>
     : "See whether this works: docker run --rm --init --network none --read-only node:24-bookworm true"
 
 /** Limits of which the daemon says that this machine has them. */
-const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | undefined): Report => {
+const limitsOf = ({ kernel }: HostRequirements, limits: Limits, folders: SizedFolders | undefined): Report => {
   const limit = (name: string, inForce: boolean, detail: string): Property =>
     inForce
       ? { name, state: "in force", detail }
@@ -29,34 +29,38 @@ const limitsOf = ({ kernel }: Means, limits: Limits, folders: SizedFolders | und
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
   readonly folders: SizedFolders | undefined
   readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
-  readonly means: Means
+  readonly requirements: HostRequirements
 }) {
   const { counted: processors, user } = yield* look({
     host,
-    directory: means.directory,
+    directory: requirements.directory,
     folders,
     workspaceOf,
     helpFor,
     leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
     insideUser: null,
-    uids: means.uids
+    uids: requirements.uids
   })
   const report: Report = [
-    ownUser(means.uids, user),
-    { name: "namespaces", state: "in force", detail: `pid, network, mount, IPC, UTS, of Docker ${means.version}; nested ones are refused` },
+    ownUser(requirements.uids, user),
+    {
+      name: "namespaces",
+      state: "in force",
+      detail: `pid, network, mount, IPC, UTS, of Docker ${requirements.version}; nested ones are refused`
+    },
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     {
       name: "files",
       state: "in force",
-      detail: `image ${means.image.name} read-only; workspace, home and scratch folder writable; the rest unseen`
+      detail: `image ${requirements.image.name} read-only; workspace, home and scratch folder writable; the rest unseen`
     },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, folders),
+    ...limitsOf(requirements, limits, folders),
     counted(processors, limits)
   ]
   return report

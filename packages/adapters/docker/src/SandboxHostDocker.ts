@@ -17,26 +17,26 @@ import { fileURLToPath } from "node:url"
 import * as Attachment from "./Attachment.ts"
 import * as Container from "./Container.ts"
 import { call, remove } from "./Daemon.ts"
+import * as HostRequirements from "./HostRequirements.ts"
 import * as ImageReference from "./ImageReference.ts"
-import * as Means from "./Means.ts"
 
-export interface Options extends Means.Options, BoxKind.Options {}
+export interface Options extends HostRequirements.Options, BoxKind.Options {}
 
 const watchdog = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Watchdog.ts" : "./Watchdog.js", import.meta.url))
 
 /** The host without its probe, which looks at it. */
-export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
+export const make = (options: Options) => Effect.flatMap(HostRequirements.find(options), (requirements) => makeWith(requirements, options))
 
-/** The same with means that were found before. */
-export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: BoxKind.Options) {
-  const { docker, image, images, processors, seccompProfile, service } = means
+/** The same with requirements that were found before. */
+export const makeWith = Effect.fnUntraced(function*(requirements: HostRequirements.HostRequirements, options: BoxKind.Options) {
+  const { docker, image, images, processors, seccompProfile, service } = requirements
   const worker = randomUUID()
   const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 
   // In a session of its own: what ends this process shall not end it as well.
   yield* Effect.acquireRelease(
     Effect.sync(() =>
-      spawn(process.execPath, ["--max-old-space-size=32", watchdog, means.socket, `${Container.labels.worker}=${worker}`], {
+      spawn(process.execPath, ["--max-old-space-size=32", watchdog, requirements.socket, `${Container.labels.worker}=${worker}`], {
         detached: true,
         stdio: ["pipe", "ignore", "ignore"],
         env: {}
@@ -98,7 +98,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       const offered = asked === null ? undefined : ImageReference.find(asked, [image, ...images])
       const chosen = offered ?? image
       // It may have been renewed under its name.
-      const now = yield* Effect.promise(() => Means.inspect(docker, chosen.name).catch(() => chosen))
+      const now = yield* Effect.promise(() => HostRequirements.inspect(docker, chosen.name).catch(() => chosen))
       return { id: ImageName.ofContainer(now), image: chosen.name, isRefused: asked !== null && offered === undefined }
     }),
     path: (name) => [image, ...images].find((one) => one.name === name)?.path ?? image.path,
@@ -115,10 +115,10 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     left: Effect.map(containersOf("list"), (found) => found.map(({ Labels }) => Labels[Container.labels.sandbox] ?? ""))
   }
   return {
-    means,
+    requirements,
     limits: { ...defaults, ...options.limits },
     folders: options.folders,
     workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(means, kind, options)
+    host: yield* IsolatedHost.make(requirements, kind, options)
   }
 })

@@ -99,8 +99,8 @@ describe.skipIf(absent !== undefined)(`SandboxHostDocker${absent === undefined ?
   it.live("fails when the filter allows everything", () =>
     Effect.gen(function*() {
       const folder = yield* openFolder
-      const { means } = yield* SandboxHostDocker.make(optionsIn(folder))
-      const open = { ...means, seccompProfile: JSON.stringify({ defaultAction: "SCMP_ACT_ALLOW" }) }
+      const { requirements } = yield* SandboxHostDocker.make(optionsIn(folder))
+      const open = { ...requirements, seccompProfile: JSON.stringify({ defaultAction: "SCMP_ACT_ALLOW" }) }
       const made = yield* SandboxHostDocker.makeWith(open, optionsIn(folder))
       assert.include((yield* Effect.flip(Probe.run(made))).message, "The system call filter is not in force.")
     }).pipe(Effect.scoped, Effect.provide(noEgress)))

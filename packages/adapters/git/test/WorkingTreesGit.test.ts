@@ -4,7 +4,8 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as WorkingTreesContract from "@slipway/testing/contracts/files/WorkingTreesContract"
 import { register } from "@slipway/testing/runners/Vitest"
-import { Effect, Layer } from "effect"
+import { Clock, Effect, Layer } from "effect"
+import { statSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { agent, gitIn, source, temporaryFolder } from "../testing/Repositories.ts"
@@ -15,21 +16,32 @@ const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("
 
 register(WorkingTreesContract.suite("git", layer, { agent, source, workspace: Trees.workspace }))
 
-// Most builds of git compare times by the second: these are the seconds the rule is about.
-const nextSecond = Effect.suspend(() => Effect.sleep(1_000 - Date.now() % 1_000))
+const secondOf = (time: number) => Math.floor(time / 1_000)
 
+/** A second after now: what git says of a tree is compared with this clock. */
+const nextSecond = Effect.map(Clock.Clock, (clock): Clock.Clock =>
+  Object.assign(Object.create(clock), {
+    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 1_000,
+    currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + 1_000)
+  }))
+
+// Most builds of git compare times by the second. The rule is about a change in the second of the checkout.
 it.live("notices in a later second what was changed, with its size kept, in the second of the checkout", () =>
   Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const workspace = yield* Trees.workspace(key.sandboxId)
     const { remote } = yield* source({ v: "0\n" })
-    yield* nextSecond
-    yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
     const tree = join(workspace, "app")
-    yield* agent.write(join(tree, "v"), "1\n")
-    yield* agent.write(join(tree, "new"), "1\n")
-    yield* nextSecond
-    const { entries } = yield* trees.list(key, "")
+    const changeAtOnce = Effect.gen(function*() {
+      yield* trees.remove(key.sandboxId)
+      yield* trees.prepare(key, { remote, ref: undefined, defaultBranch: "main", repos: [key.repo] })
+      const checkedOut = statSync(join(tree, "v")).ctimeMs
+      yield* agent.write(join(tree, "v"), "1\n")
+      yield* agent.write(join(tree, "new"), "1\n")
+      return secondOf(statSync(join(tree, "new")).ctimeMs) === secondOf(checkedOut)
+    })
+    yield* Effect.repeat(changeAtOnce, { until: (isSameSecond) => isSameSecond, times: 20 })
+    const { entries } = yield* Effect.provideService(trees.list(key, ""), Clock.Clock, yield* nextSecond)
     assert.deepStrictEqual(entries.map(({ name, status }) => [name, status]), [["new", "untracked"], ["v", "modified"]])
     assert.deepInclude(entries[1], { additions: 1, deletions: 1 })
   }).pipe(Effect.provide(layer)))

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
-import { type Attempt, attempts, lacks, type Name } from "@slipway/machine/testing/isolation/Attempts"
+import { type Attempt, attempts, lacks, type Name } from "@slipway/machine/testing/isolation/EscapeAttempts"
 import { type LayerName, without } from "@slipway/machine/testing/isolation/Layers"
 import { CANARY, CANARY_VARIABLE, make, type World } from "@slipway/machine/testing/isolation/World"
 import { Effect, Stream } from "effect"

@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import { closeSync, mkdirSync, readSync, symlinkSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
 import * as SafeTree from "../tree/SafeTree.ts"
-import { type Change, type CopyLimits, CopyTooLarge } from "../tree/Tree.ts"
+import { type Change, type CopyLimits, CopyTooLarge } from "../tree/TreePlace.ts"
 
 /** Bytes of a file that a stand-in is made for: git takes a larger one for no text. */
 const LARGE_BYTES = 16_777_216

@@ -9,7 +9,7 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Schema, Semaphore } from "effect"
 import { join } from "node:path"
-import { replaceFile } from "../GitDir.ts"
+import { replaceFile } from "../RepositoryLayout.ts"
 
 /** The kernel's id since it started; `undefined` where there is none, and no loss of power is noticed. */
 export const bootId = Effect.promise(() => textIn("/proc/sys/kernel/random/boot_id", undefined).then((id) => id?.trim()))

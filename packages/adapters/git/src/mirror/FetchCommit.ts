@@ -3,7 +3,7 @@ import { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Clock, Effect, Option } from "effect"
 import { utimes } from "node:fs/promises"
 import { join } from "node:path"
@@ -58,7 +58,7 @@ export const fetch = Effect.fn("Mirrors.fetch")(function*(
   const { depth, directory, limits, locked, tooMuch } = mirrors
   const refuse = (explanation: Explanation) => new CloneFailed({ repo, ...explanation })
   const failed = (failure: GitFailed | Explanation) =>
-    "detail" in failure ? refuse(failure) : DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+    "detail" in failure ? refuse(failure) : DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
       Effect.logWarning("git could not read a repository", { repo, failure: failure.message }),
       refuse(explain(failure))
     )
@@ -120,7 +120,7 @@ export const findRef = Effect.fn("Mirrors.findRef")(function*(
     new CloneFailed({ repo, ...tooMuch(`Its history takes more than ${bytesText(limits.fetchBytes)}`, "maximumFetchBytes") })
   return yield* Ancestry.find(via, sha, refs, site).pipe(
     Effect.catchTag("GitFailed", (failure) =>
-      DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+      DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
         Effect.logWarning("git could not read the history of a repository", { repo, failure: failure.message }),
         new CloneFailed({ repo, ...explain(failure) })
       )),

@@ -8,7 +8,7 @@ import { Effect, type Option, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { lstat, mkdir, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
-import { replaceFile } from "../GitDir.ts"
+import { replaceFile } from "../RepositoryLayout.ts"
 
 const Known = Schema.Struct({
   /** The commit itself, when what was asked for is a tag of it. */

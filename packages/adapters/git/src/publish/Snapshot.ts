@@ -4,15 +4,15 @@
  */
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/rules/FileRules"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Fiber } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "../Git.ts"
-import { replaceFile } from "../GitDir.ts"
 import { inPieces } from "../InPieces.ts"
 import { Remembered } from "../Remembered.ts"
+import { replaceFile } from "../RepositoryLayout.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { PATIENCE } from "../tree/BoxScript.ts"
@@ -215,7 +215,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new PushFailed({ repo, detail: reason, retryable: false })),
       Effect.catchTag("GitFailed", (failure) =>
-        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not commit a working tree", { repo, failure: failure.message }),
           new PushFailed({ repo, ...explain(failure) })
         )),

@@ -3,7 +3,7 @@
  * bytes anew, what is missing is noticed before anything is checked out, and names and sizes have the limits of a checkout.
  */
 import { CheckpointDamaged, CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
@@ -13,7 +13,7 @@ import * as Push from "../publish/Push.ts"
 import { strange } from "../publish/Snapshot.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as ReceivedPack from "../tree/ReceivedPack.ts"
-import type { TreePlace } from "../tree/Tree.ts"
+import type { TreePlace } from "../tree/TreePlace.ts"
 import type { SavedTree } from "./TreesArchive.ts"
 
 export interface Limits {
@@ -85,7 +85,7 @@ export const takeBeside = Effect.fn("Restoring.takeBeside")(
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CheckpointDamaged({ detail: reason })),
       Effect.catchTag("GitFailed", (failure: GitFailed) =>
-        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not take the commits of a checkpoint", { repo, failure: failure.message }),
           Effect.fail(
             failure.reason === "timeout"
@@ -116,7 +116,7 @@ export const make = Effect.fn("Restoring.make")(
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CheckpointDamaged({ detail: reason })),
       Effect.catchTag("GitFailed", (failure: GitFailed) =>
-        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not restore a working tree", { repo, failure: failure.message }),
           Effect.fail(
             failure.reason === "timeout"

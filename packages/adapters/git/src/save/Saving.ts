@@ -5,12 +5,11 @@
 import { CannotSave, type SaveOptions } from "@slipway/domain/files/ports/WorkingTrees"
 import { isGitPath } from "@slipway/domain/source/rules/FileRules"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect, Option } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, type GitFailed, line } from "../Git.ts"
-import { replaceFile } from "../GitDir.ts"
 import { inPieces } from "../InPieces.ts"
 import * as AgentCommits from "../publish/AgentCommits.ts"
 import * as AgentHead from "../publish/AgentHead.ts"
@@ -19,6 +18,7 @@ import { idsIn, type Known, known, note, savedFile } from "../publish/KnownObjec
 import * as Push from "../publish/Push.ts"
 import { strange, without } from "../publish/Snapshot.ts"
 import { Remembered } from "../Remembered.ts"
+import { replaceFile } from "../RepositoryLayout.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { isNestedRepository } from "../tree/Changes.ts"
 import { type HostRepository, run, scratch } from "../tree/HostRepository.ts"
@@ -187,7 +187,7 @@ export const save = Effect.fn("Saving.save")(
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CannotSave({ repo, detail: reason, retryable: false })),
       Effect.catchTag("GitFailed", (failure) =>
-        DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
           Effect.logWarning("git could not save a working tree", { repo, failure: failure.message }),
           new CannotSave({ repo, ...explain(failure) })
         ))

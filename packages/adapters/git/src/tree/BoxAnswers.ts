@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { eachField, GitFailed } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
 import { MAXIMUM_INDEX_BYTES } from "./BoxScript.ts"
-import type { Change } from "./Tree.ts"
+import type { Change } from "./TreePlace.ts"
 
 /** Bytes of names and differences: more than is ever shown. The agent cannot have the host read without end. */
 export const MAXIMUM_BYTES = 16_777_216

@@ -13,7 +13,7 @@ import { afterIndex, afterNames, collecting, failed, sorted } from "./BoxAnswers
 import { BOX_ENVIRONMENT, PATIENCE, SCRIPT } from "./BoxScript.ts"
 import { type HostRepository, scratch } from "./HostRepository.ts"
 import * as IndexStats from "./IndexStats.ts"
-import type { Change, CopyLimits, Tree } from "./Tree.ts"
+import type { Change, CopyLimits, Tree } from "./TreePlace.ts"
 
 /** Of files that are copied to be compared: of others git says that they differ. */
 const MAXIMUM_COMPARED_BYTES = 268_435_456

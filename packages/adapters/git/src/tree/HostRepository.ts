@@ -12,8 +12,8 @@ import { randomUUID } from "node:crypto"
 import { chmod, mkdir, readdir, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { git, type GitFailed, type GitOptions } from "../Git.ts"
-import { type Layout, layOut, setAttributes } from "../GitDir.ts"
-import type { Checkout, Tree } from "./Tree.ts"
+import { type Layout, layOut, setAttributes } from "../RepositoryLayout.ts"
+import type { Checkout, Tree } from "./TreePlace.ts"
 
 const Prepared = Schema.Struct({
   repo: RepoName,

@@ -4,7 +4,7 @@ import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { SizedFolders } from "@slipway/machine/files/SizedFolders"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import * as FairScheduler from "@slipway/machine/node/FairScheduler"
 import { isThere } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Queue, type Scope } from "effect"
@@ -19,7 +19,7 @@ import type * as BaseFiles from "../tree/BaseFiles.ts"
 import * as BoxGit from "../tree/BoxGit.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import type * as Listing from "../tree/Listing.ts"
-import type { TreePlace } from "../tree/Tree.ts"
+import type { TreePlace } from "../tree/TreePlace.ts"
 import * as TreePaths from "./TreePaths.ts"
 
 export interface OpenTrees {
@@ -103,7 +103,7 @@ export const minded = <A, E, R>(
   Effect.catchDefect(
     self,
     Effect.fnUntraced(function*(defect) {
-      const trouble = DiskTrouble.of(defect)
+      const trouble = DiskErrors.of(defect)
       if (trouble === undefined) return yield* Effect.die(defect)
       yield* Effect.logWarning("the disk of the working trees refused something", defect)
       const isOwn = key !== undefined && trouble.isFull && (yield* place.isOwnDisk(key.sandboxId, defect))

@@ -2,7 +2,7 @@
 import { CloneFailed, type TreeKey, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { deleteTree } from "@slipway/machine/node/DeleteTree"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Cause, Clock, Effect, Option, Queue } from "effect"
 import { mkdir, rmdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
@@ -31,7 +31,7 @@ export const fitting =
     Effect.catchCause(
       self,
       Effect.fnUntraced(function*(cause) {
-        if (DiskTrouble.of(Cause.squash(cause))?.isFull === true && (yield* folders.isSized(sandboxId))) {
+        if (DiskErrors.of(Cause.squash(cause))?.isFull === true && (yield* folders.isSized(sandboxId))) {
           return yield* new CloneFailed({ repo, ...tooLarge })
         }
         return yield* Effect.failCause(cause)
@@ -60,7 +60,7 @@ const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =
     fitting(trees, key),
     Effect.ensuring(closeSite(trees, making)),
     Effect.catchTag("GitFailed", (failure) =>
-      DiskTrouble.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
+      DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
         Effect.logWarning("git could not check out a commit", { repo: key.repo, failure: failure.message }),
         new CloneFailed({ repo: key.repo, detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" })
       ))

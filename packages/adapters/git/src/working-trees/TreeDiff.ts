@@ -2,7 +2,7 @@
 import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/ports/WorkingTrees"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { isCommitId } from "@slipway/domain/source/schema/Naming"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect, Schedule, type Scope } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
@@ -169,7 +169,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
         Unsound: ({ reason }) => new TreesUnavailable({ detail: reason, retryable: false }),
         GitFailed: Effect.fnUntraced(function*(failure: GitFailed) {
           if (failure.reason === "output" && failure.command === "diff-tree") return yield* new FileTooLarge({ maximumBytes })
-          if (DiskTrouble.of(failure) !== undefined) return yield* Effect.die(failure)
+          if (DiskErrors.of(failure) !== undefined) return yield* Effect.die(failure)
           yield* Effect.logWarning("git could not compare trees", { repo, failure: failure.message })
           return yield* new TreesUnavailable(explain(failure))
         })

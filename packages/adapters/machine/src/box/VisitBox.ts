@@ -2,7 +2,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
-import { WORKSPACE } from "../files/Places.ts"
+import { WORKSPACE } from "../files/BoxPaths.ts"
 import * as SandboxFolder from "../files/SandboxFolder.ts"
 import { endAll, type HostState, type Visits } from "./HostState.ts"
 import { prepare } from "./PrepareBox.ts"

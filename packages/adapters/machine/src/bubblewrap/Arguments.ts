@@ -1,7 +1,7 @@
 /** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
 import { dirname } from "node:path"
 import type { Launch } from "../box/BoxKind.ts"
-import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../files/Places.ts"
+import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../files/BoxPaths.ts"
 import * as SystemFiles from "../host/SystemFiles.ts"
 
 /** Inside every box; the host knows it as the sandbox's own user. */

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs"
 import { release } from "node:os"
 import * as Launcher from "../box/Launcher.ts"
-import type { Relay } from "../files/Relay.ts"
+import type { PathRelay } from "../files/PathRelay.ts"
 import type { Limits } from "../host/Limits.ts"
 
 /** Programs of the machine that boxes are made with, and the package that has each, the same in Debian, Ubuntu, Fedora and Arch. */
@@ -46,7 +46,7 @@ interface Launch {
   readonly groupFiles: ReadonlyArray<string>
   /** Whether its group limits processes. */
   readonly isGrouped: boolean
-  readonly relay: Relay
+  readonly relay: PathRelay
   readonly strays: ReadonlyArray<number>
   readonly filterFile: string
   /** Options of bubblewrap, each ended by NUL: here, since they hold secrets of the command's environment. */

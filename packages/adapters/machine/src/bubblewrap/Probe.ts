@@ -7,8 +7,8 @@ import { counted, disk, look, ownUser, type Report, size } from "../box/Probe.ts
 import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { USER } from "./Arguments.ts"
+import type { HostRequirements } from "./HostRequirements.ts"
 import { countsPerNamespace } from "./Launch.ts"
-import type { Means } from "./Means.ts"
 
 const readSetting = (file: string) => existsSync(file) ? readFileSync(file, "utf8").trim() : undefined
 
@@ -33,11 +33,17 @@ const helpFor = (complaint: string): string => {
 }
 
 /** Limits that the machine enforces, seen in the process itself. */
-const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefined, groupsOfBox: string, own: boolean): Report => {
-  const { groups } = means
+const limitsOf = (
+  requirements: HostRequirements,
+  limits: Limits,
+  folders: SizedFolders | undefined,
+  groupsOfBox: string,
+  own: boolean
+): Report => {
+  const { groups } = requirements
   const reason = "reason" in groups ? groups.reason : "Its controller is not there."
   const version = "reason" in groups ? "" : `control group v${groups.version}`
-  const entered = groupsOfBox.includes(`/${means.service}/`)
+  const entered = groupsOfBox.includes(`/${requirements.service}/`)
   const grouped = (limit: "memory" | "processes" | "cpu") => entered && !("reason" in groups) && groups.limits.has(limit)
   const counted = own ? "RLIMIT_NPROC of its user" : "RLIMIT_NPROC of each process tree"
   return [
@@ -59,30 +65,30 @@ const limitsOf = (means: Means, limits: Limits, folders: SizedFolders | undefine
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
   readonly folders: SizedFolders | undefined
   readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
-  readonly means: Means
+  readonly requirements: HostRequirements
 }) {
   const { counted: processors, groups, user } = yield* look({
     host,
-    directory: means.directory,
+    directory: requirements.directory,
     folders,
     workspaceOf,
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
     insideUser: USER,
-    uids: means.uids
+    uids: requirements.uids
   })
   const report: Report = [
-    ownUser(means.uids, user),
+    ownUser(requirements.uids, user),
     { name: "namespaces", state: "in force", detail: "user, pid, network, mount, IPC, UTS; nested ones are refused" },
     { name: "system calls", state: "in force", detail: "filter, no new privileges, no capabilities" },
     { name: "files", state: "in force", detail: "system read-only; workspace, home and scratch folder writable; the rest unseen" },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, folders, groups, means.uids !== null),
+    ...limitsOf(requirements, limits, folders, groups, requirements.uids !== null),
     counted(processors, limits)
   ]
   return report

@@ -25,14 +25,14 @@ import * as Processes from "../kernel/Processes.ts"
 import { ofUser } from "../kernel/ProcessesOfUser.ts"
 import * as ProcessTable from "../node/ProcessTable.ts"
 import * as Arguments from "./Arguments.ts"
-import * as Means from "./Means.ts"
+import * as HostRequirements from "./HostRequirements.ts"
 import * as Probe from "./Probe.ts"
 import { type BubblewrapHost, KILL_WITHIN, launchFolderOf, MARK, start } from "./StartBox.ts"
 
-export interface Options extends Means.Options, BoxKind.Options {}
+export interface Options extends HostRequirements.Options, BoxKind.Options {}
 
 const prepare = Effect.fnUntraced(function*(
-  { entrances, means: { groups } }: BubblewrapHost,
+  { entrances, requirements: { groups } }: BubblewrapHost,
   operation: HostError["operation"],
   sandboxId: SandboxId,
   folder: SandboxFolder,
@@ -51,7 +51,7 @@ const prepare = Effect.fnUntraced(function*(
 })
 
 const end = Effect.fnUntraced(function*(
-  { service, uids }: Means.Means,
+  { service, uids }: HostRequirements.HostRequirements,
   operation: HostError["operation"],
   sandboxId: SandboxId
 ) {
@@ -69,7 +69,7 @@ const end = Effect.fnUntraced(function*(
 })
 
 const discard = (
-  { entrances, means: { groups } }: BubblewrapHost,
+  { entrances, requirements: { groups } }: BubblewrapHost,
   operation: HostError["operation"],
   sandboxId: SandboxId
 ) =>
@@ -79,7 +79,7 @@ const discard = (
     entrances.delete(sandboxId)
   })
 
-const left = ({ groups, service }: Means.Means) =>
+const left = ({ groups, service }: HostRequirements.HostRequirements) =>
   Effect.gen(function*() {
     const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
     const marked = [...yield* ProcessTable.marks(MARK)].flatMap((mark) => {
@@ -90,13 +90,13 @@ const left = ({ groups, service }: Means.Means) =>
   })
 
 /** The host without its probe: what {@link layer} is made of, and what the probe looks at. */
-export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
+export const make = (options: Options) => Effect.flatMap(HostRequirements.find(options), (requirements) => makeWith(requirements, options))
 
-/** The same with means that were found before. */
-export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: BoxKind.Options) {
-  const { groups } = means
+/** The same with requirements that were found before. */
+export const makeWith = Effect.fnUntraced(function*(requirements: HostRequirements.HostRequirements, options: BoxKind.Options) {
+  const { groups } = requirements
   if (!("reason" in groups)) yield* Effect.addFinalizer(() => Effect.promise(groups.close))
-  const host: BubblewrapHost = { means, strays: Launcher.strays(), entrances: new Map() }
+  const host: BubblewrapHost = { requirements, strays: Launcher.strays(), entrances: new Map() }
   const kind: BoxKind.Kind = {
     isolation: "bubblewrap",
     // Of the machine alone.
@@ -107,16 +107,16 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     prepare: (operation, sandboxId, folder, limits) => prepare(host, operation, sandboxId, folder, limits),
     start: (launch) => start(host, launch),
     ..."reason" in groups ? {} : { limitsMet: (sandboxId) => Effect.promise(() => groups.met(sandboxId)) },
-    end: (operation, sandboxId) => end(means, operation, sandboxId),
+    end: (operation, sandboxId) => end(requirements, operation, sandboxId),
     discard: (operation, sandboxId) => discard(host, operation, sandboxId),
-    left: left(means)
+    left: left(requirements)
   }
   return {
-    means,
+    requirements,
     limits: { ...defaults, ...options.limits },
     folders: options.folders,
     workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(means, kind, options)
+    host: yield* IsolatedHost.make(requirements, kind, options)
   }
 })
 

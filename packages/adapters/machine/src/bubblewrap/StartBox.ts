@@ -6,17 +6,17 @@ import { randomUUID } from "node:crypto"
 import { rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Launch as BoxLaunch } from "../box/BoxKind.ts"
+import { untilBoxReady } from "../box/BoxReady.ts"
 import * as Launcher from "../box/Launcher.ts"
-import { untilMade } from "../box/UntilMade.ts"
-import * as Relay from "../files/Relay.ts"
+import * as PathRelay from "../files/PathRelay.ts"
 import type { SandboxFolder } from "../files/SandboxFolder.ts"
 import { attempt, reason } from "../host/HostAttempt.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { textIn } from "../node/IsThere.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import * as Arguments from "./Arguments.ts"
+import type * as HostRequirements from "./HostRequirements.ts"
 import * as Launch from "./Launch.ts"
-import type * as Means from "./Means.ts"
 
 /** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
 export const MARK = "SANDBOX_MARK"
@@ -43,7 +43,7 @@ const saidIn = (infoFile: string) =>
 export const launchFolderOf = (folder: SandboxFolder): string => join(folder.path, "launch")
 
 export interface BubblewrapHost {
-  readonly means: Means.Means
+  readonly requirements: HostRequirements.HostRequirements
   readonly strays: ReturnType<typeof Launcher.strays>
   /** The files that a process writes its id into, by sandbox. */
   readonly entrances: Map<SandboxId, ReadonlyArray<string>>
@@ -51,14 +51,14 @@ export interface BubblewrapHost {
 
 export const start = Effect.fnUntraced(
   function*(
-    { entrances, means, strays }: BubblewrapHost,
+    { entrances, requirements, strays }: BubblewrapHost,
     { command, environment, folder, limits, processors, sandboxId, user, workspace, ...launch }: BoxLaunch
   ) {
-    const { filterFile, groups, service, tools } = means
+    const { filterFile, groups, service, tools } = requirements
     const id = randomUUID()
     const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
-    const relay = user === null ? Relay.none : yield* Effect.try({
-      try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
+    const relay = user === null ? PathRelay.none : yield* Effect.try({
+      try: () => PathRelay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
       catch: (error) =>
         new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
     })
@@ -91,7 +91,7 @@ export const start = Effect.fnUntraced(
         cwd: "/",
         env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
       })
-      const first = yield* untilMade(process, { look: saidIn(infoFile), program: "bubblewrap", isPassing }).pipe(
+      const first = yield* untilBoxReady(process, { look: saidIn(infoFile), program: "bubblewrap", isPassing }).pipe(
         Effect.onError(() => release)
       )
       const end = Effect.gen(function*() {

@@ -11,7 +11,7 @@ import { reason } from "../host/HostAttempt.ts"
 import type { Limits } from "../host/Limits.ts"
 import { ofUser } from "../kernel/ProcessesOfUser.ts"
 import type * as Ownership from "../users/Ownership.ts"
-import { WORKSPACE } from "./Places.ts"
+import { WORKSPACE } from "./BoxPaths.ts"
 
 const TIMEOUT_MILLIS = 60_000
 

@@ -17,7 +17,7 @@ import { Effect } from "effect"
 import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { reason } from "../host/HostAttempt.ts"
-import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as DiskErrors from "../node/DiskErrors.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
 import * as Ownership from "../users/Ownership.ts"
 import * as HomeFiles from "./HomeFiles.ts"
@@ -119,4 +119,4 @@ const OWN_DISK_FULL = "the disk of the sandbox is full"
 
 /** There is room for the service in a sized folder, unless it is out of files. */
 const hasFilled = (folder: SandboxFolder, error: unknown): boolean =>
-  folder.writable !== folder.path && DiskTrouble.of(error)?.isFull === true
+  folder.writable !== folder.path && DiskErrors.of(error)?.isFull === true

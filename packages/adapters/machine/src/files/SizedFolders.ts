@@ -17,7 +17,7 @@ import { mkdir, realpath, rename, rm, rmdir, stat, statfs } from "node:fs/promis
 import { join, resolve } from "node:path"
 import type { Limits } from "../host/Limits.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
-import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as DiskErrors from "../node/DiskErrors.ts"
 import { isThere, namesIn } from "../node/IsThere.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
@@ -188,7 +188,7 @@ const opened = async (all: Disks, sandboxId: SandboxId): Promise<boolean | Error
     return true
   } catch (error) {
     await rm(disk, { force: true })
-    if (DiskTrouble.of(error) !== undefined) throw error
+    if (DiskErrors.of(error) !== undefined) throw error
     return error instanceof Error ? error : new Error(String(error))
   }
 }

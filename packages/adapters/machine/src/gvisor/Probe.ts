@@ -6,7 +6,7 @@ import { counted, disk, look, type Property, type Report, size } from "../box/Pr
 import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { USER } from "./Bundle.ts"
-import type { Means } from "./Means.ts"
+import type { HostRequirements } from "./HostRequirements.ts"
 import { kernelClaim } from "./StartContainer.ts"
 
 /** What helps when `runsc` says no. */
@@ -20,7 +20,12 @@ const helpFor = (complaint: string): string =>
     : "See whether this works: runsc --network=none --ignore-cgroups do true"
 
 /** Limits that the machine enforces, seen in the container's kernel. */
-const limitsOf = ({ groups, service }: Means, limits: Limits, folders: SizedFolders | undefined, groupsOfBox: string): Report => {
+const limitsOf = (
+  { groups, service }: HostRequirements,
+  limits: Limits,
+  folders: SizedFolders | undefined,
+  groupsOfBox: string
+): Report => {
   const isGrouped = (name: "memory" | "processes" | "cpu") =>
     !("reason" in groups) && groupsOfBox.includes(`/${service}/`) && groups.limits.has(name)
   const limit = (name: "memory" | "cpu", detail: string): Property => {
@@ -42,7 +47,7 @@ const limitsOf = ({ groups, service }: Means, limits: Limits, folders: SizedFold
   ]
 }
 
-const programs = (lists: boolean, { version }: Means): Property =>
+const programs = (lists: boolean, { version }: HostRequirements): Property =>
   lists
     ? { name: "programs of the machine", state: "in force", detail: "ls looks at a folder" }
     : {
@@ -53,26 +58,30 @@ const programs = (lists: boolean, { version }: Means): Property =>
     }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, means, workspaceOf }: {
+export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
   readonly folders: SizedFolders | undefined
   readonly workspaceOf: (sandboxId: SandboxId) => string
   readonly host: SandboxHost["Service"]
   readonly limits: Limits
-  readonly means: Means
+  readonly requirements: HostRequirements
 }) {
   const { counted: processors, groups, lists, user } = yield* look({
     host,
-    directory: means.directory,
+    directory: requirements.directory,
     folders,
     workspaceOf,
     helpFor,
     kernelClaim,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
     insideUser: USER,
-    uids: means.uids
+    uids: requirements.uids
   })
   const report: Report = [
-    { name: "own kernel", state: "in force", detail: `gVisor ${means.version} by ${means.platform}, another one for each process tree` },
+    {
+      name: "own kernel",
+      state: "in force",
+      detail: `gVisor ${requirements.version} by ${requirements.platform}, another one for each process tree`
+    },
     {
       name: "own user",
       state: "in force",
@@ -82,8 +91,8 @@ export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, mea
     { name: "system calls", state: "in force", detail: "answered by gVisor alone, less those a filter refuses; no capabilities" },
     { name: "files", state: "in force", detail: "system read-only; workspace, home and scratch folder writable; the rest unseen" },
     { name: "network", state: "in force", detail: "no interface but its own loopback" },
-    ...limitsOf(means, limits, folders, groups),
-    programs(lists, means),
+    ...limitsOf(requirements, limits, folders, groups),
+    programs(lists, requirements),
     counted(processors, limits)
   ]
   return report

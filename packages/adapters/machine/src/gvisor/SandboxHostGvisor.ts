@@ -21,10 +21,10 @@ import { ofUser } from "../kernel/ProcessesOfUser.ts"
 import { namesIn } from "../node/IsThere.ts"
 import * as ProcessTable from "../node/ProcessTable.ts"
 import * as Bundle from "./Bundle.ts"
-import * as Means from "./Means.ts"
+import * as HostRequirements from "./HostRequirements.ts"
 import { bundlesOf, type GvisorHost, kernelClaim, kernelUserOf, KILL_WITHIN, MARK, start } from "./StartContainer.ts"
 
-export interface Options extends Means.Options, BoxKind.Options {}
+export interface Options extends HostRequirements.Options, BoxKind.Options {}
 
 /**
  * Threads of the machine that gVisor takes for one process of the sandbox: seven, with `ptrace` (2026-11). It ends the whole container
@@ -36,17 +36,17 @@ const THREADS_EACH = 8
 const OWN_THREADS = 512
 
 const prepare = Effect.fnUntraced(function*(
-  { entrances, means }: GvisorHost,
+  { entrances, requirements }: GvisorHost,
   operation: HostError["operation"],
   sandboxId: SandboxId,
   limits: Limits
 ) {
-  const { groups } = means
-  yield* attempt(operation, `${bundlesOf(means, sandboxId)} cannot be made.`, async () => {
+  const { groups } = requirements
+  yield* attempt(operation, `${bundlesOf(requirements, sandboxId)} cannot be made.`, async () => {
     // What is left there is of a worker that was killed.
-    await rm(bundlesOf(means, sandboxId), { recursive: true, force: true })
-    await mkdir(bundlesOf(means, sandboxId), { recursive: true, mode: 0o711 })
-    await chmod(bundlesOf(means, sandboxId), 0o711)
+    await rm(bundlesOf(requirements, sandboxId), { recursive: true, force: true })
+    await mkdir(bundlesOf(requirements, sandboxId), { recursive: true, mode: 0o711 })
+    await chmod(bundlesOf(requirements, sandboxId), 0o711)
   })
   if ("reason" in groups) return
   entrances.set(
@@ -60,7 +60,7 @@ const prepare = Effect.fnUntraced(function*(
 })
 
 const end = Effect.fnUntraced(function*(
-  { service, uids }: Means.Means,
+  { service, uids }: HostRequirements.HostRequirements,
   operation: HostError["operation"],
   sandboxId: SandboxId
 ) {
@@ -77,18 +77,18 @@ const end = Effect.fnUntraced(function*(
   return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
 })
 
-const discard = ({ entrances, means }: GvisorHost, operation: HostError["operation"], sandboxId: SandboxId) =>
+const discard = ({ entrances, requirements }: GvisorHost, operation: HostError["operation"], sandboxId: SandboxId) =>
   attempt(operation, "What a box of the sandbox was made of cannot be removed.", async () => {
-    if (!("reason" in means.groups)) {
-      await means.groups.kill(sandboxId)
-      await means.groups.remove(sandboxId)
+    if (!("reason" in requirements.groups)) {
+      await requirements.groups.kill(sandboxId)
+      await requirements.groups.remove(sandboxId)
       entrances.delete(sandboxId)
     }
-    await rm(bundlesOf(means, sandboxId), { recursive: true, force: true })
-    await means.uids.release(kernelClaim(sandboxId))
+    await rm(bundlesOf(requirements, sandboxId), { recursive: true, force: true })
+    await requirements.uids.release(kernelClaim(sandboxId))
   })
 
-const left = ({ bundles, groups, service }: Means.Means) =>
+const left = ({ bundles, groups, service }: HostRequirements.HostRequirements) =>
   Effect.gen(function*() {
     const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
     const bundled = yield* attempt("list", `${bundles} cannot be read.`, () => namesIn(bundles))
@@ -100,11 +100,11 @@ const left = ({ bundles, groups, service }: Means.Means) =>
   })
 
 /** The host without its probe, which looks at it. */
-export const make = (options: Options) => Effect.flatMap(Means.find(options), (means) => makeWith(means, options))
+export const make = (options: Options) => Effect.flatMap(HostRequirements.find(options), (requirements) => makeWith(requirements, options))
 
-/** The same with means that were found before. */
-export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options: BoxKind.Options) {
-  const { bundles, groups } = means
+/** The same with requirements that were found before. */
+export const makeWith = Effect.fnUntraced(function*(requirements: HostRequirements.HostRequirements, options: BoxKind.Options) {
+  const { bundles, groups } = requirements
   yield* Effect.addFinalizer(() =>
     Effect.promise(async () => {
       // Fails while some of its sandboxes are left.
@@ -112,7 +112,7 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
       if (!("reason" in groups)) await groups.close()
     })
   )
-  const host: GvisorHost = { means, strays: Launcher.strays(), entrances: new Map() }
+  const host: GvisorHost = { requirements, strays: Launcher.strays(), entrances: new Map() }
   const kind: BoxKind.Kind = {
     isolation: "gvisor",
     // Of the machine alone, and on another kernel: a build there may find other things.
@@ -120,20 +120,20 @@ export const makeWith = Effect.fnUntraced(function*(means: Means.Means, options:
     path: () => "/usr/local/bin:/usr/bin:/bin",
     showsMounts: false,
     // gVisor opens them for the sandbox's programs.
-    holder: (sandboxId) => kernelUserOf(means, "provision", sandboxId),
+    holder: (sandboxId) => kernelUserOf(requirements, "provision", sandboxId),
     insideUser: () => ({ uid: Bundle.USER, gid: Bundle.USER }),
     prepare: (operation, sandboxId, _folder, limits) => prepare(host, operation, sandboxId, limits),
     start: (launch) => start(host, launch),
     ..."reason" in groups ? {} : { limitsMet: (sandboxId) => Effect.promise(() => groups.met(sandboxId)) },
-    end: (operation, sandboxId) => end(means, operation, sandboxId),
+    end: (operation, sandboxId) => end(requirements, operation, sandboxId),
     discard: (operation, sandboxId) => discard(host, operation, sandboxId),
-    left: left(means)
+    left: left(requirements)
   }
   return {
-    means,
+    requirements,
     limits: { ...defaults, ...options.limits },
     folders: options.folders,
     workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(means, kind, options)
+    host: yield* IsolatedHost.make(requirements, kind, options)
   }
 })

@@ -8,16 +8,16 @@ import { readdirSync, readFileSync } from "node:fs"
 import { chmod, mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import type { Launch } from "../box/BoxKind.ts"
+import { untilBoxReady } from "../box/BoxReady.ts"
 import * as Launcher from "../box/Launcher.ts"
-import { untilMade } from "../box/UntilMade.ts"
-import * as Relay from "../files/Relay.ts"
+import * as PathRelay from "../files/PathRelay.ts"
 import { attempt, reason } from "../host/HostAttempt.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { textIn } from "../node/IsThere.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import type * as Ownership from "../users/Ownership.ts"
 import * as Bundle from "./Bundle.ts"
-import type * as Means from "./Means.ts"
+import type * as HostRequirements from "./HostRequirements.ts"
 
 /** `<service>:<sandbox id>:<container>`, in the environment of `runsc` itself: finds what a killed worker left. */
 export const MARK = "SANDBOX_MARK"
@@ -64,17 +64,17 @@ const saidIn = (pidFile: string) =>
   )
 
 export interface GvisorHost {
-  readonly means: Means.Means
+  readonly requirements: HostRequirements.HostRequirements
   readonly strays: ReturnType<typeof Launcher.strays>
   /** The files that a process writes its id into, by sandbox. */
   readonly entrances: Map<SandboxId, ReadonlyArray<string>>
 }
 
 /** Where the containers of a sandbox are. */
-export const bundlesOf = ({ bundles }: Means.Means, sandboxId: SandboxId): string => join(bundles, sandboxId)
+export const bundlesOf = ({ bundles }: HostRequirements.HostRequirements, sandboxId: SandboxId): string => join(bundles, sandboxId)
 
 export const kernelUserOf = (
-  { uids }: Means.Means,
+  { uids }: HostRequirements.HostRequirements,
   operation: HostError["operation"],
   sandboxId: SandboxId
 ): Effect.Effect<Ownership.User, HostError> =>
@@ -83,15 +83,15 @@ export const kernelUserOf = (
     return { uid, gid: uid }
   })
 
-export const start = Effect.fnUntraced(function*({ entrances, means, strays }: GvisorHost, launch: Launch) {
-  const { filter, platform, service, tools } = means
+export const start = Effect.fnUntraced(function*({ entrances, requirements, strays }: GvisorHost, launch: Launch) {
+  const { filter, platform, service, tools } = requirements
   const { folder, processors, sandboxId, user, workspace } = launch
   if (user === null) return yield* Effect.die("boxes of gVisor have a user of their own")
   const id = randomBytes(6).toString("hex")
-  const bundle = join(bundlesOf(means, sandboxId), id)
+  const bundle = join(bundlesOf(requirements, sandboxId), id)
   const pidFile = join(bundle, "pid")
   const relay = yield* Effect.try({
-    try: () => Relay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
+    try: () => PathRelay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
     catch: (error) =>
       new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
   })
@@ -111,7 +111,7 @@ export const start = Effect.fnUntraced(function*({ entrances, means, strays }: G
     // Its group is ours to make.
     ...["--ignore-cgroups", "--oci-seccomp", "run", "--bundle", bundle, "--pid-file", pidFile, id]
   ]
-  const kernelUser = yield* kernelUserOf(means, "spawn", sandboxId)
+  const kernelUser = yield* kernelUserOf(requirements, "spawn", sandboxId)
   const forget = Effect.promise(() => rm(bundle, { recursive: true, force: true }))
   return yield* Effect.gen(function*() {
     yield* attempt("spawn", `${bundle} cannot be written to.`, async () => {
@@ -124,7 +124,7 @@ export const start = Effect.fnUntraced(function*({ entrances, means, strays }: G
       cwd: "/",
       env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
     })
-    const kernel = yield* untilMade(process, { look: saidIn(pidFile), program: "runsc", isPassing }).pipe(Effect.onError(() => release))
+    const kernel = yield* untilBoxReady(process, { look: saidIn(pidFile), program: "runsc", isPassing }).pipe(Effect.onError(() => release))
     const parts = childrenOf(process.pid).flatMap((pid) => Processes.first(pid) ?? [])
     const end = Effect.gen(function*() {
       yield* release

@@ -4,7 +4,7 @@ import { Effect, Stream } from "effect"
 import { reason } from "../host/HostAttempt.ts"
 import { removeTree } from "../node/RemoveTree.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
-import { Damaged } from "./Archive.ts"
+import { Damaged } from "./HomeArchive.ts"
 import * as ReadHome from "./ReadHome.ts"
 import * as WriteHome from "./WriteHome.ts"
 

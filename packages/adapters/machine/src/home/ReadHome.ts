@@ -2,7 +2,7 @@
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import type { Stats } from "node:fs"
 import { type FileHandle, opendir } from "node:fs/promises"
-import { areApart, isPath, MAXIMUM_DEPTH, MAXIMUM_FILES, MAXIMUM_PIECE_BYTES, Writer } from "./Archive.ts"
+import { areApart, isPath, MAXIMUM_DEPTH, MAXIMUM_FILES, MAXIMUM_PIECE_BYTES, Writer } from "./HomeArchive.ts"
 import { type Folder, open, self, walk } from "./HomeDescriptors.ts"
 
 /** More than may be read. */

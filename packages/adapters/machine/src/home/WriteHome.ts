@@ -9,7 +9,7 @@ import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { constants } from "node:fs"
 import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { Damaged, Reader, type Record } from "./Archive.ts"
+import { Damaged, Reader, type Record } from "./HomeArchive.ts"
 import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
 
 interface Options {

@@ -1,11 +1,11 @@
 /** Work of a host that the machine may refuse. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
-import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as DiskErrors from "../node/DiskErrors.ts"
 
 /** Why: in sentences where it is the disk, else in the system's word for it. */
 export const reason = (error: unknown): string =>
-  DiskTrouble.of(error)?.detail ?? (error instanceof Error && "code" in error ? String(error.code) : String(error))
+  DiskErrors.of(error)?.detail ?? (error instanceof Error && "code" in error ? String(error.code) : String(error))
 
 /** Files and processes of the machine: what fails now may go well later. */
 export const attempt = <A>(operation: HostError["operation"], detail: string, run: () => Promise<A>): Effect.Effect<A, HostError> =>

@@ -18,7 +18,7 @@ import { basename, dirname, join } from "node:path"
 import { namesIn, textIn } from "../node/IsThere.ts"
 import { direct } from "../node/spawner/Spawn.ts"
 import { run } from "./DiskImages.ts"
-import { SCRIPT } from "./Script.ts"
+import { SCRIPT } from "./MountScript.ts"
 
 /** What a sandbox is to have of an image. */
 export interface Wanted {

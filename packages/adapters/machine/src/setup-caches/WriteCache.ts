@@ -5,7 +5,7 @@ import { Effect, Option, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { constants, type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises"
 import path from "node:path"
-import * as DiskTrouble from "../node/DiskTrouble.ts"
+import * as DiskErrors from "../node/DiskErrors.ts"
 import { type Caches, fileOf, imageOf, PARTIAL, room, sizeOf, tooLarge, trim } from "./CacheFolder.ts"
 import { openCache } from "./ReadCache.ts"
 import type { Options } from "./SetupCachesFolder.ts"
@@ -17,7 +17,7 @@ const SPARE_BYTES = 2 ** 28
 const trouble = (error: unknown) =>
   new CacheNotKept({
     reason: "unavailable",
-    detail: DiskTrouble.of(error)?.detail ?? `The folder of caches cannot be written to (${String(codeOf(error) ?? error)}).`
+    detail: DiskErrors.of(error)?.detail ?? `The folder of caches cannot be written to (${String(codeOf(error) ?? error)}).`
   })
 const attempt = <A>(run: () => Promise<A>) => Effect.tryPromise({ try: run, catch: trouble })
 

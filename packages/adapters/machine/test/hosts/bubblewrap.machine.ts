@@ -123,7 +123,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const folder = yield* openFolder
       const made = yield* SandboxHostBubblewrap.make({ directory: join(folder, "boxes"), workspaceOf })
       // One instruction: whatever it is, it is allowed.
-      writeFileSync(made.means.filterFile, Buffer.from([0x06, 0, 0, 0, 0, 0, 0xff, 0x7f]))
+      writeFileSync(made.requirements.filterFile, Buffer.from([0x06, 0, 0, 0, 0, 0, 0xff, 0x7f]))
       assert.include((yield* Effect.flip(Probe.run(made))).message, "The system call filter is not in force.")
       // Nor is it the only thing that keeps namespaces away.
       const sandboxId = freshId()
@@ -131,9 +131,9 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const box = yield* made.host.provision({ sandboxId, fence: 1 })
       assert.strictEqual((yield* run(box, "unshare --user true 2>/dev/null || echo refused")).output, "refused")
       yield* made.host.stop(sandboxId)
-      writeFileSync(made.means.filterFile, "")
+      writeFileSync(made.requirements.filterFile, "")
       assert.include((yield* Effect.flip(Probe.run(made))).message, "could not be made")
-      execFileSync("rm", [made.means.filterFile])
+      execFileSync("rm", [made.requirements.filterFile])
       assert.include((yield* Effect.flip(Probe.run(made))).message, "could not be made")
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 

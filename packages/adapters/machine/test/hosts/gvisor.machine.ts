@@ -48,7 +48,7 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
       yield* made.host.stop(sandboxId)
       assert.deepStrictEqual(yield* processes(sandboxId), [])
       assert.deepStrictEqual(bundlesOf(sandboxId), [])
-      assert.deepStrictEqual(yield* Effect.promise(() => made.means.uids.list()), [])
+      assert.deepStrictEqual(yield* Effect.promise(() => made.requirements.uids.list()), [])
       assert.deepStrictEqual(yield* made.host.list, [])
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 
@@ -112,7 +112,9 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
       const made = yield* SandboxHostGvisor.make({ directory: join(folder, "boxes"), workspaceOf })
       const runsc = join(folder, "runsc")
       writeFileSync(runsc, "#!/bin/sh\necho no such thing >&2\nexit 1\n", { mode: 0o755 })
-      const other = yield* SandboxHostGvisor.makeWith({ ...made.means, tools: { ...made.means.tools, runsc } }, { workspaceOf })
+      const other = yield* SandboxHostGvisor.makeWith({ ...made.requirements, tools: { ...made.requirements.tools, runsc } }, {
+        workspaceOf
+      })
       const error = yield* Effect.flip(Probe.run({ ...made, host: other.host }))
       assert.include(error.message, "The box could not be made: no such thing.")
       rmSync(runsc)
@@ -126,6 +128,6 @@ describe.skipIf(absent !== undefined)(`SandboxHostGvisor${absent === undefined ?
       assert.include(report.map(({ name, state }) => `${name}: ${state}`), "own kernel: in force")
       assert.deepStrictEqual(yield* made.host.list, [])
       assert.deepStrictEqual(readdirSync(join(folder, "boxes")), [])
-      assert.deepStrictEqual(readdirSync(made.means.bundles), [])
+      assert.deepStrictEqual(readdirSync(made.requirements.bundles), [])
     }).pipe(Effect.scoped, Effect.provide(noEgress)))
 })

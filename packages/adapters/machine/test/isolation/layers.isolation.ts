@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import * as Probe from "../../src/bubblewrap/Probe.ts"
 import * as Egress from "../../src/egress/Egress.ts"
 import { openFolder, run } from "../../testing/hosts/bubblewrap.fixture.ts"
-import { attempts, lacks, type Name, type Needs } from "../../testing/isolation/Attempts.ts"
+import { attempts, lacks, type Name, type Needs } from "../../testing/isolation/EscapeAttempts.ts"
 import { type LayerName, layers, pairs, without } from "../../testing/isolation/Layers.ts"
 import { CANARY, CANARY_VARIABLE, hostIn, make } from "../../testing/isolation/World.ts"
 

@@ -5,7 +5,7 @@
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { run } from "../hosts/bubblewrap.fixture.ts"
-import { type Attempt, attempts as shared, type Name, type Needs, ownAddress, reads } from "./Attempts.ts"
+import { type Attempt, attempts as shared, type Name, type Needs, ownAddress, reads } from "./EscapeAttempts.ts"
 import type { Removal } from "./GvisorWorld.ts"
 import { layers as ofBubblewrap } from "./Layers.ts"
 

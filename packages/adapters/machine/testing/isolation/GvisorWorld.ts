@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url"
 import * as Probe from "../../src/box/Probe.ts"
 import * as SizedFolders from "../../src/files/SizedFolders.ts"
 import { workspacesIn } from "../../src/files/TreesLayout.ts"
-import * as Means from "../../src/gvisor/Means.ts"
+import * as HostRequirements from "../../src/gvisor/HostRequirements.ts"
 import * as SandboxHostGvisor from "../../src/gvisor/SandboxHostGvisor.ts"
 import { defaults, type Limits } from "../../src/host/Limits.ts"
 import { running } from "../hosts/gvisor.fixture.ts"
@@ -43,7 +43,7 @@ const tamperedSetpriv = (setpriv: string, change: string) => `#!/usr/bin/perl\n$
 /** The host of a service that keeps its things in `folder`. Shows boxes the folder `programs` in it. */
 export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}, workspaceOf = workspacesIn(join(folder, "trees"))) =>
   Effect.gen(function*() {
-    const found = yield* Means.find({ directory: join(folder, "boxes"), ...removal.options })
+    const found = yield* HostRequirements.find({ directory: join(folder, "boxes"), ...removal.options })
     const toolsFolder = join(folder, "tools")
     mkdirSync(toolsFolder, { recursive: true, mode: 0o755 })
     const inPlaceOf = (name: "runsc" | "setpriv", script: string | undefined) => {

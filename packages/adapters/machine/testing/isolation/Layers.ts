@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import type { Name, Needs } from "./Attempts.ts"
+import type { Name, Needs } from "./EscapeAttempts.ts"
 import { CANARY, CANARY_VARIABLE, type Removal } from "./World.ts"
 
 export interface Layer {
@@ -17,7 +17,7 @@ export interface Layer {
 
 /** Changes of bubblewrap's options, each of which NUL ends. */
 const mayNest = String.raw`s/--disable-userns\0//`
-const asOneUser: Removal = { means: (means) => ({ ...means, uids: null }) }
+const asOneUser: Removal = { requirements: (requirements) => ({ ...requirements, uids: null }) }
 
 const everything = Object.assign(new Set(["everything.test:1"]), { has: () => true })
 

@@ -9,8 +9,8 @@ import { createServer, type ListenOptions, type Server } from "node:net"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Probe from "../../src/box/Probe.ts"
+import * as HostRequirements from "../../src/bubblewrap/HostRequirements.ts"
 import type { Tools } from "../../src/bubblewrap/Launch.ts"
-import * as Means from "../../src/bubblewrap/Means.ts"
 import * as SandboxHostBubblewrap from "../../src/bubblewrap/SandboxHostBubblewrap.ts"
 import { isPublic } from "../../src/egress/Addresses.ts"
 import * as Egress from "../../src/egress/Egress.ts"
@@ -30,7 +30,7 @@ export const CANARY_VARIABLE = "SLIPWAY_TEST_CANARY"
 const PUBLIC = "127.0.0.1"
 const PRIVATE = "127.0.0.2"
 
-/** How a layer that boxes of all kinds have is taken away. Production code has no switch for it: it is given other means. */
+/** How a layer that boxes of all kinds have is taken away. Production code has no switch for it: it is given other requirements. */
 export interface SharedRemoval {
   readonly options?: Pick<SandboxHostBubblewrap.Options, "cgroupRoot" | "diskLookMillis" | "diskGlanceMillis">
   /** Why folders are to have no size of their own. */
@@ -42,7 +42,7 @@ export interface SharedRemoval {
 
 /** The same for boxes of bubblewrap. */
 export interface Removal extends SharedRemoval {
-  readonly means?: (means: Means.Means) => Means.Means
+  readonly requirements?: (requirements: HostRequirements.HostRequirements) => HostRequirements.HostRequirements
   /** Perl that changes `$_`: the arguments of a program that boxes are made with, each ended by NUL. */
   readonly tools?: Partial<Readonly<Record<keyof Tools, string>>>
 }
@@ -65,7 +65,7 @@ exec "${tool}", split /\\0/, $_, -1;
 /** The host of a service that keeps its things in `folder`. Shows boxes the folder `programs` in it. */
 export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits> = {}, workspaceOf = workspacesIn(join(folder, "trees"))) =>
   Effect.gen(function*() {
-    const found = yield* Means.find({ directory: join(folder, "boxes"), ...removal.options })
+    const found = yield* HostRequirements.find({ directory: join(folder, "boxes"), ...removal.options })
     const toolsFolder = join(folder, "tools")
     mkdirSync(toolsFolder, { recursive: true, mode: 0o755 })
     const tools = { ...found.tools }
@@ -74,13 +74,13 @@ export const hostIn = (folder: string, removal: Removal, limits: Partial<Limits>
       tools[tool] = join(toolsFolder, tool)
       writeFileSync(tools[tool], tampered(found.tools[tool], change), { mode: 0o755 })
     }
-    const means = { ...found, tools }
+    const requirements = { ...found, tools }
     const folders = yield* SizedFolders.make({
       directory: join(folder, "trees"),
       limits: { ...defaults, ...limits },
       ...(removal.lackingSizes === undefined ? {} : { lacking: removal.lackingSizes })
     })
-    return yield* SandboxHostBubblewrap.makeWith(removal.means?.(means) ?? means, {
+    return yield* SandboxHostBubblewrap.makeWith(removal.requirements?.(requirements) ?? requirements, {
       limits,
       folders,
       workspaceOf,

@@ -1,5 +1,5 @@
-/** The home in a runner's machine, as an archive (`home/Archive`), of which nothing is passed on that is none. */
-import { Damaged, Reader } from "@slipway/machine/home/Archive"
+/** Reads and writes the home in a machine of a runner. Bytes that are not a `HomeArchive` are refused in both directions. */
+import { Damaged, Reader } from "@slipway/machine/home/HomeArchive"
 import { Effect, Stream } from "effect"
 import type { Reason } from "../wire/ChannelWire.ts"
 import { Violation } from "../wire/Wire.ts"

@@ -1,6 +1,6 @@
 /** Files for a home, as the archive that a runner writes. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
-import { areApart, isPath, MAXIMUM_PIECE_BYTES, Writer } from "@slipway/machine/home/Archive"
+import { areApart, isPath, MAXIMUM_PIECE_BYTES, Writer } from "@slipway/machine/home/HomeArchive"
 import { Effect } from "effect"
 
 const refused = (detail: string) => new HostError({ operation: "spawn", detail, retryable: false, ofSandbox: true })

@@ -1,5 +1,5 @@
 /** What this machine notes of a tree in another one: a file in its repository, as `TreesInMachine` says. */
-import { replaceFile } from "@slipway/git/GitDir"
+import { replaceFile } from "@slipway/git/RepositoryLayout"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Schema } from "effect"
 import { open, readdir } from "node:fs/promises"

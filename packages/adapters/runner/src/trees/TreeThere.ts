@@ -8,7 +8,7 @@ import {
   TreesUnavailable
 } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { Entry, Tree } from "@slipway/git/tree/Tree"
+import type { Entry, Tree } from "@slipway/git/tree/TreePlace"
 import * as FolderNames from "@slipway/machine/node/FolderNames"
 import { Effect, Stream } from "effect"
 import type { FileRefused } from "../client/RunnerErrors.ts"

@@ -9,14 +9,14 @@
 import { CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type GitFailed, line } from "@slipway/git/Git"
-import { filesOf } from "@slipway/git/GitDir"
 import type { Explanation } from "@slipway/git/Remotes"
+import { filesOf } from "@slipway/git/RepositoryLayout"
 import { isOfBox } from "@slipway/git/tree/BoxAnswers"
 import * as HostRepository from "@slipway/git/tree/HostRepository"
-import type { Checkout, TreePlace } from "@slipway/git/tree/Tree"
+import type { Checkout, TreePlace } from "@slipway/git/tree/TreePlace"
 import { repositoriesIn } from "@slipway/machine/files/TreesLayout"
 import { deleteTree } from "@slipway/machine/node/DeleteTree"
-import * as DiskTrouble from "@slipway/machine/node/DiskTrouble"
+import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { namesIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option } from "effect"
 import { mkdir, rename } from "node:fs/promises"
@@ -128,7 +128,7 @@ const checkOut = Effect.fn("TreesInMachine.checkOut")(
       "GitFailed",
       Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
         if (!Machine.isOfMachine(failure)) return yield* failure
-        const trouble = DiskTrouble.of(failure)
+        const trouble = DiskErrors.of(failure)
         // What was to be made is sound.
         if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
         yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)

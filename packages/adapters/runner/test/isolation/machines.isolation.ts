@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Egress from "@slipway/machine/egress/Egress"
 import { openFolder, run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
-import { lacks, type Needs } from "@slipway/machine/testing/isolation/Attempts"
+import { lacks, type Needs } from "@slipway/machine/testing/isolation/EscapeAttempts"
 import { CANARY, CANARY_VARIABLE, makeOf } from "@slipway/machine/testing/isolation/World"
 import { Context, Effect, Layer } from "effect"
 import * as Probe from "../../src/host/Probe.ts"

@@ -2,7 +2,7 @@
 import { kill } from "@slipway/machine/kernel/Processes"
 import { freshId, run } from "@slipway/machine/testing/hosts/bubblewrap.fixture"
 import { processes } from "@slipway/machine/testing/hosts/Machine"
-import { type Attempt, attempts as shared, contentOf, does, perl, reads, syscall } from "@slipway/machine/testing/isolation/Attempts"
+import { type Attempt, attempts as shared, contentOf, does, perl, reads, syscall } from "@slipway/machine/testing/isolation/EscapeAttempts"
 import { attempts as ofGvisor, counts } from "@slipway/machine/testing/isolation/GvisorLayers"
 import type { Attempted } from "@slipway/machine/testing/isolation/World"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"

@@ -2,7 +2,7 @@
  * The layers around a hostile program in a machine of the worked example (`SECURITY.md`), how the suite removes each, and which attempts
  * then succeed.
  */
-import type { Needs } from "@slipway/machine/testing/isolation/Attempts"
+import type { Needs } from "@slipway/machine/testing/isolation/EscapeAttempts"
 import { layers as ofGvisor } from "@slipway/machine/testing/isolation/GvisorLayers"
 import { layers as ofBubblewrap } from "@slipway/machine/testing/isolation/Layers"
 import type { Kind } from "../Machines.fixture.ts"

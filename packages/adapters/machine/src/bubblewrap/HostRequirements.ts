@@ -9,7 +9,7 @@ import * as Cgroups from "../kernel/Cgroups.ts"
 import { packages, type Tools } from "./Launch.ts"
 import { filterFor } from "./SeccompFilter.ts"
 
-export interface Means extends ServiceFolder.ServiceFolder {
+export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly tools: Tools
   readonly filterFile: string
   readonly groups: Cgroups.Groups | Cgroups.NoGroups
@@ -22,7 +22,7 @@ export interface Options extends ServiceFolder.Options {
 
 const install = (name: string) => `Install it: apt-get install ${name} (or dnf install ${name}, pacman -S ${name}, apk add ${name}).`
 
-export const find = Effect.fn("Means.find")(function*(options: Options) {
+export const find = Effect.fn("HostRequirements.find")(function*(options: Options) {
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (process.platform !== "linux") {
     return yield* refuse(`bubblewrap needs Linux, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
@@ -34,7 +34,7 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
 
   const folder = yield* ServiceFolder.open(options)
   const filterFile = join(folder.directory, "filter.bpf")
-  const means: Means = {
+  const requirements: HostRequirements = {
     ...folder,
     tools,
     filterFile,
@@ -43,5 +43,5 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
       return Cgroups.open(folder.service, options.cgroupRoot)
     })
   }
-  return means
+  return requirements
 })

@@ -18,7 +18,7 @@ export type Tools = Readonly<Record<keyof typeof packages, string>>
 /** How gVisor comes between a program and the machine's kernel. */
 export type Platform = "systrap" | "ptrace"
 
-export interface Means extends ServiceFolder.ServiceFolder {
+export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly uids: NonNullable<ServiceFolder.ServiceFolder["uids"]>
   readonly tools: Tools
   /** As `runsc` says it. */
@@ -55,7 +55,7 @@ const makeBundles = async (service: string): Promise<string> => {
   return bundles
 }
 
-export const find = Effect.fn("Means.find")(function*(options: Options) {
+export const find = Effect.fn("HostRequirements.find")(function*(options: Options) {
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (process.platform !== "linux") {
     return yield* refuse(`gVisor needs Linux, and this is ${process.platform}.`, "Run the service on Linux, or in a Linux machine.")
@@ -82,7 +82,7 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     return yield* refuse(`${tools.runsc} is too old, or is not gVisor's.`, "Use gVisor of 2022-12 or newer.")
   }
   const version = yield* Effect.promise(() => saysOf(tools.runsc, "--version"))
-  const means: Means = {
+  const requirements: HostRequirements = {
     ...folder,
     uids,
     tools,
@@ -98,5 +98,5 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
       catch: (error) => refuse(`${BUNDLES} cannot be used (${error instanceof Error ? error.message : error}).`, "Make /run writable.")
     })
   }
-  return means
+  return requirements
 })

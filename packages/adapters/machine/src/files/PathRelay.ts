@@ -7,14 +7,14 @@ import { dirname, join } from "node:path"
 
 const FOLDER = "/run/slipway/relay"
 
-export interface Relay {
+export interface PathRelay {
   /** What the launcher mounts where. Usually nothing. */
   readonly mounts: ReadonlyArray<readonly [source: string, target: string]>
   /** How the sandbox's user reaches `path`. */
   through(path: string): string
 }
 
-export const none: Relay = { mounts: [], through: (path) => path }
+export const none: PathRelay = { mounts: [], through: (path) => path }
 
 /** What lies directly behind the last folder on the way to `path` that others cannot pass through, if there is one. */
 const behindBarrier = (path: string): string | undefined => {
@@ -40,7 +40,7 @@ const makeTarget = (source: string, name: string): string => {
   return target
 }
 
-export const to = (paths: ReadonlyArray<string>): Relay => {
+export const to = (paths: ReadonlyArray<string>): PathRelay => {
   const sources = [...new Set(paths.flatMap((path) => behindBarrier(path) ?? []))].filter((source) => existsSync(source))
   if (sources.length === 0) return none
   const mounts = sources.map((source, i) => [source, makeTarget(source, `${i}`)] as const)

@@ -11,7 +11,7 @@ const PAUSE_MILLIS = 2
  * What it says of the box. `look`: that, as soon as it has said it; it must not be `undefined` itself. `program`: what it is called.
  * `isPassing`: whether what it complains of passes. Fails when it ends without.
  */
-export const untilMade = Effect.fnUntraced(function*<A>(boxed: BoxProcess, { isPassing, look, program }: {
+export const untilBoxReady = Effect.fnUntraced(function*<A>(boxed: BoxProcess, { isPassing, look, program }: {
   readonly look: Effect.Effect<A | undefined>
   readonly program: string
   readonly isPassing: (complaint: string) => boolean

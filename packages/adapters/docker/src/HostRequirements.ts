@@ -17,7 +17,7 @@ export interface Image {
   readonly path: string
 }
 
-export interface Means extends ServiceFolder.ServiceFolder {
+export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly docker: Dockerode
   readonly socket: string
   /** Of the daemon. */
@@ -72,7 +72,7 @@ const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string, optio
   yield* Effect.logInfo("got the image of sandboxes", { image })
 })
 
-export const find = Effect.fn("Means.find")(function*(options: Options) {
+export const find = Effect.fn("HostRequirements.find")(function*(options: Options) {
   const { socket = Daemon.SOCKET } = options
   const nameOf = yield* OptionNames
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
@@ -110,7 +110,7 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     return yield* asked(() => inspect(docker, name))
   })
 
-  const means: Means = {
+  const requirements: HostRequirements = {
     ...yield* ServiceFolder.open(options),
     docker,
     socket,
@@ -122,5 +122,5 @@ export const find = Effect.fn("Means.find")(function*(options: Options) {
     processors: info.NCPU,
     kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }
   }
-  return means
+  return requirements
 })

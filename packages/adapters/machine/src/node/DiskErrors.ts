@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync } from "node:fs"
 import { dirname } from "node:path"
 
-interface DiskTrouble {
+interface DiskError {
   /** Sentences for people: what it is and what to do. They name no path. */
   readonly detail: string
   /** It may pass, or be gone when room is made. Else it takes whoever runs the machine. */
@@ -10,29 +10,29 @@ interface DiskTrouble {
   readonly isFull: boolean
 }
 
-const FULL: DiskTrouble = {
+const FULL: DiskError = {
   detail: "There is no space left on the machine's disk. End sandboxes that nobody needs, or have whoever runs this service make room.",
   retryable: true,
   isFull: true
 }
-const READ_ONLY: DiskTrouble = {
+const READ_ONLY: DiskError = {
   detail: "The machine's disk is read-only. Whoever runs this service has to make it writable.",
   retryable: false,
   isFull: false
 }
-const BROKEN: DiskTrouble = {
+const BROKEN: DiskError = {
   detail: "The machine's disk fails. Whoever runs this service has to look after it.",
   retryable: false,
   isFull: false
 }
-const OPEN_FILES: DiskTrouble = {
+const OPEN_FILES: DiskError = {
   detail: "Too many files are open on this machine. Whoever runs this service has to raise the limit of open files.",
   retryable: true,
   isFull: false
 }
 
 /** By the system's word for it. Being out of inodes is `ENOSPC` too. */
-const BY_CODE: Readonly<Record<string, DiskTrouble>> = {
+const BY_CODE: Readonly<Record<string, DiskError>> = {
   ENOSPC: FULL,
   EDQUOT: FULL,
   EROFS: READ_ONLY,
@@ -41,7 +41,7 @@ const BY_CODE: Readonly<Record<string, DiskTrouble>> = {
   ENFILE: OPEN_FILES
 }
 /** As the C library says it under `LC_ALL=C`. */
-const BY_TEXT: ReadonlyArray<readonly [RegExp, DiskTrouble]> = [
+const BY_TEXT: ReadonlyArray<readonly [RegExp, DiskError]> = [
   [/No space left on device|Disk quota exceeded/u, FULL],
   [/Read-only file system/u, READ_ONLY],
   [/Input\/output error/u, BROKEN],
@@ -68,7 +68,7 @@ const isReadOnlyAbove = (path: string): boolean => {
 }
 
 /** `undefined`: it is no trouble of the disk. Knows errors of Node, and of processes that keep what they said in `stderr`. */
-export const of = (error: unknown): DiskTrouble | undefined => {
+export const of = (error: unknown): DiskError | undefined => {
   if (typeof error !== "object" || error === null) return undefined
   const code = textOf(error, "code")
   if (code === "ENOENT" && textOf(error, "syscall") === "mkdir" && isReadOnlyAbove(textOf(error, "path"))) return READ_ONLY
