@@ -4,6 +4,7 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Effect, Layer, Option, Schema, Stream } from "effect"
@@ -20,9 +21,8 @@ const everybody: Principal = {
   test: false
 }
 
-/** The text itself is read by the use cases. */
 const Question = Schema.Struct({ question: Schema.String })
-const question = Effect.map(HttpServerRequest.schemaBodyJson(Question), (body) => body.question)
+const question = Effect.flatMap(HttpServerRequest.schemaBodyJson(Question), (body) => Requests.prompt(body.question))
 const conversation = Effect.map(HttpRouter.schemaPathParams(Schema.Struct({ id: SandboxId })), ({ id }) => id)
 
 const refusals: Readonly<Record<string, number>> = {
@@ -54,7 +54,7 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       "POST",
       "/conversations",
       answered(Effect.gen(function*() {
-        const request = { repos: [{ fullName: "acme/shop" }], prompt: yield* question }
+        const request = yield* Requests.creation({ repos: [{ fullName: "acme/shop" }], prompt: yield* question })
         const { sandbox } = yield* sandboxes.create(everybody, request, Option.none())
         return HttpServerResponse.jsonUnsafe({ id: sandbox.id }, { status: 201 })
       }))

@@ -8,7 +8,6 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ManagedRuntime from "effect/ManagedRuntime"
-import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -23,6 +22,7 @@ import type { CommandResult } from "../sandbox/rules/Command.ts"
 import type { WhenBusy } from "../sandbox/rules/MessageQueue.ts"
 import type { SandboxStatus, WireEvent } from "../sandbox/rules/SandboxEvent.ts"
 import { Sandbox } from "../sandbox/schema/Sandbox.ts"
+import * as Requests from "../sandbox/usecases/Requests.ts"
 import { Sandboxes } from "../sandbox/usecases/Sandboxes.ts"
 import { SandboxEvents } from "../sandbox/usecases/SandboxEvents.ts"
 import type { RepoName } from "../source/schema/RepoRef.ts"
@@ -253,21 +253,29 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
   const withId = <A, E>(id: string, use: (id: SandboxId) => Effect.Effect<A, E>) =>
     runtime.runPromise(Effect.flatMap(Effect.fromResult(readId(id)), use))
   const decide = (by: Caller, id: string, approvalId: string, decision: ApprovalDecision) =>
-    withId(id, (id) => sandboxes.decideApproval(principalOf(by), id, approvalId, decision))
+    withId(id, (id) =>
+      Effect.flatMap(
+        Effect.all([Requests.approvalId(approvalId), Requests.decision(decision)]),
+        ([approvalId, decision]) => sandboxes.decideApproval(principalOf(by), id, approvalId, decision)
+      ))
+  const shown = Effect.map(({ replayed, sandbox }: { readonly sandbox: Sandbox; readonly replayed: boolean }) => ({
+    sandbox: encode(sandbox),
+    replayed
+  }))
 
   return {
     create: (by, request, { idempotencyKey } = {}) =>
       runtime.runPromise(
-        Effect.map(
-          sandboxes.create(principalOf(by), request, Option.fromUndefinedOr(idempotencyKey)),
-          ({ replayed, sandbox }) => ({ sandbox: encode(sandbox), replayed })
+        Effect.all([Requests.creation(request), Requests.idempotencyKey(idempotencyKey)]).pipe(
+          Effect.flatMap(([request, key]) => sandboxes.create(principalOf(by), request, key)),
+          shown
         )
       ),
     fork: (by, id, request, { idempotencyKey } = {}) =>
       withId(id, (id) =>
-        Effect.map(
-          sandboxes.fork(principalOf(by), id, request, Option.fromUndefinedOr(idempotencyKey)),
-          ({ replayed, sandbox }) => ({ sandbox: encode(sandbox), replayed })
+        Effect.all([Requests.fork(request), Requests.idempotencyKey(idempotencyKey)]).pipe(
+          Effect.flatMap(([request, key]) => sandboxes.fork(principalOf(by), id, request, key)),
+          shown
         )),
     get: (by, id) => withId(id, (id) => Effect.map(sandboxes.get(principalOf(by), id), encode)),
     list: (by, { after = null, limit = 100, repo = null, status = null } = {}) =>
@@ -280,12 +288,24 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
         )
         return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
       })),
-    sendMessage: (by, id, prompt, { idempotencyKey, whenBusy } = {}) =>
-      withId(id, (id) => sandboxes.sendMessage(principalOf(by), id, prompt, Option.fromUndefinedOr(idempotencyKey), whenBusy)),
-    cancelMessage: (by, id, messageId) => withId(id, (id) => sandboxes.cancelMessage(principalOf(by), id, messageId)),
+    sendMessage: (by, id, prompt, { idempotencyKey, whenBusy = "reject" } = {}) =>
+      withId(id, (id) =>
+        Effect.flatMap(
+          Effect.all([Requests.prompt(prompt), Requests.whenBusy(whenBusy), Requests.idempotencyKey(idempotencyKey)]),
+          ([prompt, whenBusy, key]) => sandboxes.sendMessage(principalOf(by), id, prompt, key, whenBusy)
+        )),
+    cancelMessage: (by, id, messageId) =>
+      withId(
+        id,
+        (id) => Effect.flatMap(Requests.messageId(messageId), (messageId) => sandboxes.cancelMessage(principalOf(by), id, messageId))
+      ),
     terminate: (by, id) => withId(id, (id) => sandboxes.terminate(principalOf(by), id)),
     interrupt: (by, id) => withId(id, (id) => sandboxes.interrupt(principalOf(by), id)),
-    restore: (by, id, checkpoint) => withId(id, (id) => sandboxes.restore(principalOf(by), id, checkpoint)),
+    restore: (by, id, checkpoint) =>
+      withId(
+        id,
+        (id) => Effect.flatMap(Requests.checkpoint(checkpoint), (checkpoint) => sandboxes.restore(principalOf(by), id, checkpoint))
+      ),
     approve: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "approve" }),
     deny: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "deny" }),
     events: (by, id, { after = 0 } = {}) =>

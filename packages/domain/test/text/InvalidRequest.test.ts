@@ -5,6 +5,7 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { CreateSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
+import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import * as Effect from "effect/Effect"
@@ -25,12 +26,19 @@ const by: Principal = {
 }
 const body = { repos: [{ fullName: "acme/shop" }], prompt: "Fix it." }
 const everything = { after: null, limit: 100, status: null, repo: null }
-const keys = [Option.none(), Option.some("order-1")]
+const keys = [undefined, "order-1"]
 
 const domain = Layer.merge(Sandboxes.layer, SandboxEvents.layer).pipe(
   Layer.provide(SandboxStoreMemory.layer),
   Layer.provide(Layer.merge(HintsMemory.layer, IdsMemory.layer))
 )
+
+/** As a caller does that has no schemas of its own. */
+const create = (request: unknown, key?: unknown) =>
+  Effect.flatMap(
+    Effect.all([Requests.creation(request), Requests.idempotencyKey(key)]),
+    ([request, key]) => Sandboxes.use((sandboxes) => sandboxes.create(by, request, key))
+  )
 
 const secret = "sbx_live_".padEnd(2000, "x")
 
@@ -72,7 +80,7 @@ describe("a creation that does not fit", () => {
       Effect.gen(function*() {
         const sandboxes = yield* Sandboxes
         for (const key of keys) {
-          const refused = yield* Effect.flip(sandboxes.create(by, request, key))
+          const refused = yield* Effect.flip(create(request, key))
           assert.strictEqual(refused._tag, "InvalidRequest")
           assert.strictEqual(refused.message, message)
         }
@@ -85,31 +93,30 @@ describe("whatever else people give", () => {
   const messageOf = <A, E extends { readonly _tag: string; readonly message: string }, R>(asked: Effect.Effect<A, E | InvalidRequest, R>) =>
     Effect.orDie(Effect.map(Effect.flip(asked), ({ _tag, message }) => `${_tag} ${message}`))
 
-  it.effect("is refused by the name of what does not fit, before the sandbox is looked for", () =>
+  it.effect("is refused by the name of its field", () =>
     Effect.gen(function*() {
       const sandboxes = yield* Sandboxes
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* sandboxes.create(by, body, Option.none())
+      const { sandbox: { id } } = yield* create(body)
       const before = yield* sandboxes.get(by, id)
-      const send = (prompt: unknown, key = Option.none<string>()) => messageOf(sandboxes.sendMessage(by, id, prompt, key))
       const list = (query: object) => messageOf(sandboxes.list(by, { ...everything, ...query }))
-      const decide = (approvalId: unknown, decision: unknown) => messageOf(sandboxes.decideApproval(by, id, approvalId, decision))
       const onlyWith = "InvalidRequest decision: a scope only with approve, and a reason only with deny expected"
       const key = "InvalidRequest idempotency-key: 1 to 255 printable ASCII characters expected"
-      const told: ReadonlyArray<readonly [Effect.Effect<string>, string]> = [
-        [messageOf(sandboxes.create(by, body, Option.some("a\nb"))), key],
-        [messageOf(sandboxes.create(by, body, Option.some(""))), key],
-        [send("Go on.", Option.some("x".repeat(256))), key],
-        [send(""), "InvalidRequest prompt: 1 to 60000 characters expected"],
-        [send({ prompt: "Go on." }), "InvalidRequest prompt: string expected"],
-        [send("\ud800"), "InvalidRequest prompt: well-formed Unicode without NUL expected"],
-        [decide("", { decision: "approve" }), "InvalidRequest approvalId: 1 to 300 characters expected"],
-        [decide("a\0", { decision: "approve" }), "InvalidRequest approvalId: well-formed Unicode without NUL expected"],
-        [decide("t1", { decision: "perhaps" }), "InvalidRequest decision: \"approve\" | \"deny\" expected"],
-        [decide("t1", { decision: "deny", reason: "" }), "InvalidRequest reason: 1 to 2000 characters expected"],
-        [decide("t1", { decision: "approve", scope: "sandbox" }), "InvalidRequest scope: \"turn\" expected"],
-        [decide("t1", { decision: "deny", scope: "turn" }), onlyWith],
-        [decide("t1", { decision: "approve", reason: "Why not." }), onlyWith],
+      const told: ReadonlyArray<readonly [Effect.Effect<string, never, Sandboxes>, string]> = [
+        [messageOf(create(body, "a\nb")), key],
+        [messageOf(create(body, "")), key],
+        [messageOf(Requests.idempotencyKey("x".repeat(256))), key],
+        [messageOf(Requests.prompt("")), "InvalidRequest prompt: 1 to 60000 characters expected"],
+        [messageOf(Requests.prompt({ prompt: "Go on." })), "InvalidRequest prompt: string expected"],
+        [messageOf(Requests.prompt("\ud800")), "InvalidRequest prompt: well-formed Unicode without NUL expected"],
+        [messageOf(Requests.approvalId("")), "InvalidRequest approvalId: 1 to 300 characters expected"],
+        [messageOf(Requests.approvalId("a\0")), "InvalidRequest approvalId: well-formed Unicode without NUL expected"],
+        [messageOf(Requests.decision({ decision: "perhaps" })), "InvalidRequest decision: \"approve\" | \"deny\" expected"],
+        [messageOf(Requests.decision({ decision: "deny", reason: "" })), "InvalidRequest reason: 1 to 2000 characters expected"],
+        [messageOf(Requests.decision({ decision: "approve", scope: "sandbox" })), "InvalidRequest scope: \"turn\" expected"],
+        [messageOf(Requests.decision({ decision: "deny", scope: "turn" })), onlyWith],
+        [messageOf(Requests.decision({ decision: "approve", reason: "Why not." })), onlyWith],
+        ...[-1, 0.5, "1", null, 2 ** 53].map((given) => [messageOf(Requests.checkpoint(given)), "InvalidRequest checkpoint: "] as const),
         [list({ repo: "acme/shop\0" }), "InvalidRequest repo: owner/name expected"],
         [list({ status: "lost" }), "InvalidRequest status: "],
         [list({ limit: 0 }), "InvalidRequest limit: a whole number from 1 expected"],
@@ -155,7 +162,7 @@ describe("any JSON", () => {
       const sandboxes = yield* Sandboxes
       for (const key of keys) {
         const known = (yield* sandboxes.list(by, everything)).length
-        const refused = refusalOf(yield* Effect.exit(sandboxes.create(by, request, key)))
+        const refused = refusalOf(yield* Effect.exit(create(request, key)))
         if (refused !== null) assert.include(["InvalidRequest", "InvalidModel", "InvalidReasoningEffort"], refused._tag)
         assert.strictEqual(refused?._tag === "InvalidRequest", Result.isFailure(fits(request)))
         assert.strictEqual((yield* sandboxes.list(by, everything)).length, known + (refused === null ? 1 : 0))
@@ -178,9 +185,12 @@ describe("any JSON", () => {
   it.effect.prop("is a message or an InvalidRequest", [Json, Json], ([prompt, key]) =>
     Effect.gen(function*() {
       const sandboxes = yield* Sandboxes
-      const { sandbox: { id } } = yield* sandboxes.create(by, body, Option.none())
-      for (const given of [Option.none(), Option.some(key as string)]) {
-        const refused = refusalOf(yield* Effect.exit(sandboxes.sendMessage(by, id, prompt, given)))
+      const { sandbox: { id } } = yield* create(body)
+      for (const given of [undefined, key]) {
+        const sent = Effect.all([Requests.prompt(prompt), Requests.idempotencyKey(given)]).pipe(
+          Effect.flatMap(([prompt, key]) => sandboxes.sendMessage(by, id, prompt, key))
+        )
+        const refused = refusalOf(yield* Effect.exit(sent))
         assert.include(["InvalidRequest", "SandboxNotRunning"], refused?._tag)
       }
       assert.strictEqual((yield* sandboxes.get(by, id)).revision, 1)
@@ -190,16 +200,12 @@ describe("any JSON", () => {
 it.effect("a prompt that fits reaches the sandbox as it was given", () =>
   Effect.gen(function*() {
     const sandboxes = yield* Sandboxes
-    const { sandbox } = yield* sandboxes.create(by, { ...body, metadata: { ticket: "SHOP-42" } }, Option.some("order-1"))
+    const { sandbox } = yield* create({ ...body, metadata: { ticket: "SHOP-42" } }, "order-1")
     assert.deepInclude(yield* sandboxes.get(by, sandbox.id satisfies SandboxId), {
       prompt: "Fix it.",
       toolApprovalMode: "auto",
       metadata: { ticket: "SHOP-42" }
     })
-    const again = yield* sandboxes.create(
-      by,
-      { metadata: { ticket: "SHOP-42" }, ...body, toolApprovalMode: "auto" },
-      Option.some("order-1")
-    )
+    const again = yield* create({ metadata: { ticket: "SHOP-42" }, ...body, toolApprovalMode: "auto" }, "order-1")
     assert.deepStrictEqual(again, { sandbox, replayed: true })
   }).pipe(Effect.provide(domain)))

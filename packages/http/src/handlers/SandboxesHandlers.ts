@@ -6,6 +6,7 @@ import { InvalidCursor } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { IdempotencyKey } from "@slipway/domain/sandbox/rules/Idempotency"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
@@ -22,7 +23,7 @@ const answer = (
   headers: Readonly<Record<string, string>> = {}
 ) => json(JSON.stringify(body), { status, headers })
 
-const keyOf = (headers: { readonly "idempotency-key"?: string }) => Option.fromUndefinedOr(headers["idempotency-key"])
+const keyOf = (headers: { readonly "idempotency-key"?: IdempotencyKey }) => Option.fromUndefinedOr(headers["idempotency-key"])
 
 export const layer = HttpApiBuilder.group(
   Api,

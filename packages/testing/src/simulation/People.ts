@@ -362,7 +362,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     if (asked.forks >= FORKS) return
     const key = Option.some(IdempotencyKey.make(`fork-${n}-${++asked.forks}`))
     const request = {
-      prompt: script(chance, 1000 * n + asked.forks),
+      ...{ prompt: script(chance, 1000 * n + asked.forks), metadata: {} },
       ...(chance.is(0.5) ? {} : { checkpoint: checkpointOf() })
     }
     const forking = unless(asking(sandboxes.fork(by, id, request, key)), "BudgetExceeded", "CheckpointNotFound", "NoCheckpoint")

@@ -9,7 +9,7 @@ import { BudgetExceeded } from "@slipway/domain/models/rules/Budget"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
-import type { CreateSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
+import type { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoNotAccessible, SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { checkpointed, settle } from "@slipway/testing/contracts/sandbox/ForksContract"
@@ -34,6 +34,7 @@ const wanted: CreateSandbox = {
   toolApprovalMode: "auto",
   metadata: {}
 }
+const goOn: ForkSandbox = { prompt: "Go on.", metadata: {} }
 const key = Option.some(IdempotencyKey.make("order-1"))
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
@@ -102,7 +103,7 @@ it.effect("forks the newest checkpoint unless another one is named, also of one 
     const origins = Effect.fnUntraced(function*() {
       const made = yield* Effect.forEach(
         [{}, { checkpoint: 1 }],
-        (more) => sandboxes.fork(by, sandbox.id, { prompt: "Go on.", ...more }, Option.none())
+        (more) => sandboxes.fork(by, sandbox.id, { ...goOn, ...more }, Option.none())
       )
       return made.map(({ sandbox: { origin } }) => origin)
     })
@@ -111,13 +112,13 @@ it.effect("forks the newest checkpoint unless another one is named, also of one 
     yield* settle(sandbox)
     assert.deepStrictEqual(yield* origins(), both)
     for (const checkpoint of [0, 3, Number.MAX_SAFE_INTEGER]) {
-      const refused = yield* Effect.flip(sandboxes.fork(by, sandbox.id, { prompt: "Go on.", checkpoint }, Option.none()))
+      const refused = yield* Effect.flip(sandboxes.fork(by, sandbox.id, { ...goOn, checkpoint }, Option.none()))
       assert.strictEqual(refused._tag, "CheckpointNotFound")
     }
-    const foreign = yield* Effect.flip(sandboxes.fork({ ...by, grantId: "other" }, sandbox.id, { prompt: "Go on." }, Option.none()))
+    const foreign = yield* Effect.flip(sandboxes.fork({ ...by, grantId: "other" }, sandbox.id, goOn, Option.none()))
     assert.strictEqual(foreign._tag, "SandboxNotFound")
     const young = yield* make({ grantId: by.grantId })
-    assert.strictEqual((yield* Effect.flip(sandboxes.fork(by, young.id, { prompt: "Go on." }, Option.none())))._tag, "NoCheckpoint")
+    assert.strictEqual((yield* Effect.flip(sandboxes.fork(by, young.id, goOn, Option.none())))._tag, "NoCheckpoint")
     assert.strictEqual((yield* store.find({ grantId: by.grantId, id: sandbox.id })).status, "failed")
   }).pipe(Effect.provide(layer))
 })
@@ -127,7 +128,7 @@ it.effect("a fork is refused as a creation is, and answered all the same when it
   return Effect.gen(function*() {
     const sandboxes = yield* Sandboxes
     const sandbox = yield* checkpointed(1, by.grantId)
-    const fork = (request: object = {}) => sandboxes.fork(by, sandbox.id, { prompt: "Go on.", ...request }, key)
+    const fork = (request: Partial<ForkSandbox> = {}) => sandboxes.fork(by, sandbox.id, { ...goOn, ...request }, key)
     const reasons = [
       { spending: new BudgetExceeded({ of: "grant", held: false }), repos: null },
       { spending: null, repos: new RepoNotAccessible({ repo: "acme/shop" }) }
@@ -155,9 +156,6 @@ it.effect("goes back to a checkpoint that is kept, and to no other", () => {
   return Effect.gen(function*() {
     const sandboxes = yield* Sandboxes
     const sandbox = yield* checkpointed(1, by.grantId)
-    for (const given of [-1, 0.5, "1", null, 2 ** 53]) {
-      assert.strictEqual((yield* Effect.flip(sandboxes.restore(by, sandbox.id, given)))._tag, "InvalidRequest")
-    }
     for (const n of [0, 2]) assert.strictEqual((yield* Effect.flip(sandboxes.restore(by, sandbox.id, n)))._tag, "CheckpointNotFound")
     const foreign = yield* Effect.flip(sandboxes.restore({ ...by, grantId: "other" }, sandbox.id, 1))
     assert.strictEqual(foreign._tag, "SandboxNotFound")

@@ -86,7 +86,7 @@ const ways: Readonly<
     return id
   }),
   fork: Effect.fnUntraced(function*(world, id) {
-    const asked = { prompt: "Again", checkpoint: 1, model: offlineDemo.id }
+    const asked = { prompt: "Again", checkpoint: 1, model: offlineDemo.id, metadata: {} }
     const { sandbox } = yield* Sandboxes.use((sandboxes) => sandboxes.fork(principal, id, asked, Option.none()))
     yield* Queue.take((yield* world.nextAgent).prompts)
     return sandbox.id

@@ -41,7 +41,7 @@ const talk = Effect.fnUntraced(function*(id: SandboxId, agent: FakeAgent, n: num
 
 /** The fork's agent, once it has the prompt, and that. */
 const fork = Effect.fnUntraced(function*(world: World, of: SandboxId, checkpoint: number, model: string) {
-  const asked = { prompt: "Try it in blue", checkpoint, model }
+  const asked = { prompt: "Try it in blue", checkpoint, model, metadata: {} }
   const { sandbox } = yield* Sandboxes.use((sandboxes) => sandboxes.fork(principal, of, asked, Option.none())).pipe(
     Effect.provide(Layer.fresh(Sandboxes.layer).pipe(Layer.provide(Layer.succeed(ModelCatalogue, catalogue))))
   )

@@ -93,7 +93,7 @@ for (const home of [true, false]) {
         world.bears = { workspace: true, home }
         yield* startWorker(world)
         const id = yield* answered(world)
-        const asked = { prompt: "Try it in blue", model: offlineDemo.id }
+        const asked = { prompt: "Try it in blue", model: offlineDemo.id, metadata: {} }
         yield* Sandboxes.use((sandboxes) => sandboxes.fork(principal, id, asked, Option.none()))
         const forked = yield* world.nextAgent
         assert.deepStrictEqual(known(forked), home ? { resume: "native-1", instructions: null } : { resume: null, instructions: told })

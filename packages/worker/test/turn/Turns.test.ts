@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { ApprovalDecision } from "@slipway/domain/sandbox/rules/Approval"
 import { PENDING_APPROVALS } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { ShowToolDetail } from "@slipway/worker/turn/RunTurn"
@@ -199,7 +200,7 @@ scenario("tells the agent why it is denied, and goes on by itself with what was 
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world, { toolApprovalMode: "prompt" })
-    const given = (approvalId: string, decision: object) =>
+    const given = (approvalId: string, decision: ApprovalDecision) =>
       Sandboxes.use((sandboxes) => sandboxes.decideApproval(principal, id, approvalId, decision))
     yield* agent.emit(tool("t1", "pending"), ask("t1"))
     yield* until(id, ({ approvals }) => approvals.length === 1)

@@ -3,6 +3,7 @@
  * exists only once the work is done: there is no "in progress", and a failed attempt leaves the key free.
  */
 import * as Data from "effect/Data"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type { Ids } from "../../ids/Ids.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
@@ -40,6 +41,10 @@ export const canonicalJson = (value: Json): string => {
 
 /** Version 1: the decoded body with the interface's defaults filled in. An omitted model stays omitted. */
 export const fingerprint = (ids: Pick<Ids["Service"], "digest">, request: Json): string => `1:${ids.digest(canonicalJson(request))}`
+
+/** `null` without a key. */
+export const keyed = (ids: Pick<Ids["Service"], "digest">, key: Option.Option<IdempotencyKey>, request: Json): KeyedRequest | null =>
+  Option.isNone(key) ? null : { key: key.value, fingerprint: fingerprint(ids, request) }
 
 /** Whether the request is the one its key is bound to, which has the fingerprint `bound`: then it is a replay. */
 export const resolve = (bound: string, request: KeyedRequest): Result.Result<"replay", IdempotencyConflict> =>

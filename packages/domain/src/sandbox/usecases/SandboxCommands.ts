@@ -10,25 +10,16 @@ import type { Spending, SpendingRefused } from "../../models/ports/Spending.ts"
 import { canSteer, denialTelling } from "../../models/rules/Steering.ts"
 import type { Catalogue } from "../../models/schema/ModelCatalogue.ts"
 import * as RootSpan from "../../observability/RootSpan.ts"
-import { reader } from "../../text/InvalidRequest.ts"
-import { Counter } from "../../text/Text.ts"
 import type { Checkpoints } from "../ports/Checkpoints.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import * as Command from "../rules/Command.ts"
-import { fingerprint } from "../rules/Idempotency.ts"
+import { keyed } from "../rules/Idempotency.ts"
 import type { Sandbox } from "../rules/Sandbox.ts"
-import { ApprovalDecision, ApprovalId } from "../schema/Approval.ts"
-import { MessageId, Prompt } from "../schema/Command.ts"
-import { WhenBusy } from "../schema/MessageQueue.ts"
-import { keyOf, refusalOf } from "./SandboxCreation.ts"
+import type { ApprovalDecision } from "../schema/Approval.ts"
+import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import type { WhenBusy } from "../schema/MessageQueue.ts"
+import { refusalOf } from "./SandboxCreation.ts"
 import { count } from "./SandboxMetrics.ts"
-
-const readCheckpoint = reader(Counter, "checkpoint")
-const readPrompt = reader(Prompt, "prompt")
-const readWhenBusy = reader(WhenBusy, "whenBusy")
-const readMessageId = reader(MessageId, "messageId")
-const readApprovalId = reader(ApprovalId, "approvalId")
-const readDecision = reader(ApprovalDecision, "decision")
 
 interface Dependencies {
   readonly store: SandboxStore["Service"]
@@ -50,14 +41,10 @@ export const terminate = (deps: Dependencies, by: Principal, id: SandboxId) => e
 
 export const interrupt = (deps: Dependencies, by: Principal, id: SandboxId) => execute(deps, by, id, Command.interrupt(deps.ids))
 
-export const decideApproval = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, givenId: unknown, given: unknown) {
-    const approvalId = yield* Effect.fromResult(readApprovalId(givenId))
-    const decision = yield* Effect.fromResult(readDecision(given))
-    const decider = { userId: by.userId, tellingOf: (sandbox: Sandbox) => denialTelling(deps.catalogue, sandbox) }
-    return yield* execute(deps, by, id, Command.decideApproval(deps.ids, approvalId, decision, decider))
-  }
-)
+export const decideApproval = (deps: Dependencies, by: Principal, id: SandboxId, approvalId: string, decision: ApprovalDecision) => {
+  const decider = { userId: by.userId, tellingOf: (sandbox: Sandbox) => denialTelling(deps.catalogue, sandbox) }
+  return execute(deps, by, id, Command.decideApproval(deps.ids, approvalId, decision, decider))
+}
 
 /** A checkpoint of the log may no longer be kept. */
 const isKept = ({ kept }: Dependencies, id: SandboxId, checkpoint: number) =>
@@ -65,22 +52,17 @@ const isKept = ({ kept }: Dependencies, id: SandboxId, checkpoint: number) =>
     ? Effect.succeed(false)
     : Effect.map(kept.value.list(id, checkpoint - 1, 1), ([found]) => found?.checkpoint === checkpoint)
 
-export const restore = Effect.fn("Sandboxes.restore")(function*(deps: Dependencies, by: Principal, id: SandboxId, given: unknown) {
-  const checkpoint = yield* Effect.fromResult(readCheckpoint(given))
+export const restore = Effect.fn("Sandboxes.restore")(function*(deps: Dependencies, by: Principal, id: SandboxId, checkpoint: number) {
   // Whose sandbox it is, first.
   yield* deps.store.find({ grantId: by.grantId, id })
   return yield* execute(deps, by, id, Command.restore(deps.ids, checkpoint, yield* isKept(deps, id, checkpoint)))
 })
 
 export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>, busy: unknown = "reject") {
+  function*(deps: Dependencies, by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy: WhenBusy) {
     const { catalogue, ids, store } = deps
-    const prompt = yield* Effect.fromResult(readPrompt(given))
-    const whenBusy = yield* Effect.fromResult(readWhenBusy(busy))
-    const key = yield* Effect.fromResult(keyOf(givenKey))
     // As before there was a choice: keys bound then are still found.
     const asked = whenBusy === "reject" ? { prompt } : { prompt, whenBusy }
-    const keyed = key === null ? undefined : { key, fingerprint: fingerprint(ids, asked) }
     const command: Command.Command<
       Command.QueueFull | Command.SandboxNotRunning | Command.SteeringUnsupported | Command.TurnActive | SpendingRefused
     > = Command.sendMessage(ids, prompt, by.userId, { whenBusy, canSteer: (sandbox) => canSteer(catalogue, sandbox) })
@@ -90,7 +72,7 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
       // A repeated message is answered before anything is decided.
       refused === null ? command : { ...command, decide: () => Result.fail(refused) },
       yield* DateTime.now,
-      keyed,
+      keyed(ids, key, asked) ?? undefined,
       yield* RootSpan.traceparent
     )
     const { result, turnId } = yield* Effect.tap(sent, count)
@@ -99,7 +81,5 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
   }
 )
 
-export const cancelMessage = Effect.fnUntraced(function*(deps: Dependencies, by: Principal, id: SandboxId, givenId: unknown) {
-  const messageId = yield* Effect.fromResult(readMessageId(givenId))
-  return yield* execute(deps, by, id, Command.cancelMessage(deps.ids, messageId))
-})
+export const cancelMessage = (deps: Dependencies, by: Principal, id: SandboxId, messageId: string) =>
+  execute(deps, by, id, Command.cancelMessage(deps.ids, messageId))

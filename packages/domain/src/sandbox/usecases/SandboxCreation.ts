@@ -2,7 +2,6 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type { Principal } from "../../access/schema/Principal.ts"
 import type { Ids } from "../../ids/Ids.ts"
@@ -18,21 +17,13 @@ import {
 import * as RootSpan from "../../observability/RootSpan.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
-import { type InvalidRequest, reader } from "../../text/InvalidRequest.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
-import { fingerprint, type IdempotencyConflict, type KeyedRequest } from "../rules/Idempotency.ts"
+import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
-import { IdempotencyKey } from "../schema/Idempotency.ts"
-import { asCreation, CreateSandbox, ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
+import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
-
-const readCreation = reader(CreateSandbox, "request")
-const readFork = reader(ForkSandbox, "request")
-const readKey = reader(IdempotencyKey, "idempotency-key")
-
-/** Reads the Idempotency-Key of a request, if it has one. */
-export const keyOf = (key: Option.Option<string>) => Option.match(key, { onNone: () => Result.succeed(null), onSome: readKey })
 
 /** Why a request for a sandbox is refused. */
 export type CreationRefused =
@@ -41,7 +32,6 @@ export type CreationRefused =
   | IdempotencyConflict
   | InvalidModel
   | InvalidReasoningEffort
-  | InvalidRequest
   | RepoNotAccessible
   | SpendingRefused
   | StoreUnavailable
@@ -64,7 +54,7 @@ const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"])
 
 /** `origin`: the checkpoint that the sandbox starts with. */
 const accept = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, request: CreateSandbox, keyed: KeyedRequest | null, origin: Origin | null) {
+  function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
     const { catalogue, ids, store } = deps
     const model = yield* Effect.fromResult(choose(catalogue, {
       model: request.model,
@@ -76,12 +66,12 @@ const accept = Effect.fnUntraced(
     const at = yield* DateTime.now
     const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
     if (refused !== null) {
-      const known = keyed === null ? null : yield* store.replay(by.grantId, keyed, origin?.sandboxId ?? null)
+      const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       return known === null ? yield* refused : { sandbox: known, replayed: true }
     }
     const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
     return yield* Effect.tap(
-      store.create({ creation, keyed, organizationId: by.organizationId, trace: yield* RootSpan.traceparent }),
+      store.create({ creation, keyed: bound, organizationId: by.organizationId, trace: yield* RootSpan.traceparent }),
       countCreation
     )
   },
@@ -90,25 +80,20 @@ const accept = Effect.fnUntraced(
 )
 
 export const create = Effect.fn("Sandboxes.create")(
-  function*(deps: Dependencies, by: Principal, given: unknown, givenKey: Option.Option<string>) {
-    // The HTTP API has read its body by the same schema: doing it again takes 12 microseconds (2026-11-22).
-    const request = yield* Effect.fromResult(readCreation(given))
-    const key = yield* Effect.fromResult(keyOf(givenKey))
-    return yield* accept(deps, by, request, key === null ? null : { key, fingerprint: fingerprint(deps.ids, request) }, null)
+  function*(deps: Dependencies, by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>) {
+    return yield* accept(deps, by, request, keyed(deps.ids, key, request), null)
   },
   // It starts with no checkpoint.
   Effect.catchTag("CheckpointNotFound", Effect.die)
 )
 
 export const fork = Effect.fn("Sandboxes.fork")(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, given: unknown, givenKey: Option.Option<string>) {
-    const request = yield* Effect.fromResult(readFork(given))
-    const key = yield* Effect.fromResult(keyOf(givenKey))
+  function*(deps: Dependencies, by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>) {
     const sandbox = yield* deps.store.find({ grantId: by.grantId, id })
     // The fingerprint is of the request as it came: which checkpoint is the newest changes.
-    const keyed = key === null ? null : { key, fingerprint: fingerprint(deps.ids, { ...request, forkOf: id }) }
+    const bound = keyed(deps.ids, key, { ...request, forkOf: id })
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
-    return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), keyed, origin)
+    return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), bound, origin)
   }
 )

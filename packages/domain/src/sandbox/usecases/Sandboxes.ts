@@ -30,8 +30,11 @@ import type {
 } from "../rules/Command.ts"
 import type { IdempotencyConflict } from "../rules/Idempotency.ts"
 import { isSettled, type Sandbox } from "../rules/Sandbox.ts"
+import type { ApprovalDecision } from "../schema/Approval.ts"
+import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import type { WhenBusy } from "../schema/MessageQueue.ts"
 import { SandboxStatus } from "../schema/SandboxEvent.ts"
-import type { NoCheckpoint } from "./CreateSandbox.ts"
+import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
 import * as SandboxCommands from "./SandboxCommands.ts"
 import * as SandboxCreation from "./SandboxCreation.ts"
 import type { CreationRefused } from "./SandboxCreation.ts"
@@ -44,23 +47,22 @@ const readQuery = reader(
 
 /**
  * What clients may do with the sandboxes of their grant. Nothing slow happens within a call: it is decided, recorded
- * and answered; workers carry it out. What people give is read here, whoever calls: what does not fit is an
- * `InvalidRequest`, and nothing is stored.
+ * and answered; workers carry it out. Requests are decoded before, by the schemas of their types: `Requests` for callers without an HTTP
+ * API.
  */
 export class Sandboxes extends Context.Service<Sandboxes, {
   /**
-   * Accepts a creation, a `CreateSandbox`; booting goes on without the caller. `replayed`: an equal request came under this
-   * key before.
+   * Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before.
    */
-  create(by: Principal, request: unknown, key: Option.Option<string>): Effect.Effect<
+  create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CreationRefused
   >
   /**
-   * Accepts a `ForkSandbox` of a sandbox in any status: a creation with its repositories, whose trees start as a checkpoint of it.
+   * Accepts a fork of a sandbox in any status: a creation with its repositories, whose trees start as a checkpoint of it.
    * The sandbox itself stays as it is.
    */
-  fork(by: Principal, id: SandboxId, request: unknown, key: Option.Option<string>): Effect.Effect<
+  fork(by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CheckpointNotFound | CreationRefused | NoCheckpoint | SandboxNotFound
   >
@@ -70,25 +72,24 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   summaries(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<SandboxSummary>, InvalidRequest | StoreUnavailable>
   terminate(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   interrupt(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
-  /** Approves or denies what the agent asks for, as an `ApprovalDecision` says. */
-  decideApproval(by: Principal, id: SandboxId, approvalId: unknown, decision: unknown): Effect.Effect<
+  /** Approves or denies what the agent asks for. */
+  decideApproval(by: Principal, id: SandboxId, approvalId: string, decision: ApprovalDecision): Effect.Effect<
     CommandResult,
-    ApprovalNotFound | InvalidRequest | QueueFull | SandboxNotFound | ScopeUnsupported | StoreUnavailable
+    ApprovalNotFound | QueueFull | SandboxNotFound | ScopeUnsupported | StoreUnavailable
   >
   /** Takes trees and conversation back to a checkpoint, between turns. */
-  restore(by: Principal, id: SandboxId, checkpoint: unknown): Effect.Effect<
+  restore(by: Principal, id: SandboxId, checkpoint: number): Effect.Effect<
     CommandResult,
-    CheckpointNotFound | InvalidRequest | SandboxNotFound | SandboxNotRunning | StoreUnavailable
+    CheckpointNotFound | SandboxNotFound | SandboxNotRunning | StoreUnavailable
   >
   /**
-   * Starts the next turn with a `Prompt`. While one is active the message is refused, or waits, as `whenBusy` says (a `WhenBusy`;
-   * `reject` where it is left out). `turnId`: the turn that it gets, which is the message's id as well. `duplicate`: an equal
-   * message came under this key before, and `turnId` is that one's.
+   * Starts the next turn. While one is active the message is refused, or waits, as `whenBusy` says (default: `reject`). `turnId`: the
+   * turn that it gets, which is the message's id as well. `duplicate`: an equal message came under this key before, and `turnId` is the
+   * earlier one's.
    */
-  sendMessage(by: Principal, id: SandboxId, prompt: unknown, key: Option.Option<string>, whenBusy?: unknown): Effect.Effect<
+  sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy?: WhenBusy): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
     | IdempotencyConflict
-    | InvalidRequest
     | QueueFull
     | SandboxNotFound
     | SandboxNotRunning
@@ -98,9 +99,9 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     | TurnActive
   >
   /** Takes back a message that waits. */
-  cancelMessage(by: Principal, id: SandboxId, messageId: unknown): Effect.Effect<
+  cancelMessage(by: Principal, id: SandboxId, messageId: string): Effect.Effect<
     CommandResult,
-    InvalidRequest | MessageNotFound | MessageNotWaiting | SandboxNotFound | StoreUnavailable
+    MessageNotFound | MessageNotWaiting | SandboxNotFound | StoreUnavailable
   >
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
@@ -146,7 +147,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         interrupt: (by, id) => SandboxCommands.interrupt(deps, by, id),
         decideApproval: (by, id, approvalId, decision) => SandboxCommands.decideApproval(deps, by, id, approvalId, decision),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
-        sendMessage: (by, id, prompt, key, whenBusy) => SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
+        sendMessage: (by, id, prompt, key, whenBusy = "reject") => SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))

@@ -4,6 +4,7 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { SandboxDashboard, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Effect, Option } from "effect"
@@ -199,6 +200,15 @@ ${optionsFor(shown)}
 </form>`
 }
 
+const creationOf = (draft: Draft, repos: Draft["repos"]) =>
+  Requests.creation({
+    prompt: draft.prompt,
+    repos: repos.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
+    ...(draft.model === "" ? {} : { model: draft.model }),
+    ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
+    toolApprovalMode: draft.approvals
+  })
+
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const dashboard = yield* SandboxDashboard
@@ -258,16 +268,10 @@ ${yield* composer(member, given)}`
     const draft = yield* read(asked.form)
     const named = draft.repos.map((repo, row) => ({ ...repo, row })).filter(({ name, ref }) => name !== "" || ref !== "")
     const rows = named.map(({ row }) => row)
-    const request = {
-      prompt: draft.prompt,
-      repos: named.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
-      ...(draft.model === "" ? {} : { model: draft.model }),
-      ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
-      toolApprovalMode: draft.approvals
-    }
     const again = (problem: Problem) => page(member, { draft, problem })
     const wrong = (field: Field | null, text: string, status: Problem["status"] = 400) => again({ status, field, row: null, text })
-    return yield* sandboxes.create(principalOf(member.visit), request, Option.some(draft.key)).pipe(
+    return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
+      Effect.flatMap(([request, key]) => sandboxes.create(principalOf(member.visit), request, key)),
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>

@@ -1,8 +1,9 @@
 /** Going back to a checkpoint of a sandbox, and forking it: what is asked first, and what is done. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { Ids } from "@slipway/domain/ids/Ids"
+import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { Effect, Option } from "effect"
+import { Effect } from "effect"
 import { html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
@@ -44,7 +45,7 @@ is no longer in its files; the checkpoints that were taken since stay.</p>
       const { outcome, rejection } = yield* sandboxes.restore(principalOf(member.visit), id, checkpoint)
       return Page.redirect(`/sandboxes/${id}?done=${outcome === "applied" ? "restoring" : rejection ?? "duplicate"}`)
     },
-    Effect.catchTags({ ...notFound, SandboxNotRunning: conflict, InvalidRequest: Effect.die })
+    Effect.catchTags({ ...notFound, SandboxNotRunning: conflict })
   )
 
   const askToFork: Handler = Effect.fnUntraced(function*(member, asked) {
@@ -69,8 +70,9 @@ is no longer in its files; the checkpoints that were taken since stay.</p>
       const checkpoint = yield* numberOf(yield* asked.form.one("checkpoint"))
       const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
       // Sent twice, it is one fork.
-      const key = Option.some(yield* asked.form.one("key"))
-      const { sandbox } = yield* sandboxes.fork(principalOf(member.visit), id, { prompt, checkpoint }, key)
+      const key = yield* asked.form.one("key")
+      const request = yield* Requests.fork({ prompt, checkpoint })
+      const { sandbox } = yield* sandboxes.fork(principalOf(member.visit), id, request, yield* Requests.idempotencyKey(key))
       return Page.redirect(`/sandboxes/${sandbox.id}`)
     },
     Effect.catchTags({

@@ -7,6 +7,7 @@ import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
 import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
+import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
@@ -114,7 +115,6 @@ const decide = (services: Services): Handler =>
       )
     },
     Effect.catchTags({
-      InvalidRequest: Effect.die,
       SandboxNotFound: notFound,
       ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")),
       ScopeUnsupported: ({ message }) => Effect.fail(conflict(message)),
@@ -164,12 +164,12 @@ const send = (services: Services): Handler =>
       const by = principalOf(member.visit)
       // Browsers send the line ends of the web's forms.
       const prompt = (yield* asked.form.one("prompt")).replaceAll("\r\n", "\n")
-      const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? undefined
-      const { turnId } = yield* Effect.catchTag(
-        services.sandboxes.sendMessage(by, id, prompt, Option.none(), whenBusy),
-        "InvalidRequest",
-        ({ field }) => Effect.fail(Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers."))
+      const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? "reject"
+      const request = yield* Effect.mapError(
+        Effect.all([Requests.prompt(prompt), Requests.whenBusy(whenBusy)]),
+        ({ field }) => Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers.")
       )
+      const { turnId } = yield* services.sandboxes.sendMessage(by, id, request[0], Option.none(), request[1])
       const message = (yield* services.sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
       return yield* back(services, member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
     },
@@ -192,7 +192,7 @@ const takeBack = (services: Services): Handler =>
       const by = principalOf(member.visit)
       const messageId = asked.params["messageId"] ?? ""
       const text = textOf(yield* services.sandboxes.get(by, id), messageId)
-      const result = yield* services.sandboxes.cancelMessage(by, id, messageId)
+      const result = yield* services.sandboxes.cancelMessage(by, id, yield* Requests.messageId(messageId))
       // Its script puts it where it can be changed and sent again.
       const more = result.outcome === "applied" && html`<div hidden data-fill="prompt" data-text="${text}"></div>`
       return yield* answered(services, member, asked, id, result, "taken_back", more)
