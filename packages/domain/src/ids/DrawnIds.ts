@@ -6,7 +6,7 @@ import { Ids, NAMESPACE } from "./Ids.ts"
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-/** `next`: uniform in [0, 1). Ids can be guessed by whoever can guess it. */
+/** `next`: uniform in [0, 1). The ids are as predictable as `next` is. */
 export const drawnFrom = (next: () => number): Ids["Service"] => {
   const draw = (alphabet: string, length: number) =>
     Array.from({ length }, () => alphabet.charAt(Math.floor(next() * alphabet.length))).join("")

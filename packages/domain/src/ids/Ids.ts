@@ -1,14 +1,14 @@
-/** Port: identifiers and digests. A use case asks it once per command; deciders receive what it gave as input. */
+/** Port: identifiers and digests. A use case asks for ids once per command and passes them to the deciders. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 
 /** Any RFC 9562 UUID in lower case. */
 export type Uuid = string
 
-/** Namespace of every derived id of Slipway, fixed for ever: changing it changes every `turn_id` and `commandId`. */
+/** Namespace of every derived id. Never change it: every `turn_id` and `commandId` would change. */
 export const NAMESPACE: Uuid = "9ca5d5ad-254d-48f1-8385-9aae8e1bda6d"
 
-/** Port: new ids, and ids derived from names. Tests make it deterministic. */
+/** Port: new ids, and ids derived from names. Tests replace it by a deterministic one. */
 export class Ids extends Context.Service<Ids, {
   /** `length` characters drawn uniformly from `alphabet` by a cryptographic generator. Not unique by itself. */
   random(alphabet: string, length: number): Effect.Effect<string>

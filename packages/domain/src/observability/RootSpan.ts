@@ -1,7 +1,7 @@
 /**
- * The span of a unit of work: of a request, of a worker's session, of one round of a periodic job. Everything logged within it
- * carries its trace id and span id, also where no traces are collected. Where they are, `traced` makes spans that a collector is sent,
- * and `traceparent` carries their trace to another process.
+ * The span of a unit of work: a request, a worker's session, a round of a periodic job. Log entries within it carry its trace id and
+ * span id, even where no traces are collected. Where they are, `traced` makes spans for the collector, and `traceparent` carries the
+ * trace to another process.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -10,17 +10,17 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
 
-/** Whether somebody collects spans. Where nobody does, spans are for the log alone and cost next to nothing. */
+/** Whether spans are collected. If not, they serve the log only and cost almost nothing. */
 export const Collected = Context.Reference<boolean>("@slipway/domain/RootSpan/Collected", { defaultValue: () => false })
 
-/** In the annotations of a span: it and what is beneath it may have as many spans as a trace may, whatever the trace had before. */
+/** An annotation of a span. The span and its children get a full span limit of their own in the trace. */
 export const Apart = Context.Reference<boolean>("@slipway/domain/RootSpan/Apart", { defaultValue: () => false })
 
-/** What a sandbox's agent is at: the span of its turn, for what the agent makes happen in fibers of others. */
+/** The current work of a sandbox's agent: the span of its turn, for effects of the agent in other fibers. */
 export class Activity {
   current: Tracer.AnySpan | null = null
 }
-/** That of the sandbox that is worked for. */
+/** The activity of the sandbox that the fiber works for. */
 export const CurrentActivity = Context.Reference<Activity>("@slipway/domain/RootSpan/CurrentActivity", {
   defaultValue: () => new Activity()
 })
@@ -28,8 +28,8 @@ export const CurrentActivity = Context.Reference<Activity>("@slipway/domain/Root
 type Attributes = Readonly<Record<string, string | number | boolean>>
 
 /**
- * Runs the effect in a span of its own each time, for the log alone. Its trace is that of `parent`, else a new one. The span is not
- * ended and goes to no tracer; its ids are drawn when somebody reads them.
+ * Runs the effect in a new span, for the log only. The span continues the trace of `parent` or begins one. It never ends and reaches no
+ * tracer; its ids are drawn when they are read.
  */
 export const within =
   (name: string, parent: Option.Option<Tracer.AnySpan> = Option.none()) =>
@@ -42,19 +42,20 @@ export const within =
       )
     )
 
-// Its type lets what the effect needs get lost where that is a parameter.
+// The overload loses the requirements of the effect if they are a type parameter.
 const withSpan = <A, E, R>(self: Effect.Effect<A, E, R>, name: string, options: Tracer.SpanOptions): Effect.Effect<A, E, R> =>
   Effect.useSpan(name, options, (span) => Effect.provideService(self, Tracer.ParentSpan, span))
 
+/** Options of a span. */
 export interface Traced {
-  /** Absent or none: the span begins a trace. */
+  /** Absent or `None`: the span begins a trace. */
   readonly parent?: Option.Option<Tracer.AnySpan>
   readonly links?: ReadonlyArray<Tracer.AnySpan>
   readonly kind?: Tracer.SpanKind
   readonly attributes?: Attributes
 }
 
-/** As `within`; where spans are collected, the span is one of them, and has an end. */
+/** Like `within`. Where spans are collected, the span ends and is collected. */
 export const traced =
   (name: string, { attributes = {}, kind = "internal", links = [], parent = Option.none() }: Traced = {}) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -69,7 +70,7 @@ export const traced =
         })
         : within(name, parent)(self))
 
-/** Tells of something that is over by now. Times are epoch milliseconds; where they are the wrong way round, it took no time. */
+/** Records a span of past work. Times are epoch milliseconds. An end before the start gives a duration of 0. */
 export const past = (
   name: string,
   { attributes = {}, from, kind = "internal", to }: {
@@ -99,7 +100,7 @@ export const past = (
     })
   })
 
-/** A span that something else ends. */
+/** A span that the caller ends. */
 export interface Open {
   attribute(key: string, value: string | number | boolean): void
   readonly end: Effect.Effect<void>
@@ -107,7 +108,7 @@ export interface Open {
 
 const nothingOpen: Open = { attribute: () => {}, end: Effect.void }
 
-/** Begins a span beneath the present one. Whoever begins one ends it. */
+/** Begins a span below the present one. The caller must end it. */
 export const open = (name: string, attributes: Attributes = {}): Effect.Effect<Open> =>
   Effect.flatMap(Collected, (isCollected) =>
     isCollected
@@ -117,15 +118,15 @@ export const open = (name: string, attributes: Attributes = {}): Effect.Effect<O
       }))
       : Effect.succeed(nothingOpen))
 
-/** Says more of the present span, where spans are collected. */
+/** Adds attributes to the present span, where spans are collected. */
 export const annotate = (attributes: Attributes): Effect.Effect<void> =>
   Effect.flatMap(Collected, (isCollected) => isCollected ? Effect.annotateCurrentSpan(attributes) : Effect.void)
 
-/** Makes no spans of what is done again and again: of an agent's output, of looks at the store. */
+/** Disables spans for work that repeats often, such as an agent's output and polls of the store. */
 export const quiet = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Collected, (isCollected) => isCollected ? Effect.withTracerEnabled(self, false) : self)
 
-/** The span that a log entry of the fiber's context belongs to. Spans that tracing made while it was off are looked through. */
+/** The span of a log entry of the fiber's context. Spans that were made while tracing was off are skipped. */
 export const current = (context: Context.Context<never>): Tracer.AnySpan | undefined => {
   let span: Tracer.AnySpan | undefined = Option.getOrUndefined(Context.getOption(context, Tracer.ParentSpan))
   while (span !== undefined && Context.get(span.annotations, Tracer.DisablePropagation)) {
@@ -134,7 +135,7 @@ export const current = (context: Context.Context<never>): Tracer.AnySpan | undef
   return span
 }
 
-/** The present span as W3C Trace Context writes it, for whoever goes on with its trace; `null`: no spans are collected. */
+/** The present span in the form of W3C Trace Context, for work that continues its trace elsewhere; `null`: no spans are collected. */
 export const traceparent: Effect.Effect<string | null> = Effect.contextWith((context: Context.Context<never>) => {
   const span = Context.get(context, Collected) ? current(context) : undefined
   return Effect.succeed(span === undefined ? null : `00-${span.traceId}-${span.spanId}-${span.sampled ? "01" : "00"}`)
@@ -142,7 +143,7 @@ export const traceparent: Effect.Effect<string | null> = Effect.contextWith((con
 
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/u
 
-/** The span that `traceparent` wrote; none of what is not well-formed. */
+/** Parses the text of `traceparent`. `None` for an invalid text. */
 export const fromTraceparent = (text: string | null): Option.Option<Tracer.ExternalSpan> => {
   const [, traceId, spanId, flags = "00"] = TRACEPARENT.exec(text ?? "") ?? []
   return traceId === undefined || spanId === undefined

@@ -1,6 +1,6 @@
 /**
- * The use cases of sandboxes for those who do not write Effect: promises, plain JSON, an async iterable. What fails rejects
- * with the error of the use case, told by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
+ * The use cases of sandboxes for programs without Effect: promises, plain JSON, an async iterable. A promise rejects with the error of
+ * the use case, identified by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -39,94 +39,97 @@ type Promised<Service> = {
 }
 
 /**
- * The `SandboxStore` port as promises. A rejection that has a `_tag` is one of the errors that the port's method names, and
- * goes on to the caller as it is; so does any other one, as a bug. The store sends no hints: that is done for it.
+ * The `SandboxStore` port as promises. A rejection with a `_tag` must be an error that the port's method declares, and reaches the
+ * caller unchanged. Any other rejection is a bug and also reaches the caller. The store sends no hints: this module sends them.
  */
 export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "summaries" | "traces">
 
+/** The parts that an embedder provides. */
 export interface Options {
   /**
-   * A store of yours, or a layer of one that needs at most `Hints`: `SandboxStoreMemory.layer` of
-   * `@slipway/domain/memory/sandbox/SandboxStoreMemory` to begin with.
+   * Your own store, or a layer that needs at most `Hints`, for a start `SandboxStoreMemory.layer` of
+   * `@slipway/domain/memory/sandbox/SandboxStoreMemory`.
    */
   readonly store: PromisedStore | Layer.Layer<SandboxStore, unknown, Hints>
-  /** Where ids are drawn from: the platform's Web Crypto, `crypto`. A seed gives the same ids again, for tests: they can be guessed. */
+  /** The source of ids: the platform's Web Crypto, `crypto`. For tests, a seed that repeats the same ids; such ids can be guessed. */
   readonly ids: { getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown } | { readonly seed: string | number }
-  /** What time it is, in milliseconds or as a `Date`. Left out: the machine's. */
+  /** The clock, in milliseconds or as a `Date`. Absent: the machine's clock. */
   readonly clock?: { now(): number | { getTime(): number } } | undefined
   /**
-   * Called once, with what to call when another process changed a sandbox, by its id; returns how to stop. Without it, changes
-   * of other processes are seen within a second.
+   * Called once with a callback for changes of other processes, which takes a sandbox id. Returns the function that stops it. Absent:
+   * such changes are seen within a second.
    */
   readonly hints?: ((changed: (sandboxId: string) => void) => () => void) | undefined
-  /** What a creation may name. Left out: the model that needs no account. */
+  /** The models that a creation may choose. Absent: the model that needs no account. */
   readonly models?: Catalogue | undefined
 }
 
-/** Who asks: everything is of their grant. Whether they may is decided before. `test`: only models that need no account. */
+/** The caller: results are limited to this grant. The embedder has authorized it. `test`: only models that need no account. */
 export type Caller = Pick<Principal, "grantId" | "organizationId" | "userId"> & Partial<Principal>
 
-/** A sandbox as plain JSON; times are ISO 8601 in UTC. */
+/** A sandbox as plain JSON. Times are ISO 8601 in UTC. */
 export type SandboxJson = typeof Sandbox.Encoded
 
-/** Of a request that makes something: 1 to 255 printable ASCII characters. The same request with the same key is done once. */
+/** The idempotency key of a creating request: 1 to 255 printable ASCII characters. Equal requests with the same key are executed once. */
 export interface KeyedOptions {
   readonly idempotencyKey?: string | undefined
 }
 
+/** Options of a message. */
 export interface MessageOptions extends KeyedOptions {
-  /** What becomes of it while a turn is active. Left out: `reject`. */
+  /** The treatment of the message while a turn is active. Absent: `reject`. */
   readonly whenBusy?: WhenBusy | undefined
 }
 
 const Position = Schema.Struct({ createdAt: Timestamp, id: SandboxId })
 
+/** A page of a list. */
 export interface ListOptions {
-  /** At least 1; 100 when left out. */
+  /** At least 1; 100 if absent. */
   readonly limit?: number | undefined
   readonly status?: SandboxStatus | undefined
   readonly repo?: RepoName | undefined
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   readonly after?: typeof Position.Encoded | null | undefined
 }
 
-/** Requests, prompts and ids may be anything: what does not fit rejects with `InvalidRequest`. */
+/** Requests, prompts and ids may have any type. An invalid value rejects with `InvalidRequest`. */
 export interface Slipway {
-  /** `request`: as the body of a creation in the HTTP API. `replayed`: an equal request came under this key before. */
+  /** `request`: the body of a creation in the HTTP API. `replayed`: an equal request with this key was executed before. */
   create(by: Caller, request: unknown, options?: KeyedOptions): Promise<{ readonly sandbox: SandboxJson; readonly replayed: boolean }>
   /**
-   * A sandbox of the same repositories that starts as a checkpoint of this one; `request`: as the body of a fork in the HTTP API.
-   * The store says which checkpoints are kept.
+   * Creates a sandbox of the same repositories that starts as a checkpoint of this one. `request`: the body of a fork in the HTTP API.
+   * The store decides which checkpoints are kept.
    */
   fork(by: Caller, id: string, request: unknown, options?: KeyedOptions): Promise<{
     readonly sandbox: SandboxJson
     readonly replayed: boolean
   }>
   get(by: Caller, id: string): Promise<SandboxJson>
-  /** Newest first. `next`: where the next page begins; `null`: this is the last one. */
+  /** Newest first. `next`: the start of the next page; `null`: this is the last page. */
   list(by: Caller, options?: ListOptions): Promise<{
     readonly sandboxes: ReadonlyArray<SandboxJson>
     readonly next: typeof Position.Encoded | null
   }>
-  /** Starts the next turn of a running sandbox. While a turn is active it is refused, unless `whenBusy` lets it wait. */
+  /** Starts the next turn of a running sandbox. While a turn is active the message is refused, unless `whenBusy` queues it. */
   sendMessage(by: Caller, id: string, prompt: unknown, options?: MessageOptions): Promise<CommandResult & { readonly turnId: string }>
-  /** Takes back a message that waits; `messageId` is the `turnId` that sending it gave. */
+  /** Withdraws a queued message. `messageId` is the `turnId` that sending it returned. */
   cancelMessage(by: Caller, id: string, messageId: string): Promise<CommandResult>
   terminate(by: Caller, id: string): Promise<CommandResult>
   interrupt(by: Caller, id: string): Promise<CommandResult>
-  /** Takes trees and conversation back to a checkpoint, between turns. Only with a layer as store that has `Checkpoints` too. */
+  /** Restores trees and conversation to a checkpoint, between turns. Needs a layer as store that also has `Checkpoints`. */
   restore(by: Caller, id: string, checkpoint: number): Promise<CommandResult>
-  /** The first decision of an approval wins. `scope`: what else of its kind is approved with it. */
+  /** The first decision of an approval wins. `scope`: other requests of its kind that it also approves. */
   approve(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "scope">): Promise<CommandResult>
-  /** `reason`: what the agent is told of why, 1 to 2000 characters. */
+  /** `reason`: the explanation for the agent, 1 to 2000 characters. */
   deny(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "reason">): Promise<CommandResult>
-  /** Every event after `after` (0: all), as it comes; ends after the last one of a sandbox that is over, and when this is closed. */
+  /** Every event after `after` (0: all), as it comes. Ends after the last event of an ended sandbox, and when this object is closed. */
   events(by: Caller, id: string, options?: { readonly after?: number | undefined }): AsyncIterable<WireEvent>
-  /** Ends what still follows events and releases the store. Until then the process stays alive. */
+  /** Ends all streams of events and releases the store. Until then the process stays alive. */
   close(): Promise<void>
 }
 
-/** How soon readers look for what no hint told of. */
+/** The interval at which readers look for changes without a hint. */
 const LOOK_AGAIN = "1 second"
 
 const clockOf = (now: () => number | { getTime(): number }) => (machine: Clock.Clock): Clock.Clock => {
@@ -154,7 +157,7 @@ const idsOf = (source: Options["ids"]) => {
   const view = new DataView(bytes.buffer)
   return Effect.succeed(drawnFrom(() => {
     source.getRandomValues(bytes)
-    // The 53 bits of a double's fraction.
+    // A double has 53 bits of fraction.
     return (view.getUint32(0) * 2 ** 21 + (view.getUint32(4) >>> 11)) / 2 ** 53
   }))
 }
@@ -174,7 +177,7 @@ const hintsOf = Effect.fnUntraced(function*(subscribe: Options["hints"]) {
 
 const isTagged = (error: unknown) => typeof error === "object" && error !== null && "_tag" in error && typeof error._tag === "string"
 
-/** `E`: what the port's method names; the store is believed. */
+/** `E`: the errors that the port's method declares. The store's rejections are not checked against them. */
 const asked = <A, E>(ask: () => Promise<A>): Effect.Effect<A, E> =>
   Effect.catch(
     Effect.tryPromise({ try: ask, catch: (error) => error }),
@@ -194,7 +197,7 @@ const storeOf = (store: PromisedStore) =>
       list: (grantId, query) => asked(() => store.list(grantId, query)),
       summaries: Effect.fnUntraced(function*(grantId, query) {
         const found: Array<Sandbox> = []
-        // Its pages are smaller than those of summaries.
+        // Pages of the store are smaller than pages of summaries.
         for (let after = query.after; found.length < query.limit;) {
           const page = yield* asked<ReadonlyArray<Sandbox>, StoreUnavailable>(() =>
             store.list(grantId, { ...query, after, limit: query.limit - found.length })
@@ -206,14 +209,14 @@ const storeOf = (store: PromisedStore) =>
         return pageOf(found.map(summaryOf), query.limit, bytesOf.summary)
       }),
       log: (id, after, limit) => asked(() => store.log(id, after, limit)),
-      // For workers, of which whoever embeds the domain runs none.
+      // Only workers call this, and an embedder of the domain runs none.
       checkpointLog: () => Effect.succeed([]),
       messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
       command: (key, command, now, keyed) =>
         Effect.tap(asked(() => store.command(key, command, now, keyed)), (recorded) => hints.publish(topicsOf(recorded))),
       change: (id, by, decide, now, opened) =>
         Effect.tap(asked(() => store.change(id, by, decide, now, opened)), (recorded) => hints.publish(topicsOf(recorded))),
-      // Whoever embeds the domain runs no worker that would go on with them.
+      // Only workers continue traces, and an embedder of the domain runs none.
       traces: () => Effect.succeed({ creation: null, turn: null }),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
       purged: (id) => asked(() => store.purged(id))
@@ -231,7 +234,7 @@ const principalOf = (by: Caller): Principal => ({
   ...by
 })
 
-/** Opens the rules over a store. Rejects when the store cannot be opened. */
+/** Opens the use cases over a store. Rejects if the store cannot be opened. */
 export const open = async ({ clock, hints, ids, models, store }: Options): Promise<Slipway> => {
   const ports = Layer.mergeAll(
     Layer.effect(Hints, hintsOf(hints)),
@@ -316,7 +319,7 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
         Stream.flatMap((frame) => Stream.fromIterable(frame._tag === "Entries" ? frame.entries : [])),
         Stream.map(({ wire }): WireEvent => JSON.parse(wire)),
         Stream.interruptWhen(Deferred.await(closing)),
-        // What it waits for is interrupted when the store is released first.
+        // Releasing the store first interrupts the streams that wait for it.
         Stream.catchCauseIf((cause) => Cause.hasInterruptsOnly(cause) && Deferred.isDoneUnsafe(closing), () => Stream.empty),
         Stream.toAsyncIterableWith(context)
       ),

@@ -1,51 +1,54 @@
 /**
- * Port: "look again". Between processes a hint carries a topic, never data, and it goes out after the commit it speaks of. Losing
- * one costs at most a second: every layer also looks by itself. Checked by `HintsContract`.
+ * Port: hints to look for changes. Between processes a hint carries a topic without data, and is sent after the commit. A lost hint
+ * costs at most a second, because every reader also polls. Checked by `HintsContract`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 
-/** A sandbox's id, or `work`: some sandbox waits for a worker. */
+/** A sandbox's id, or `work`: a sandbox waits for a worker. */
 export type Topic = string
 
 /** The topic of every worker. */
 export const WORK: Topic = "work"
 
-/**
- * Hints between everything that waits. A layer's watchers hear a hint at once within the process and within a second
- * across processes.
- */
+/** Sends and receives hints. Watchers get a hint at once within the process and within a second across processes. */
 export class Hints extends Context.Service<Hints, {
   /**
-   * Tells every watcher of these topics, in all processes. Never fails: a hint may be lost. `note`: what listeners of this process
-   * are spared to look up; they may not count on one.
+   * Sends a hint to every watcher of these topics, in all processes. Never fails: a hint may be lost. `note`: data that saves listeners
+   * of this process a query. Listeners must work without it.
    */
   publish(topics: ReadonlyArray<Topic>, note?: unknown): Effect.Effect<void>
-  /** From now on until the scope closes. The inner effect waits for the first hint since it last completed: none in between is missed. */
+  /**
+   * Watches until the scope closes. The inner effect waits for the first hint since it last completed, so no hint between two waits is
+   * missed.
+   */
   watch(topic: Topic): Effect.Effect<Effect.Effect<void>, never, Scope.Scope>
-  /** Calls this for every hint, in the midst of whatever publishes it, until the scope closes: it must neither take long nor throw. */
+  /**
+   * Calls the listener for every hint, in the fiber of the publisher, until the scope closes. The listener must be fast and must not
+   * throw.
+   */
   listen(topic: Topic, listener: Listener): Effect.Effect<void, never, Scope.Scope>
 }>()("@slipway/domain/Hints") {
 }
 
-/** `note`: of a hint of this process that has one; `undefined` of all others. */
+/** `note`: the note of a hint of this process; `undefined` for all others. */
 export type Listener = (note: unknown) => void
 
-/** `Hints` of one process, with what an adapter needs to feed it. */
+/** `Hints` of one process, with the functions that an adapter needs to feed it. */
 export interface LocalHints extends Context.Service.Shape<typeof Hints> {
-  /** Topics somebody watches now. */
+  /** The topics that are watched now. */
   topics(): Iterable<Topic>
 }
 
-/** The watchers of one process. Adapters feed it with what other processes tell. */
+/** The watchers of one process. Adapters pass on the hints of other processes. */
 export const makeLocal = (): LocalHints => {
   const listeners = new Map<Topic, Set<Listener>>()
   const listen = (topic: Topic, listener: Listener) =>
     Effect.acquireRelease(
       Effect.sync(() => {
-        // Two watchers may give the same one.
+        // Two watchers may register the same listener.
         const own: Listener = (note) => listener(note)
         const known = listeners.get(topic)
         if (known === undefined) listeners.set(topic, new Set([own]))

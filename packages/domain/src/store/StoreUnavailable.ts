@@ -1,12 +1,12 @@
 import * as Schema from "effect/Schema"
 
 /**
- * The store cannot answer now (connection lost, lock timeout). The same call may succeed later. Nothing was written, unless
- * the connection was lost at the commit: then only the answer may be missing.
+ * The store cannot answer now (connection lost, lock timeout). A retry may succeed. Nothing was written, except if the connection was
+ * lost during the commit: then the result is unknown.
  */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   cause: Schema.Defect(),
-  /** What is not available where that is not the store: sentences for people that name no path. */
+  /** The unavailable part, if it is not the store: sentences for people without a path. */
   detail: Schema.optionalKey(Schema.String)
 }) {
   override get message() {

@@ -1,6 +1,6 @@
 /**
- * Text of others as a person can judge it: what would show as nothing, move the cursor or turn the reading order round
- * is shown by name, so that two texts that look the same are the same. Tab and line feed stay as they are.
+ * Makes untrusted text safe to judge. Characters that are invisible, move the cursor or change the reading order are shown by name, so
+ * that two texts that look the same are the same. Tab and line feed stay as they are.
  */
 
 /** Names of Unicode's `NameAliases.txt` for U+0000 to U+001F and U+007F to U+009F, in order. */
@@ -8,7 +8,7 @@ const C0 = "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2
 const C1 = "DEL PAD HOP BPH NBH IND NEL SSA ESA HTS HTJ VTS PLD PLU RI SS2 SS3 DCS PU1 PU2 STS CCH MW SPA EPA SOS SGC SCI CSI ST OSC PM APC"
 const controls = (names: string, first: number) => names.split(" ").map((name, i) => [String.fromCodePoint(first + i), name] as const)
 
-/** By character; one that is not here is shown by its number. */
+/** Names by character. Characters without a name are shown by their number. */
 const NAMES: Readonly<Record<string, string>> = Object.fromEntries([
   ...controls(C0, 0),
   ...controls(C1, 0x7f),
@@ -42,9 +42,8 @@ const NAMES: Readonly<Record<string, string>> = Object.fromEntries([
 ])
 
 /**
- * What is shown by name: controls, formats (all that turn the reading order are among them), separators of lines, lone
- * surrogates, and what else shows as nothing. Not what joins several characters to one emoji. Source of a regular
- * expression with the flag `u`.
+ * The characters that are shown by name: controls, formats (which include all that change the reading order), line separators, lone
+ * surrogates, and other invisible ones. Joiners within emoji are excluded. Source of a regular expression with the flag `u`.
  */
 export const HIDDEN = String.raw`[\0-\x08\x0b-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800]` +
   String.raw`(?<!(?:\p{Extended_Pictographic}\ufe0f?|\p{Emoji_Modifier})\u200d(?=\p{Extended_Pictographic}))` +
@@ -54,5 +53,5 @@ const hidden = new RegExp(HIDDEN, "gu")
 
 const nameOf = (char: string): string => `⟨${NAMES[char] ?? `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`}⟩`
 
-/** The text with every hidden character as its name in `⟨⟩`, such as `⟨RIGHT-TO-LEFT OVERRIDE⟩`. Changes nothing the second time. */
+/** The text with every hidden character as its name in `⟨⟩`, such as `⟨RIGHT-TO-LEFT OVERRIDE⟩`. Idempotent. */
 export const visible = (text: string): string => text.replace(hidden, nameOf)

@@ -1,13 +1,13 @@
-/** What callers give is unknown until it was read by a schema of ours; what does not fit is told by the name of its field. */
+/** Decodes the input of callers, which may be anything, and reports the first invalid field by its name. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 
-/** What the caller gave does not fit. Nothing was stored; the same again is refused again. Never repeats the value. */
+/** The caller's input is invalid. Nothing was stored, and a retry fails again. The error never contains the value. */
 export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("InvalidRequest", {
-  /** Where: `repos[0].fullName`; at most 101 characters. */
+  /** The path of the field, such as `repos[0].fullName`; at most 101 characters. */
   field: Schema.String,
-  /** What is expected there; at most 301 characters. */
+  /** The expected form; at most 301 characters. */
   reason: Schema.String
 }) {
   override get message() {
@@ -15,7 +15,7 @@ export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("Invali
   }
 }
 
-// The value itself is never repeated: it may be long, or a secret in the wrong place.
+// Leave out the value: it may be long, or a secret in the wrong place.
 const describe = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>
     issue._tag === "MissingKey"
@@ -25,7 +25,7 @@ const describe = SchemaIssue.makeFormatterStandardSchemaV1({
       : SchemaIssue.defaultLeafHook(issue)
 })
 
-/** Names longer than this are cut: a property's name is the client's own text. */
+/** Characters of a property's name in an error. The client chooses the name. */
 const MAX_NAME = 100
 const MAX_REASON = 300
 
@@ -37,7 +37,7 @@ const nameOf = (path: ReadonlyArray<PropertyKey>): string =>
     ""
   )
 
-/** What is expected instead of the first fault, where one of several forms would do; empty: there is one form. */
+/** The expected forms at the first fault, if several are allowed; empty: there is one form. */
 const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
   switch (issue._tag) {
     case "Pointer":
@@ -56,7 +56,7 @@ const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
   }
 }
 
-/** The first fault. `whole`: what to call that which was read, for a fault of no field of it. */
+/** The error for the first fault. `whole`: the name of the input, for a fault that is in no field. */
 export const firstFault = (issue: SchemaIssue.Issue, whole: string): InvalidRequest => {
   const [first] = describe(issue).issues
   const forms = alternatives(issue)
@@ -68,7 +68,7 @@ export const firstFault = (issue: SchemaIssue.Issue, whole: string): InvalidRequ
   })
 }
 
-/** Reads what a caller gave as the schema has it, as strictly as a body of the HTTP API: unknown properties are refused. */
+/** A decoder for a caller's input, as strict as for bodies of the HTTP API: unknown properties are refused. */
 export const reader = <A, I>(schema: Schema.Codec<A, I>, whole: string): (given: unknown) => Result.Result<A, InvalidRequest> => {
   const decode = Schema.decodeUnknownResult(schema, { onExcessProperty: "error" })
   return (given) => Result.mapError(decode(given), ({ issue }) => firstFault(issue, whole))

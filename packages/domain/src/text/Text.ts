@@ -1,4 +1,4 @@
-/** Strings and counters as the interface counts and refuses them. */
+/** Strings and counters with the limits of the interface. */
 import * as Schema from "effect/Schema"
 
 const countCodePoints = (text: string): number => {
@@ -29,12 +29,12 @@ const isCodePointLength = (minimum: number, maximum: number) =>
   )
 
 /**
- * A string of `minimum` to `maximum` Unicode code points (as JSON Schema counts, not UTF-16 units), without NUL and
- * without a lone surrogate: Postgres can store neither. Every other character is kept as it came.
+ * A string of `minimum` to `maximum` Unicode code points (as JSON Schema counts, not UTF-16 units), without NUL and lone surrogates,
+ * which Postgres cannot store. Every other character is kept unchanged.
  */
 export const text = (minimum: number, maximum: number) => Schema.String.check(isStorable, isCodePointLength(minimum, maximum))
 
-/** As {@link text}, but with any characters at all: for what is looked up and never stored. */
+/** Like {@link text} but with any characters, for values that are looked up and never stored. */
 export const characters = (minimum: number, maximum: number) => Schema.String.check(isCodePointLength(minimum, maximum))
 
 /** Any string Postgres can store: well-formed, no NUL. */

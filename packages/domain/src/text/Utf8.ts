@@ -1,6 +1,6 @@
-/** How long a text is in UTF-8, and where it may be cut. */
+/** The length of a text in UTF-8, and a cut to a length. */
 
-/** Bytes of the text in UTF-8. A lone surrogate counts as what it is replaced with. */
+/** Bytes of the text in UTF-8. A lone surrogate counts as its replacement character. */
 export const utf8Length = (value: string): number => {
   let bytes = value.length
   for (let i = 0; i < value.length; i++) {
@@ -18,8 +18,8 @@ export const utf8Length = (value: string): number => {
 }
 
 /**
- * The text when it has at most `maximum` bytes in UTF-8; otherwise its beginning with `mark` at the end, `maximum` bytes at
- * most together. Never cuts a character in two.
+ * The text if it has at most `maximum` bytes in UTF-8. Otherwise its beginning and `mark`, together at most `maximum` bytes. Never cuts
+ * within a character.
  */
 export const cut = (value: string, maximum: number, mark: string): string => {
   // No unit takes more than three bytes.
@@ -31,6 +31,6 @@ export const cut = (value: string, maximum: number, mark: string): string => {
     if (left < 0) break
     end += character.length
   }
-  // Joined and cut again, so that it is a string of its own: a slice would keep all of the long one in memory (V8).
+  // Joined and cut again to make a new string: a slice would keep all of the long one in memory (V8).
   return (` ${value.slice(0, end)}${mark}`).slice(1)
 }

@@ -1,4 +1,4 @@
-/** Instants as the interface writes them. */
+/** Instants in the format of the interface. */
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
@@ -9,7 +9,7 @@ const make = (encoded: Schema.String) =>
 /** `2026-11-21T02:41:00.123Z` on the wire and in storage: UTC, exactly three fraction digits. `DateTime.Utc` in memory. */
 export const Timestamp = make(Schema.String)
 
-/** As {@link Timestamp}, for a property and what it means. Described from outside, the text on the wire would have no description. */
+/** A {@link Timestamp} property with a description. Annotating the timestamp itself would lose the description of the text on the wire. */
 export const timestamp = (description: string) => make(Schema.String.annotateKey({ description }))
 
 const DAY_MILLIS = 86_400_000
@@ -18,11 +18,11 @@ const padded = (length: number) => Array.from({ length: 10 ** length }, (_, i) =
 const TWO = padded(2)
 const THREE = padded(3)
 
-/** The day that was written last: `2026-11-21T`. Most instants that are written one after the other are of the same. */
+/** The day that was formatted last: `2026-11-21T`. Consecutive instants are mostly of one day. */
 let day = Number.NaN
 let dayText = ""
 
-/** As {@link Timestamp} encodes it. A list of 100 sandboxes spent a quarter of its JSON on asking for it elsewhere (2026-11-24). */
+/** Formats like {@link Timestamp}. Another formatter took a quarter of the time of encoding a list of 100 sandboxes (2026-11-24). */
 export const format = (instant: DateTime.Utc): string => {
   const millis = Math.trunc(instant.epochMilliseconds)
   const today = Math.floor(millis / DAY_MILLIS)

@@ -9,29 +9,28 @@ import type { Principal, Scope } from "../schema/Principal.ts"
 import type { SecurityEvent } from "./AuditLog.ts"
 
 /**
- * How many requests may be accepted in any 60 s: of one key, of its user with all keys, of its grant with all keys. Of sessions:
- * of one, and of its user with all of them. Keys and sessions do not count together, so that a program which asks too much
- * does not keep its user from the page where the key is revoked.
+ * Requests accepted in any 60 s, by key, by user over all keys, and by grant over all keys. For sessions: by session, and by user over
+ * all sessions. Keys and sessions count apart: a program that asks too often must not keep its user from the page that revokes the key.
  */
 export interface RateLimits {
-  /** Of a key or a session. */
+  /** One key or one session. */
   readonly credential: number
   readonly user: number
   readonly grant: number
 }
 
-/** The rate slot a request took or was refused (docs/decisions/10): it takes one of each limit, or none. */
+/** The rate slot that a request took or was refused (docs/decisions/10). A request takes one slot of every limit, or no slot. */
 export interface RateSlot {
   readonly accepted: boolean
-  /** Requests left in the window after this one: of the limit that has the fewest. */
+  /** Requests left in the window after this one, by the limit that has the fewest left. */
   readonly remaining: number
   /** Whole seconds, rounded up, until `remaining` grows. At least 1 when refused. */
   readonly resetSeconds: number
-  /** The limit that `remaining` and `resetSeconds` are of. */
+  /** The limit that decided `remaining` and `resetSeconds`. */
   readonly limit: keyof RateLimits
 }
 
-/** What one statement says of a key that is known and neither revoked nor expired, nor its grant revoked. */
+/** The result of authenticating a valid key: the key is known, and neither the key nor its grant is revoked or expired. */
 export interface Admission {
   readonly principal: Principal
   /** The key's user is still an active member of the grant's organization. */
@@ -40,7 +39,7 @@ export interface Admission {
   readonly rate: RateSlot
 }
 
-/** What an organization gives a group of keys: sandboxes and feed belong to it. `id` is a UUID. */
+/** A named group of keys of an organization. Sandboxes and the partner feed belong to a grant. `id` is a UUID. */
 export interface Grant {
   readonly id: string
   /** Unique among grants that are not revoked. */
@@ -61,7 +60,7 @@ export interface KeyRecord {
   readonly last4: string
   readonly scopes: ReadonlyArray<Scope>
   readonly createdAt: DateTime.Utc
-  /** From then on the key is as unknown as a revoked one; `null`: never. */
+  /** From this time on the key is treated as revoked; `null`: it never expires. */
   readonly expiresAt: DateTime.Utc | null
   readonly lastUsedAt: DateTime.Utc | null
   readonly revokedAt: DateTime.Utc | null
@@ -80,7 +79,7 @@ export class KeyNotFound extends Schema.TaggedError<KeyNotFound>()("KeyNotFound"
   }
 }
 
-/** The entry of a new key. */
+/** The security event for a new key. */
 export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" | "grantId" | "userId" | "createdAt">): SecurityEvent => ({
   action: "key.minted",
   at: createdAt,
@@ -93,12 +92,12 @@ export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" 
  */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
-   * Authenticates and takes a rate slot, in one statement: at most so many requests in any 60 s, by the store's own time,
-   * across all processes. `null`: unknown, expired or revoked key, revoked grant. A refused request costs no slot, whichever
-   * limit refuses it. Room for a user or a grant may come up to a second late.
+   * Authenticates and takes a rate slot in one statement. The store's own clock counts requests in any 60 s across all processes.
+   * `null`: the key is unknown, expired or revoked, or its grant is revoked. A refused request costs no slot. A slot of a user or a
+   * grant may become free up to a second late.
    */
   admit(digest: string, limits: RateLimits): Effect.Effect<Admission | null, StoreUnavailable>
-  /** Which of these keys are heard: as `admit` judges, without taking a slot. For streams that stay open. */
+  /** The ids of those keys that `admit` would still accept, without taking a slot. For streams that stay open. */
   stillGood(keyIds: ReadonlyArray<string>): Effect.Effect<ReadonlySet<string>, StoreUnavailable>
   /** Makes the grant, or returns the one of that name that is not revoked. */
   createGrant(grant: Pick<Grant, "id" | "name" | "organizationId" | "createdAt">): Effect.Effect<
@@ -110,8 +109,8 @@ export class AccessStore extends Context.Service<AccessStore, {
   /** By id or by name. Its keys stop working at once. Revoking twice keeps the first time. */
   revokeGrant(idOrName: string, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**
-   * Fails with `too_many_keys` when the user has `most` keys that are good at the key's `createdAt`: of many that are minted
-   * at once, too.
+   * Fails with `too_many_keys` when the user has `most` valid keys at the key's `createdAt`. The limit also holds for keys minted at
+   * the same time.
    */
   createKey(
     key: Omit<KeyRecord, "lastUsedAt" | "revokedAt">,

@@ -8,48 +8,48 @@ import type { MintRefused } from "../rules/Minting.ts"
 import type { KeyRecord } from "./AccessStore.ts"
 import type { SecurityEvent } from "./AuditLog.ts"
 
-/** Digests of the two codes: SHA-256, hex. */
+/** SHA-256 digests of the two codes, in hex. */
 export interface CodeDigests {
   readonly device: string
   readonly user: string
 }
 
-/** How many logins may be open at once: at least 1 each. */
+/** The limits of open logins, at least 1 each. */
 export interface MostOpen {
   readonly ofNetwork: number
   readonly ofAll: number
 }
 
-/** The entry of a decision. */
+/** The security event for a decision. */
 export const decided = (decision: DeviceDecision, { machine }: Pick<DeviceLogin, "machine">, at: DateTime.Utc): SecurityEvent =>
   decision._tag === "Approved"
     ? { action: "device_login.approved", at, subjects: { userId: decision.userId, grantId: decision.grantId, machine } }
     : { action: "device_login.denied", at, subjects: { userId: decision.userId, machine } }
 
-/** `DeviceLogin.ts` decides; what a person decided is in the audit log. */
+/** The rules are in `DeviceLogin.ts`. A person's decision is in the audit log. */
 export class DeviceLoginStore extends Context.Service<DeviceLoginStore, {
   /**
-   * Remembers it, and forgets those that are over at its `createdAt` as `deviceLoginForgottenAt` says. `false`: another one has one
-   * of its codes. At most so many are open at once, of many that begin at once too: one more takes the place of the oldest one of its
-   * network or, of all, of the oldest one of the network that has most. An address that is empty is of no network. What was decided
-   * gives way to nothing.
+   * Stores the login, and deletes those that are over at its `createdAt` by `deviceLoginForgottenAt`. `false`: another login has one of
+   * its codes. At the limit, also of logins that begin at the same time, the new login replaces the oldest undecided one of its
+   * network. At the limit of all, it replaces the oldest undecided one of the network that has most. An empty address belongs to no
+   * network. Decided logins are never replaced.
    */
   begin(login: Pick<DeviceLogin, "machine" | "address" | "createdAt">, digests: CodeDigests, most: MostOpen): Effect.Effect<
     boolean,
     StoreUnavailable
   >
-  /** By the digest of its user code, while a person can decide it; `null`: there is none. */
+  /** Finds a login by the digest of its user code while a person can decide it; `null`: no such login. */
   find(userDigest: string, now: DateTime.Utc): Effect.Effect<DeviceLogin | null, StoreUnavailable>
-  /** The login that is decided by this call; `null`: there is none that can be. Of many who decide at once, one does. */
+  /** Returns the login that this call decided; `null`: no login can be decided. Of concurrent decisions exactly one succeeds. */
   decide(userDigest: string, decision: DeviceDecision, at: DateTime.Utc): Effect.Effect<DeviceLogin | null, StoreUnavailable>
-  /** What `ask` says, whose pace is kept. Fails with `invalid_grant` where there is none. */
+  /** Applies `ask` and stores the new polling interval. Fails with `invalid_grant` for an unknown code. */
   ask(deviceDigest: string, now: DateTime.Utc): Effect.Effect<
     { readonly machine: string; readonly userId: string; readonly grantId: string },
     DeviceLoginRefused | StoreUnavailable
   >
   /**
-   * Makes the key of an approved login, as `AccessStore.createKey`, and forgets the login: both or neither. Of many who fetch it
-   * at once, one has it; `null`: somebody else had.
+   * Makes the key of an approved login as `AccessStore.createKey` does, and deletes the login, both in one transaction. `null`: a
+   * concurrent caller has fetched it.
    */
   redeem(
     deviceDigest: string,

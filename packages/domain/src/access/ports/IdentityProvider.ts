@@ -6,8 +6,8 @@ import * as Schema from "effect/Schema"
 import type { Identity } from "../rules/Identity.ts"
 
 /**
- * Nobody signed in: the person said no, or the code is wrong, too old, used, or another browser's. The same code never
- * helps; beginning again does.
+ * The person declined, or the code is wrong, expired, used, or belongs to another browser. Retrying with the same code never helps; a
+ * new sign-in does.
  */
 export class SignInRefused extends Schema.TaggedError<SignInRefused>()("SignInRefused", {
   /** A sentence for people, free of secrets. */
@@ -18,7 +18,7 @@ export class SignInRefused extends Schema.TaggedError<SignInRefused>()("SignInRe
   }
 }
 
-/** The provider failed, or does not accept how it was asked. `retryable`: beginning again may help, else an operator must look. */
+/** The provider failed or rejected the request. `retryable`: a new sign-in may help; otherwise an operator must look. */
 export class IdentityProviderError extends Schema.TaggedError<IdentityProviderError>()("IdentityProviderError", {
   /** A sentence for people, free of secrets. */
   detail: Schema.String,
@@ -29,24 +29,24 @@ export class IdentityProviderError extends Schema.TaggedError<IdentityProviderEr
   }
 }
 
-/** A sign-in that began. The browser goes to `url`; the rest stays in a cookie of it, for minutes. */
+/** A sign-in that began. The browser goes to `url`; the other fields stay in its cookie for some minutes. */
 export interface SignInBegun {
   readonly url: string
-  /** Whoever comes back must bring it along. 256 random bits, as `verifier`. */
+  /** The browser must bring it back. 256 random bits, like `verifier`. */
   readonly state: Redacted.Redacted
-  /** Proves that the code is used by whoever began. */
+  /** Proves that the code is used by the browser that began the sign-in. */
   readonly verifier: Redacted.Redacted
 }
 
-/** Checked by `IdentityProviderContract`. Keeps nothing: what must be remembered is with the browser. */
+/** Checked by `IdentityProviderContract`. The provider stores nothing; the browser keeps the state. */
 export class IdentityProvider extends Context.Service<IdentityProvider, {
-  /** As people call it, such as `GitHub`. */
+  /** The name for people, such as `GitHub`. */
   readonly name: string
-  /** `redirectUri`: where the browser comes back, with the query `code` and `state`, or `error` and `state`. */
+  /** `redirectUri`: where the browser returns to, with the query `code` and `state`, or `error` and `state`. */
   begin(redirectUri: string): Effect.Effect<SignInBegun>
   /**
-   * Who came back with the code, which is used up by asking. The caller has compared the state with the browser's.
-   * `verifier` and `redirectUri` are those of `begin`.
+   * Returns the identity of the person who returned with the code, and uses up the code. The caller has compared the state with the
+   * browser's. `verifier` and `redirectUri` are those of `begin`.
    */
   identify(answer: { readonly code: string; readonly verifier: Redacted.Redacted; readonly redirectUri: string }): Effect.Effect<
     Identity,

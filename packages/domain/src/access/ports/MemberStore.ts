@@ -1,4 +1,4 @@
-/** Port: organizations, users, and who is a member of what. Checked by `MemberStoreContract`. */
+/** Port: organizations, users, and memberships. Checked by `MemberStoreContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -28,10 +28,7 @@ export class MemberNotFound extends Schema.TaggedError<MemberNotFound>()("Member
   }
 }
 
-/**
- * Checked by `MemberStoreContract`. Every read is of the present: nothing is cached. Nothing is ever deleted, and each
- * change is in the audit log.
- */
+/** Checked by `MemberStoreContract`. Reads are never cached. Nothing is ever deleted, and each change is in the audit log. */
 export class MemberStore extends Context.Service<MemberStore, {
   /** The organization and user of the embedded server's owner, who is approved; made on first use. */
   readonly owner: Effect.Effect<{ readonly organizationId: string; readonly userId: string }, StoreUnavailable>
@@ -42,7 +39,7 @@ export class MemberStore extends Context.Service<MemberStore, {
     { readonly organization: Organization; readonly made: boolean },
     StoreUnavailable
   >
-  /** Its keys are heard no more, or again. Suspending twice keeps the first time. */
+  /** The organization's keys stop working, or work again. Suspending twice keeps the first time. */
   suspend(
     organizationId: string,
     suspended: boolean,
@@ -50,22 +47,22 @@ export class MemberStore extends Context.Service<MemberStore, {
   ): Effect.Effect<Organization, OrganizationNotFound | StoreUnavailable>
   /** Oldest first. */
   readonly users: Effect.Effect<ReadonlyArray<User>, StoreUnavailable>
-  /** `null`: nobody has this handle. */
+  /** Returns the user with this handle; `null`: no such user. */
   findUser(handle: Handle): Effect.Effect<User | null, StoreUnavailable>
-  /** Adds a user who is not approved, or returns the one who has the address or login. */
+  /** Adds a user who is not approved, or returns the user with the same address or login. */
   addUser(user: Omit<User, "approvedAt">): Effect.Effect<User, StoreUnavailable>
   /**
-   * The user an identity is, as `recognize` decides it, told in the user's name. `fresh.id`: of the user, if it is a new
-   * one. Whoever comes at once with the same identity, or with the same login, comes one after the other.
+   * Returns the user of an identity, as `recognize` decides, and records changes in the user's name. `fresh.id` is the id of a new
+   * user. Calls with the same identity or login run one after the other.
    */
   recognize(identity: Identity, fresh: { readonly id: string; readonly at: DateTime.Utc }): Effect.Effect<User, StoreUnavailable>
-  /** Or takes an approval back. Approving twice keeps the first time. */
+  /** Approves the user, or withdraws the approval. Approving twice keeps the first time. */
   approve(userId: string, approved: boolean, at: DateTime.Utc): Effect.Effect<User, UserNotFound | StoreUnavailable>
-  /** Active or not, in the order in which their users were added. Nobody, if there is no such organization. */
+  /** Active and removed members, in the order in which their users were added. Empty for an unknown organization. */
   members(organizationId: string): Effect.Effect<ReadonlyArray<Member>, StoreUnavailable>
-  /** Makes the user an active member in this role, whatever was before. Both must exist. */
+  /** Makes the user an active member in this role, whatever the user was before. User and organization must exist. */
   addMember(organizationId: string, userId: string, role: Role, at: DateTime.Utc): Effect.Effect<Member, StoreUnavailable>
-  /** The user's keys in the organization are heard no more. Removing twice changes nothing. */
+  /** The user's keys in the organization stop working. Removing twice changes nothing. */
   removeMember(organizationId: string, userId: string, at: DateTime.Utc): Effect.Effect<Member, MemberNotFound | StoreUnavailable>
 }>()("@slipway/domain/MemberStore") {
 }

@@ -1,4 +1,6 @@
-/** API keys as text (docs/decisions/9): a prefix, 256 random bits in base62, and a checksum that refuses junk without a query. */
+/**
+ * API keys as text (docs/decisions/9): a prefix, 256 random bits in base62, and a checksum that detects invalid keys without a query.
+ */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { Ids } from "../../ids/Ids.ts"
@@ -7,14 +9,14 @@ import { BASE62, draw } from "./Secret.ts"
 const CHECKSUM_LENGTH = 6
 const FORM = /^sbx_(?:live|test)_[0-9A-Za-z]{49}$/u
 
-/** Remainders of each byte: bit by bit a key's checksum would take longer than its digest. */
+/** A table by byte: computed bit by bit, a key's checksum would take longer than its digest. */
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >>> 1 ^ 0xedb88320 : crc >>> 1
   return crc
 })
 
-/** CRC-32 (ISO 3309, the one of zip and PNG) of ASCII text. */
+/** CRC-32 (ISO 3309, as in zip and PNG) of ASCII text. */
 const crc32 = (ascii: string): number => {
   let crc = 0xffffffff
   for (let i = 0; i < ascii.length; i++) crc = crc >>> 8 ^ (CRC_TABLE[(crc ^ ascii.charCodeAt(i)) & 0xff] ?? 0)
@@ -31,28 +33,28 @@ const checksum = (body: string): string => {
   return digits
 }
 
-/** A new secret. It is shown once and stored only as its digest. */
+/** A new secret. It is shown once; only its digest is stored. */
 export const mint = (ids: Pick<Ids["Service"], "random">, kind: "live" | "test"): Effect.Effect<Redacted.Redacted> =>
   Effect.map(draw(ids), (secret) => {
     const body = `sbx_${kind}_${secret}`
     return Redacted.make(body + checksum(body))
   })
 
-/** Whether this can be a key of ours at all. */
+/** Whether the text has the form of a key. False for a wrong checksum. */
 const isWellFormed = (candidate: string): boolean =>
   FORM.test(candidate) && checksum(candidate.slice(0, -CHECKSUM_LENGTH)) === candidate.slice(-CHECKSUM_LENGTH)
 
-/** What may be shown of a key: its kind and its last four characters. */
+/** The public part of a key: its kind and its last four characters. */
 export const hint = (key: Redacted.Redacted): { readonly prefix: string; readonly last4: string } => {
   const text = Redacted.value(key)
   return { prefix: text.slice(0, 9), last4: text.slice(-4) }
 }
 
-/** What an `Authorization` header holds, as far as its spelling tells. */
+/** The result of parsing an `Authorization` header, before any query. */
 export type Credential =
   /** No header, or another scheme. */
   | { readonly _tag: "None" }
-  /** Cannot be a key of ours; needs no query. */
+  /** The text cannot be a key; no query is needed. */
   | { readonly _tag: "Malformed" }
   | { readonly _tag: "Key"; readonly key: Redacted.Redacted }
 

@@ -1,6 +1,6 @@
 /**
- * A command on some machine asks for a key of a person, who says yes or no in a browser: the OAuth 2.0 device authorization
- * grant (RFC 8628). The command knows the device code, the person compares the user code. Pure functions.
+ * A command on some machine asks for a key, and a person allows or denies it in a browser: the OAuth 2.0 device authorization grant
+ * (RFC 8628). The command knows the device code, the person compares the user code. Pure functions.
  */
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
@@ -9,32 +9,32 @@ import * as Result from "effect/Result"
 import * as Instant from "../../time/Instant.ts"
 import type { Scope } from "../schema/Principal.ts"
 
-/** What the person said. Ids are those of `Principal`. */
+/** The person's decision. Ids are those of `Principal`. */
 export type DeviceDecision =
   | { readonly _tag: "Denied"; readonly userId: string }
-  /** The key is to be this person's, of this grant. */
+  /** The key will belong to this person and this grant. */
   | { readonly _tag: "Approved"; readonly userId: string; readonly grantId: string }
 
-/** As it is stored, beside the digests of its two codes. */
+/** A login as it is stored. The digests of its two codes are stored beside it. */
 export interface DeviceLogin {
-  /** What the machine calls itself; anybody can claim any name. */
+  /** The name that the machine gave itself. It is not verified: a stranger can choose any name. */
   readonly machine: string
-  /** The IP address it was asked from; empty where the transport does not tell. */
+  /** The IP address of the request; empty if the transport does not know it. */
   readonly address: string
   readonly createdAt: DateTime.Utc
-  /** `null`: nobody decided yet. */
+  /** `null`: undecided. */
   readonly decision: DeviceDecision | null
   readonly pace: Pace
 }
 
-/** How often the command may ask. */
+/** The polling interval of a command. */
 export interface Pace {
-  /** Seconds between two questions. */
+  /** Seconds between two polls. */
   readonly interval: number
   readonly lastAskedAt: DateTime.Utc | null
 }
 
-/** No key, for now or for good; the reasons are the error codes of RFC 8628, section 3.5, and of RFC 6749, section 5.2. */
+/** The command gets no key, for now or for good. The reasons are the error codes of RFC 8628, section 3.5, and of RFC 6749, section 5.2. */
 export class DeviceLoginRefused extends Data.TaggedError("DeviceLoginRefused")<{
   readonly because: "authorization_pending" | "slow_down" | "access_denied" | "expired_token" | "invalid_grant"
 }> {
@@ -51,45 +51,50 @@ const REASONS: Record<DeviceLoginRefused["because"], string> = {
   invalid_grant: "The device code is unknown, or its key was fetched. Begin again."
 }
 
-/** How long a person has to decide, and the command to fetch the key. */
+/** The time in which a person can decide and the command can fetch the key. */
 export const DEVICE_LOGIN_LIFE = Duration.minutes(10)
 
-/** How long a login is stored. A command that asks after its life is told that the login expired, not that its code is unknown. */
+/** How long a login is stored. Until then, a command that polls after the login's life gets "expired" instead of "unknown code". */
 export const DEVICE_LOGIN_KEPT = Duration.minutes(20)
 
-/** Seconds between two questions at first, and how many more after each that came too soon (RFC 8628, sections 3.2 and 3.5). */
+/** Seconds between two polls at first, and the seconds added after each poll that came too soon (RFC 8628, sections 3.2 and 3.5). */
 export const INTERVAL = 5
 
-/** The name of a program that sends none, as standard OAuth clients do. */
+/** The name of a program that sends no name, as standard OAuth clients do. */
 export const UNNAMED_MACHINE = "a machine without a name"
 
-/** What the key opens. What else a person may give is given at the page of keys. */
+/** The scopes of the key. People give other scopes on the page of keys. */
 export const DEVICE_SCOPES: ReadonlyArray<Scope> = ["sandboxes"]
 
-/** As the page of keys proposes. */
+/** The default of the page of keys. */
 export const DEVICE_KEY_LIFE = Duration.days(90)
 
-/** Consonants: no word comes about, and none looks like another or like a digit (RFC 8628, section 6.1). 20^8 codes are 34 bits. */
+/**
+ * Consonants only, so that codes form no words, without letters that look alike or like a digit (RFC 8628, section 6.1). 20^8 codes are
+ * 34 bits.
+ */
 export const USER_CODE_ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
+/** Characters of a user code, without the hyphen. */
 export const USER_CODE_LENGTH = 8
 
-/** `WDJBMJHT` as people read it: `WDJB-MJHT`. */
+/** Formats `WDJBMJHT` for people: `WDJB-MJHT`. */
 export const shownUserCode = (code: string): string => `${code.slice(0, 4)}-${code.slice(4)}`
 
 const USER_CODE = new RegExp(`^[${USER_CODE_ALPHABET}]{${USER_CODE_LENGTH}}$`, "u")
 
-/** The code that somebody typed, in any case, with whatever between its letters. `null`: it cannot be one. */
+/** Parses a typed code: any case, any separators between its letters. `null`: it cannot be a code. */
 export const userCodeOf = (typed: string): string | null => {
-  // Longer than any that is meant.
+  // Longer texts cannot be a code: do not scan them.
   if (typed.length > 64) return null
   const code = typed.replaceAll(/[\s-]/gu, "").toUpperCase()
   return USER_CODE.test(code) ? code : null
 }
 
-/** When the store may forget it. */
+/** The time from which the store may delete the login. */
 export const deviceLoginForgottenAt = ({ createdAt }: Pick<DeviceLogin, "createdAt">): DateTime.Utc =>
   Instant.addDuration(createdAt, DEVICE_LOGIN_KEPT)
 
+/** The time from which a person can no longer decide and the command can no longer fetch the key. */
 export const deviceLoginExpiresAt = ({ createdAt }: Pick<DeviceLogin, "createdAt">): DateTime.Utc =>
   Instant.addDuration(createdAt, DEVICE_LOGIN_LIFE)
 
@@ -98,7 +103,7 @@ const isOver = (login: DeviceLogin, now: DateTime.Utc) => Instant.isGreaterThanO
 /** Whether a person can still decide. */
 export const isOpen = (login: DeviceLogin, now: DateTime.Utc): boolean => login.decision === null && !isOver(login, now)
 
-/** What the command is told that asks `now`, and how often it may ask from then on. Who asks too soon learns nothing else. */
+/** The answer to a poll at `now`, and the polling interval from then on. A poll that comes too soon gets `slow_down` and nothing else. */
 export const ask = (login: DeviceLogin, now: DateTime.Utc): {
   readonly pace: Pace
   readonly answer: Result.Result<DeviceDecision & { readonly _tag: "Approved" }, DeviceLoginRefused>

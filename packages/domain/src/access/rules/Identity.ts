@@ -1,40 +1,40 @@
-/** Who somebody is at an identity provider, and which user that is. */
+/** Maps the account of an identity provider to a user. */
 import type * as DateTime from "effect/DateTime"
 import type { SecurityEvent } from "../schema/SecurityEvent.ts"
 import type { User } from "./User.ts"
 
-/** A person as an identity provider knows them. */
+/** A person's account at an identity provider. */
 export interface Identity {
-  /** The provider's id of the account, which never changes and is never given to another one. */
+  /** The provider's id of the account. It never changes and is never reused. */
   readonly subject: string
-  /** The account's name at this moment. It can be changed, and then taken by a stranger. */
+  /** The account's present name. The owner can change it, and a stranger can then take it. */
   readonly login: string
-  /** For people to read. */
+  /** The display name. */
   readonly name: string
-  /** As the profile shows it. Not proven to be theirs: it neither finds nor names a user. */
+  /** The address in the profile. It is not verified, so it never finds or identifies a user. */
   readonly email: string | null
 }
 
-/** A user, and the GitHub account that is theirs for good. */
+/** A user, with the GitHub account that the user is bound to for good. */
 export interface BoundUser extends User {
-  /** `null`: none signed in as this user yet. */
+  /** `null`: no GitHub account has signed in as this user yet. */
   readonly githubId: string | null
 }
 
-/** Whose a sign-in is, and what it changes. */
+/** The user of a sign-in, and the changes that it makes. */
 export interface Recognition {
-  /** As they are from now on. */
+  /** The user after the change. */
   readonly user: BoundUser
-  /** Another user, who had the login until now and has none from now on. */
+  /** Another user who loses the login to this one, or `null`. */
   readonly without: BoundUser | null
-  /** Empty: nothing changes. */
+  /** Empty if nothing changes. */
   readonly events: ReadonlyArray<SecurityEvent>
 }
 
 /**
- * The user with this id; else the one an administrator added with this login, who is bound to the id once and for all;
- * else a new one, who is not approved and a member of nothing. A login belongs to whoever has it at the provider now, and
- * alone proves nothing: two accounts never become one user.
+ * Returns the user with this id. Otherwise the user whom an administrator added with this login, who is bound to the id for good.
+ * Otherwise a new user, who is not approved and a member of no organization. A login belongs to the account that has it at the provider
+ * now and alone proves nothing: two accounts never become one user.
  */
 export const recognize = (
   { login: githubLogin, name, subject: githubId }: Identity,

@@ -1,4 +1,4 @@
-/** Who may mint which key. */
+/** Decides which keys a person or an operator may mint. */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
@@ -17,7 +17,7 @@ export class MintRefused extends Data.TaggedError("MintRefused")<{
   }
 }
 
-/** The longest life that can be given to a key, in days: a leap year, as GitHub has it. Longer is better said as "never". */
+/** The longest lifetime of a key, in days: a leap year, as at GitHub. For more, choose a key that never expires. */
 export const MAX_LIFE_DAYS = 366
 
 const REASONS: Record<MintRefused["because"], string> = {
@@ -30,28 +30,27 @@ const REASONS: Record<MintRefused["because"], string> = {
   too_many_keys: "The user has as many good keys as a user may have. Revoke one that is not used."
 }
 
-/**
- * Good keys that a user may have, in all grants together: what a key may is limited by key, so keys are too. Configuration.
- */
+/** Valid keys of one user, over all grants. Rate limits count by key, so the number of keys is limited too. A setting. */
 export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUser", { defaultValue: () => 100 })
 
-/** What people may give to their keys. What opens the service rather than an organization is the operator's to give. */
+/** The scopes that each role may give to its keys. Scopes of the whole service can be given by operators only. */
 const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks", "secrets"] }
 
+/** The scopes that a member with this role may give to a key. */
 export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]
 
-/** Whether a member may revoke a key of the organization: one's own, and an owner everybody's. */
+/** Whether a member may revoke a key of the organization. Members may revoke their own keys, owners all keys. */
 export const mayRevoke = (by: { readonly userId: string; readonly role: Role }, key: { readonly userId: string }): boolean =>
   by.role === "owner" || by.userId === key.userId
 
-/** How long a key is to live; `null`: until it is revoked. */
+/** The lifetime of a key; `null`: until it is revoked. */
 export type Life = Duration.Duration | null
 
-/** When a key that is minted `now` expires, or why it is not minted. `by`: an operator gives any scope. */
+/** Returns when a key that is minted `now` expires, or why it is refused. `by`: an operator may give any scope. */
 export const decide = (
   { by, life, member, organization, scopes }: {
     readonly by: "operator" | "person"
-    /** The key's user in the grant's organization; `null`: never was in it. */
+    /** The key's user in the grant's organization; `null`: the user was never a member. */
     readonly member: Member | null
     readonly organization: Pick<Organization, "suspendedAt">
     readonly scopes: ReadonlyArray<Scope>

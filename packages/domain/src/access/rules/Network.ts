@@ -1,8 +1,8 @@
-/** The network that limits of strangers count by. */
+/** The network by which rate limits count clients without a key. */
 
 /**
- * The client's IPv4 address or, since one client has 2^64 addresses of IPv6 (RFC 6177), its /64. `address`: in its one spelling, without
- * a zone; empty where the transport does not tell.
+ * The client's IPv4 address, or the /64 of its IPv6 address: one client has 2^64 IPv6 addresses (RFC 6177). `address`: in canonical
+ * form, without a zone; empty if the transport does not know it.
  */
 export const networkOf = (address: string): string => {
   if (!address.includes(":")) return address

@@ -1,4 +1,6 @@
-/** A person's session in one browser: how long it and a sign-in link last, and for whom its requests count. Pure functions. */
+/**
+ * A person's session in one browser: its lifetime, the lifetime of a sign-in link, and the principal of its requests. Pure functions.
+ */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
@@ -14,27 +16,27 @@ export interface Session {
   readonly id: string
   readonly userId: string
   readonly createdAt: DateTime.Utc
-  /** At most a minute behind the last request. */
+  /** Up to a minute older than the last request. */
   readonly lastSeenAt: DateTime.Utc
 }
 
-/** The grant that a session works in, and who its user is there. */
+/** The grant that a session uses, and the user's role there. */
 export interface Place {
   readonly grantId: string
   readonly organizationId: string
-  /** Of an active member. */
+  /** The role of an active member. */
   readonly role: Role
   readonly organizationSuspended: boolean
 }
 
-/** A request that came with a session. `place: null`: no organization of which the user is an active member has a grant. */
+/** A request with a session. `place: null`: no organization of which the user is an active member has a grant. */
 export interface Visit {
   readonly session: Session
   readonly user: User
   readonly place: Place | null
 }
 
-/** The person is known, and may do nothing here. An administrator can change that. */
+/** The person is known but may do nothing here. An administrator can change that. */
 export class VisitRefused extends Data.TaggedError("VisitRefused")<{ readonly because: "not_approved" | "no_grant" | "suspended" }> {
   override get message() {
     return REASONS[this.because]
@@ -47,11 +49,12 @@ const REASONS: Record<VisitRefused["because"], string> = {
   suspended: "Your organization is suspended."
 }
 
-/** A visit of somebody who may work here. */
+/** A visit of a person who may work here. */
 export interface Admitted extends Visit {
   readonly place: Place
 }
 
+/** The visit with its place, or the reason for the refusal. */
 export const admitted = ({ place, ...visit }: Visit): Result.Result<Admitted, VisitRefused> =>
   visit.user.approvedAt === null
     ? Result.fail(new VisitRefused({ because: "not_approved" }))
@@ -61,7 +64,7 @@ export const admitted = ({ place, ...visit }: Visit): Result.Result<Admitted, Vi
     ? Result.fail(new VisitRefused({ because: "suspended" }))
     : Result.succeed({ ...visit, place })
 
-/** Who makes the request. A person may do with a session what the person's own keys could. */
+/** The principal of a visit. A session may do whatever the person's own keys could do. */
 export const principalOf = ({ place: { grantId, organizationId, role }, session: { id, userId } }: Admitted): Principal => ({
   credential: { _tag: "Session", sessionId: id },
   grantId,
@@ -71,30 +74,33 @@ export const principalOf = ({ place: { grantId, organizationId, role }, session:
   test: false
 })
 
+/** The lifetimes of a session. It ends at the earlier of the two. */
 export interface Lifetimes {
-  /** Without a request. */
+  /** The longest time without a request. */
   readonly idle: Duration.Duration
-  /** Whatever was requested. */
+  /** The longest time since sign-in. */
   readonly absolute: Duration.Duration
 }
 
-/** Configuration. The defaults are a working day's pause and two weeks (OWASP's session cheat sheet asks for both limits). */
+/** The lifetimes, a setting. The defaults are a break in a working day and two weeks (OWASP's session cheat sheet asks for both limits). */
 export const SessionLifetimes = Context.Reference<Lifetimes>("@slipway/domain/SessionLifetimes", {
   defaultValue: () => ({ idle: Duration.hours(12), absolute: Duration.days(14) })
 })
 
-/** From then on the session is none. */
+/** The time from which the session is invalid. */
 export const expiresAt = ({ createdAt, lastSeenAt }: Session, { absolute, idle }: Lifetimes): DateTime.Utc =>
   Instant.min(Instant.addDuration(createdAt, absolute), Instant.addDuration(lastSeenAt, idle))
 
+/** Whether the session is still valid at `now`. */
 export const isAlive = (session: Session, lifetimes: Lifetimes, now: DateTime.Utc): boolean =>
   Instant.isLessThan(now, expiresAt(session, lifetimes))
 
-/** How old `lastSeenAt` may become before a request writes it: reads stay cheap. */
+/** The age at which a request updates `lastSeenAt`. Other requests write nothing, so reads stay cheap. */
 const TOUCH_EVERY = Duration.minutes(1)
 
+/** Whether a request at `now` has to update `lastSeenAt`. */
 export const needsTouch = ({ lastSeenAt }: Session, now: DateTime.Utc): boolean =>
   Instant.isGreaterThanOrEqualTo(now, Instant.addDuration(lastSeenAt, TOUCH_EVERY))
 
-/** How long a one-time sign-in link can be used. */
+/** The lifetime of a one-time sign-in link. */
 export const LINK_LIFE = Duration.minutes(10)

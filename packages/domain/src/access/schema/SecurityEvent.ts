@@ -1,19 +1,19 @@
-/** Security events as the audit log stores them: who did what, when, and by which request. */
+/** Security events as the audit log stores them: actor, action, time and request. */
 import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 
-/** Who did something. Ids are those of `Principal`. */
+/** The actor of a security event. Ids are those of `Principal`. */
 export const Actor = Schema.TaggedUnion({
-  /** Somebody with the command line of the service's machine. */
+  /** A person at the command line of the service's machine. */
   Operator: {},
   User: { userId: Schema.String },
   Key: { keyId: Schema.String },
-  /** The service by itself. */
+  /** The service itself. */
   System: {}
 })
 export type Actor = typeof Actor.Type
 
-/** What happened, as noun and past participle. */
+/** The actions, each a noun and a past participle. */
 export const Action = Schema.Literals([
   "key.minted",
   "key.first_used",
@@ -51,25 +51,26 @@ export const Action = Schema.Literals([
 ])
 export type Action = typeof Action.Type
 
+/** A security event before it has an actor and an origin. */
 export interface SecurityEvent {
   readonly action: Action
   readonly at: DateTime.Utc
-  /** Ids of what it happened to, by what they are the id of, and the role of a member. Never a secret. */
+  /** The ids of the affected objects by their kind, and the role of a member. Never a secret. */
   readonly subjects: Readonly<Record<string, string>>
 }
 
-/** The request that somebody acted by. */
+/** The request that caused a security event. */
 export const Origin = Schema.Struct({
-  /** As the reply names it. */
+  /** The request id in the response. */
   requestId: Schema.String,
-  /** An IP address; empty where the transport does not tell. */
+  /** An IP address; empty if the transport does not know it. */
   address: Schema.String
 })
 export type Origin = typeof Origin.Type
 
-/** An entry of the log. */
+/** A security event with its actor and origin. */
 export interface AuditEntry extends SecurityEvent {
   readonly actor: Actor
-  /** `null`: it was no request. */
+  /** `null`: no request caused it. */
   readonly origin: Origin | null
 }

@@ -1,4 +1,4 @@
-/** Who may call, and the administration of grants and keys. */
+/** Authentication by key, and the administration of grants and keys. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -23,37 +23,34 @@ import { decide, KeysPerUser, type Life, mayRevoke, type MintRefused } from "../
 import type { Admitted } from "../rules/Session.ts"
 import type { Scope } from "../schema/Principal.ts"
 
-/** Topic on which is hinted that somebody lost a right, so that open streams look at once. */
+/** The topic of hints about a lost right, so that open streams check their rights at once. */
 export const REVOCATIONS = "revocations"
 
-/** The name is that of a grant of another organization. */
+/** A grant of another organization has this name. */
 export class GrantNameTaken extends Schema.TaggedError<GrantNameTaken>()("GrantNameTaken", { grant: Schema.String }) {
   override get message() {
     return `There is a grant ${this.grant} already, of another organization. Choose another name.`
   }
 }
 
-/** A new key, with the one chance to read it. */
+/** A new key. This is the only time that it can be read. */
 export interface MintedKey {
   readonly record: KeyRecord
   readonly grant: Grant
-  /** Shown once: it cannot be read again. */
+  /** Shown once; it cannot be read again. */
   readonly key: Redacted.Redacted
 }
 
-/**
- * Keys and grants: who may call, and the operator's ways to change that. Revoking works on the next request of any
- * process.
- */
+/** Authentication by key, and an operator's changes of keys and grants. A revocation takes effect on the next request of any process. */
 export class Access extends Context.Service<Access, {
-  /** Authenticates a well-formed key and takes a slot of each of the limits. `null`: 401. */
+  /** Authenticates a well-formed key and takes a slot of each limit. `null`: answer 401. */
   admit(key: Redacted.Redacted, limits: RateLimits): Effect.Effect<Admission | null, StoreUnavailable>
-  /** Makes the grant, or returns the one of that name that is not revoked. Without `organizationId` it is the owner's. */
+  /** Makes the grant, or returns the unrevoked one of that name. Without `organizationId` it belongs to the owner's organization. */
   createGrant(
     name: string,
     organizationId?: string
   ): Effect.Effect<{ readonly grant: Grant; readonly made: boolean }, GrantNameTaken | StoreUnavailable>
-  /** A grant named for the first time is made. Without `userId` the key is the owner's, without `life` it never expires. */
+  /** Makes the key, and its grant if the name is new. Without `userId` the key is the owner's; without `life` it never expires. */
   createKey(request: {
     readonly grant: string
     readonly label: string
@@ -62,14 +59,14 @@ export class Access extends Context.Service<Access, {
     readonly userId?: string | undefined
     readonly life?: Life | undefined
   }): Effect.Effect<MintedKey, MintRefused | StoreUnavailable>
-  /** A key for the person who visits, of the grant that the visit is in. */
+  /** Mints a key for the visiting person, in the grant of the visit. */
   mintOwn(by: Admitted, request: { readonly label: string; readonly scopes: ReadonlyArray<Scope>; readonly life: Life }): Effect.Effect<
     MintedKey,
     MintRefused | StoreUnavailable
   >
-  /** Every key of the grant, newest first, and whether the person who visits may revoke it. */
+  /** All keys of the grant, newest first, and whether the visiting person may revoke each. */
   keysFor(by: Admitted): Effect.Effect<ReadonlyArray<{ readonly key: KeyRecord; readonly mayRevoke: boolean }>, StoreUnavailable>
-  /** As `revokeKey`. A key of another grant, or one that is not the person's to revoke, is not found. */
+  /** Revokes like `revokeKey`. A key of another grant, or a key that the person may not revoke, is not found. */
   revokeFor(by: Admitted, id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
   revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
@@ -120,7 +117,7 @@ export class Access extends Context.Service<Access, {
           const known = (yield* store.listGrants).find((grant) => grant.name === name && grant.revokedAt === null)
           const organizationId = known?.organizationId ?? owner.organizationId
           const now = yield* DateTime.now
-          // Read before the key is stored, not with it: a right that ends meanwhile ends what the key opens all the same.
+          // This check runs before the key is stored, outside its transaction. If the right ends in between, admission refuses the key.
           const expiresAt = yield* Effect.fromResult(decide({
             by: "operator",
             member: (yield* members.members(organizationId)).find(({ user }) => user.id === userId) ?? null,

@@ -1,4 +1,4 @@
-/** Use cases of commands that a person signs in. */
+/** Use cases of device logins: a command asks, a person decides. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
@@ -27,45 +27,43 @@ import { decide, KeysPerUser, type MintRefused } from "../rules/Minting.ts"
 import { draw } from "../rules/Secret.ts"
 import type { MintedKey } from "./Access.ts"
 
-/** Nobody's request has this code now: it never was, it is decided, or it expired. Retrying does not help. */
+/** No login with this code can be decided: the code is unknown, decided or expired. Retrying does not help. */
 export class DeviceLoginNotFound extends Schema.TaggedError<DeviceLoginNotFound>()("DeviceLoginNotFound", {}) {
   override get message() {
     return "No machine waits with this code."
   }
 }
 
-/** What strangers can make us store: a login beyond these takes the place of an older one. */
+/** The limits of logins that strangers can store. A login above a limit replaces an older one. */
 export const MOST_OPEN: MostOpen = { ofNetwork: 20, ofAll: 10_000 }
 
-/** Two logins have one user code once in 2 million draws while as many as may be are open. */
+/** With as many open logins as allowed, two have the same user code once in 2 million draws. */
 const DRAWS = 3
 
-/** A request that began, with the one chance to read its codes. */
+/** A login that began. This is the only time that its codes can be read. */
 export interface DeviceLoginBegun {
-  /** The command's secret: 256 random bits. */
+  /** The secret of the command: 256 random bits. */
   readonly deviceCode: Redacted.Redacted
-  /** For people, without the hyphen that is shown. */
+  /** The code for people, without the hyphen. */
   readonly userCode: string
   readonly life: Duration.Duration
-  /** Seconds that the command waits between two questions. */
+  /** Seconds that the command has to wait between two polls. */
   readonly interval: number
 }
 
-/** From a command's wish for a key to the key: begun by anybody, decided by a person, fetched once. */
+/** From a command's request to its key. Strangers may begin a login, a person decides it, and the command fetches the key once. */
 export class DeviceLogins extends Context.Service<DeviceLogins, {
-  /** `machine`: what `Machine` takes. */
+  /** `machine`: a valid `Machine`. */
   begin(machine: string): Effect.Effect<DeviceLoginBegun, StoreUnavailable>
-  /** What waits with this code, from `userCodeOf`. */
+  /** The undecided login with this code (see `userCodeOf`). */
   find(userCode: string): Effect.Effect<DeviceLogin, DeviceLoginNotFound | StoreUnavailable>
-  /** The key will be this person's, of this grant, if the person may mint it now and when the command fetches it. */
+  /** Approves the login for this person and grant. The person must be allowed to mint the key now and when the command fetches it. */
   approve(userCode: string, by: { readonly userId: string; readonly grantId: string }): Effect.Effect<
     DeviceLogin,
     DeviceLoginNotFound | GrantNotFound | MintRefused | StoreUnavailable
   >
   deny(userCode: string, by: { readonly userId: string }): Effect.Effect<DeviceLogin, DeviceLoginNotFound | StoreUnavailable>
-  /**
-   * The key, once: it is minted now, so that nobody has to keep it until it is fetched. Any text may be a device code.
-   */
+  /** Returns the key once. It is minted by this call, so that the service never stores the key itself. Any text may be a device code. */
   redeem(deviceCode: Redacted.Redacted): Effect.Effect<MintedKey, DeviceLoginRefused | MintRefused | StoreUnavailable>
 }>()("@slipway/domain/DeviceLogins") {
   static readonly layer = Layer.effect(
@@ -77,7 +75,7 @@ export class DeviceLogins extends Context.Service<DeviceLogins, {
       const ids = yield* Ids
       const keysPerUser = yield* KeysPerUser
 
-      /** The grant, and until when a key of this person in it would work. */
+      /** The grant, and the expiry of a key that this person would mint in it now. */
       const mayHaveKey = Effect.fnUntraced(function*(
         { grantId, userId }: { readonly userId: string; readonly grantId: string },
         now: DateTime.Utc
@@ -121,7 +119,7 @@ export class DeviceLogins extends Context.Service<DeviceLogins, {
         }),
         approve: Effect.fn("DeviceLogins.approve")(function*(userCode, { grantId, userId }) {
           const now = yield* DateTime.now
-          // Told to the person who asks, rather than to the command later.
+          // Checked now, so that the person sees the error; the command would only see it later.
           yield* mayHaveKey({ userId, grantId }, now)
           return yield* orNotFound(yield* store.decide(ids.digest(userCode), { _tag: "Approved", userId, grantId }, now))
         }),

@@ -1,4 +1,4 @@
-/** Use cases of administrators: who may mint keys, who belongs to an organization, whether it is heard. */
+/** Use cases of administrators: approvals, memberships and suspended organizations. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,7 @@ import { type MemberNotFound, MemberStore, OrganizationNotFound, UserNotFound } 
 import { type Handle, handleOf, type Member, type Organization, type Role, type User } from "../rules/User.ts"
 import { REVOCATIONS } from "./Access.ts"
 
-/** The text is no user's id, e-mail address or GitHub login. Retrying does not help. */
+/** The text is not a user's id, e-mail address or GitHub login. Retrying does not help. */
 export class InvalidHandle extends Schema.TaggedError<InvalidHandle>()("InvalidHandle", { text: Schema.String }) {
   override get message() {
     return `${this.text} names no user: give an id (user_…), an e-mail address or a GitHub login.`
@@ -22,19 +22,19 @@ type NoSuchUser = InvalidHandle | UserNotFound | StoreUnavailable
 type NoSuchOrganization = OrganizationNotFound | StoreUnavailable
 
 /**
- * Users are named by id, e-mail address or GitHub login, organizations by id or name, where `null` is the owner's.
- * What takes a right away works on the next request of any process.
+ * Users are identified by id, e-mail address or GitHub login. Organizations are identified by id or name; `null` is the owner's. A lost
+ * right takes effect on the next request of any process.
  */
 export class Members extends Context.Service<Members, {
   organization(idOrName: string | null): Effect.Effect<Organization, NoSuchOrganization>
   /** Makes the organization, or returns the one of that name. It has no members and no grants. */
   createOrganization(name: string): Effect.Effect<{ readonly organization: Organization; readonly made: boolean }, StoreUnavailable>
   user(handle: string): Effect.Effect<User, NoSuchUser>
-  /** Lets the user mint keys. */
+  /** Allows the user to mint keys. */
   approve(user: string): Effect.Effect<User, NoSuchUser>
-  /** The user mints no more keys. Those that exist stay good: remove the member, or revoke them. */
+  /** Forbids the user to mint keys. Existing keys stay valid until the member is removed or the keys are revoked. */
   disapprove(user: string): Effect.Effect<User, NoSuchUser>
-  /** An address or login that nobody has yet makes a user, who is not approved. */
+  /** A new address or login makes a user who is not approved. */
   add(organization: string | null, user: string, role: Role): Effect.Effect<Member, NoSuchUser | NoSuchOrganization>
   remove(organization: string | null, user: string): Effect.Effect<Member, MemberNotFound | NoSuchUser | NoSuchOrganization>
   suspend(organization: string): Effect.Effect<Organization, NoSuchOrganization>
@@ -77,7 +77,7 @@ export class Members extends Context.Service<Members, {
       return Members.of({
         organization,
         createOrganization: Effect.fn("Members.createOrganization")(function*(name) {
-          // The owner's is there first: a name of its own must not be taken.
+          // Makes the owner's organization first, so that its name is not free for another.
           yield* store.owner
           return yield* store.createOrganization({ id: yield* ids.uuid7, name, createdAt: yield* DateTime.now })
         }),

@@ -14,45 +14,48 @@ import type { Identity } from "../rules/Identity.ts"
 import { draw } from "../rules/Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes, type Visit } from "../rules/Session.ts"
 
-/** A session that began, with the one chance to read its token. */
+/** A session that began. This is the only time that its token can be read. */
 export interface SignedIn {
   readonly session: Session
-  /** For the browser's cookie: 256 random bits. */
+  /** The value of the browser's cookie: 256 random bits. */
   readonly token: Redacted.Redacted
 }
 
 /**
- * Sessions of people, and one-time links that start them. Tokens come from a browser, so any text may be one. What ends
- * a session works on the next request of any process.
+ * Sessions of people, and one-time sign-in links. Tokens come from a browser, so any text may be one. The end of a session takes effect
+ * on the next request of any process.
  */
 export class Sessions extends Context.Service<Sessions, {
-  /** Always under a new token; `previous`, the token the browser had until then, works no more. */
+  /** Starts a session with a new token. `previous`, the browser's token until now, stops working. */
   signIn(userId: string, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
-  /** What a request with the token comes to, that it was seen now, and a slot of each of the limits. `null`: no session, or it expired. */
+  /**
+   * Returns the visit of a request with this token, records the time, and takes a slot of each limit. `null`: the session is unknown or
+   * expired.
+   */
   admit(
     token: Redacted.Redacted,
     limits: SessionRateLimits
   ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
-  /** Of these, the session ids and grants that `admit` would still give. For streams that stay open. */
+  /** The session ids and grants of these visits that `admit` would still accept. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
     ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
     StoreUnavailable
   >
-  /** The grants a person may work in, oldest first. */
+  /** The grants that a person can use, oldest first. */
   grantsOf(userId: string): Effect.Effect<ReadonlyArray<OwnGrant>, StoreUnavailable>
-  /** The session works in this grant from now on, if its user has it. */
+  /** Chooses the grant that the session uses from now on. Its user must have the grant. */
   chooseGrant(session: Session, grantId: string): Effect.Effect<OwnGrant, GrantNotFound | StoreUnavailable>
-  /** Proves that a form came from a page of the session. It cannot be turned back into the token. */
+  /** A token that proves that a form came from a page of the session. The session token cannot be computed from it. */
   csrfToken(token: Redacted.Redacted): Redacted.Redacted
   isCsrfToken(token: Redacted.Redacted, candidate: string): boolean
   signOut(token: Redacted.Redacted): Effect.Effect<void, StoreUnavailable>
-  /** Ends every session of the user; how many there were. */
+  /** Ends every session of the user and returns their number. */
   signOutEverywhere(userId: string): Effect.Effect<number, StoreUnavailable>
-  /** The secret of a link that signs the user in once, within 10 minutes. */
+  /** The secret of a link that signs the user in once within `LINK_LIFE`. */
   makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
-  /** As `signIn`. `null`: the link is unknown, used or expired. */
+  /** Signs in like `signIn`. `null`: the link is unknown, used or expired. */
   signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
-  /** As `signIn`, for the user that the identity is: see `recognize`. It may be one who is not approved and a member of nothing. */
+  /** Signs in like `signIn`, as the user that `recognize` finds. The user may be unapproved and without any membership. */
   signInByIdentity(identity: Identity, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
 }>()("@slipway/domain/Sessions") {
   static readonly layer = Layer.effect(
@@ -103,7 +106,7 @@ export class Sessions extends Context.Service<Sessions, {
           return grant
         }),
         csrfToken: (token) => Redacted.make(csrfToken(token)),
-        // Of digests, so that the time a comparison takes tells nothing of what it compares.
+        // Compares digests, so that the duration of the comparison reveals nothing about the tokens.
         isCsrfToken: (token, candidate) => ids.digest(candidate) === ids.digest(csrfToken(token)),
         signOut: Effect.fn("Sessions.signOut")(function*(token) {
           yield* store.end(digest(token), yield* DateTime.now)

@@ -1,16 +1,19 @@
-/** Port: takes secrets out of what the processes of one sandbox write, while they write it, in every form that they travel in. */
+/**
+ * Port: removes secrets from the output of one sandbox's processes while they write, in every encoding that secrets travel in.
+ */
 import * as Context from "effect/Context"
 
-/** One output, from its beginning on. */
+/** One output stream, from its beginning. */
 export interface RedactedOutput {
-  /** What can be shown by now. What may be the beginning of a secret waits. */
+  /** The redacted text that is final by now. A possible beginning of a secret is held back. */
   push(bytes: Uint8Array): string
-  /** What waited. Nothing comes after it. */
+  /** The rest, redacted. Call it once, after the last `push`. */
   end(): string
 }
 
+/** Makes redactors for the secrets of one sandbox. */
 export class OutputRedaction extends Context.Service<OutputRedaction, {
-  /** For outputs that may hold these values. One of less than `SHORTEST_REDACTED` characters is shown. */
+  /** A redactor for these values. Values shorter than `SHORTEST_REDACTED` characters are not redacted. */
   of(values: Iterable<string>): { stream(): RedactedOutput }
 }>()("@slipway/domain/OutputRedaction") {
 }

@@ -1,4 +1,4 @@
-/** Port: secrets of repositories, which setup gets and nobody reads again, and the refs that get them. */
+/** Port: secrets of repositories, which only setup can read, and the refs whose setups get them. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -12,16 +12,16 @@ import { utf8Length } from "../../text/Utf8.ts"
 import type { SecretName } from "../rules/Environment.ts"
 import { MAX_TRUSTED_REFS, type TrustedRef } from "../rules/SetupTrust.ts"
 
-/** Secrets of one repository in one grant (ours). */
+/** Secrets of one repository in one grant (our choice). */
 export const MAX_SECRETS = 100
-/** Secrets of one grant, in all repositories (ours). */
+/** Secrets of one grant over all repositories (our choice). */
 export const MAX_SECRETS_OF_GRANT = 1000
-/** Of one value, in UTF-8. Linux takes no variable of more than 128 KiB (execve(2), MAX_ARG_STRLEN). */
+/** UTF-8 bytes of one value. Linux limits one variable to 128 KiB (execve(2), MAX_ARG_STRLEN). */
 export const MAX_VALUE_BYTES = 64 * 1024
-/** Of the values of one repository together. Linux gives all variables of a process a quarter of its stack: 2 MiB by default. */
+/** UTF-8 bytes of all values of one repository. Linux gives all variables of a process a quarter of its stack: 2 MiB by default. */
 export const MAX_VALUES_BYTES = 1024 * 1024
 
-/** Characters of the shortest value that is redacted by value: shorter ones would be found everywhere. */
+/** Characters of the shortest value that is redacted. Shorter values would match everywhere. */
 export const SHORTEST_REDACTED = 8
 
 const isValue = Schema.makeFilter((value: string) => {
@@ -29,7 +29,7 @@ const isValue = Schema.makeFilter((value: string) => {
   return utf8Length(value) <= MAX_VALUE_BYTES
 }, { expected: "1 byte to 64 KiB of UTF-8 without NUL" })
 
-/** What an environment variable can hold. */
+/** A value that an environment variable can hold. */
 export const SecretValue = Schema.String.check(isValue)
 
 /** No secret of the repository has this name. */
@@ -39,7 +39,7 @@ export class SecretNotFound extends Schema.TaggedError<SecretNotFound>()("Secret
   }
 }
 
-/** The repository's secrets, or the grant's, are as many, or as large together, as they may be. One has to be removed first. */
+/** The repository or the grant is at its limit of secrets or bytes. Removing a secret helps. */
 export class TooManySecrets extends Schema.TaggedError<TooManySecrets>()("TooManySecrets", {}) {
   override get message() {
     return `A repository may have ${MAX_SECRETS} secrets, of ${MAX_VALUES_BYTES / 1024} KiB together; a grant ${MAX_SECRETS_OF_GRANT}.`
@@ -56,37 +56,40 @@ export class SecretsMissing extends Schema.TaggedError<SecretsMissing>()("Secret
   }
 }
 
-/** What is stored cannot be decrypted, or nothing can be encrypted: an operator has to act. `problem` says how, and no secret. */
+/**
+ * Stored secrets cannot be decrypted, or new ones cannot be encrypted. An operator has to act. `problem` describes it and holds no
+ * secret.
+ */
 export class SecretsUnusable extends Schema.TaggedError<SecretsUnusable>()("SecretsUnusable", { problem: Schema.String }) {
   override get message() {
     return this.problem
   }
 }
 
-/** The secrets of a repository in a grant. Of `repo` the case does not count. */
+/** The repository and grant that secrets belong to. `repo` is not case-sensitive. */
 export interface SecretsOf {
   readonly grantId: string
   readonly repo: RepoName
 }
 
-/** A secret as its grant names it. */
+/** The name of a secret in its grant and repository. */
 export interface SecretKey extends SecretsOf {
   readonly name: SecretName
 }
 
-/** What is told of a secret: everything but its value. */
+/** A secret without its value. */
 export interface SecretRecord {
-  /** As it was written when the value was set. */
+  /** As spelled when the value was set. */
   readonly repo: RepoName
   readonly name: SecretName
   readonly createdAt: DateTime.Utc
-  /** When its value was set the last time. */
+  /** The time when the value was last set. */
   readonly setAt: DateTime.Utc
 }
 
-/** A ref whose commits a setup may have its secrets for, beside the default branch (`SetupTrust`). */
+/** A ref whose setups get secrets, as the default branch does (`SetupTrust`). */
 export interface TrustedRefRecord {
-  /** As it was written when it was listed. */
+  /** As spelled when the ref was listed. */
   readonly repo: RepoName
   readonly ref: TrustedRef
   readonly listedAt: DateTime.Utc
@@ -99,14 +102,14 @@ export class TrustedRefNotFound extends Schema.TaggedError<TrustedRefNotFound>()
   }
 }
 
-/** The repository has as many listed refs as it may. One has to be removed first. */
+/** The repository is at its limit of listed refs. Removing one helps. */
 export class TooManyTrustedRefs extends Schema.TaggedError<TooManyTrustedRefs>()("TooManyTrustedRefs", {}) {
   override get message() {
     return `A repository may have ${MAX_TRUSTED_REFS} listed refs.`
   }
 }
 
-/** The entry of a ref that was listed, or is not any more. */
+/** The security event for a ref that was listed or removed from the list. */
 export const refTold = (
   action: Extract<Action, `trusted_ref.${string}`>,
   { grantId, repo }: SecretsOf,
@@ -114,40 +117,37 @@ export const refTold = (
   at: DateTime.Utc
 ): SecurityEvent => ({ action, at, subjects: { grantId, repo, ref } })
 
-/** The entry of something that happened to a secret. */
+/** The security event for a change of a secret. */
 export const told = (action: Extract<Action, `secret.${string}`>, { grantId, name, repo }: SecretKey, at: DateTime.Utc): SecurityEvent => ({
   action,
   at,
   subjects: { grantId, repo, secret: name }
 })
 
-/**
- * Checked by `SecretStoreContract`. A grant that is revoked has no secrets: they are gone for good. What changes a
- * secret is in the audit log.
- */
+/** Checked by `SecretStoreContract`. Revoking a grant deletes its secrets for good. Changes of secrets are in the audit log. */
 export class SecretStore extends Context.Service<SecretStore, {
-  /** Whatever the value was before is gone. */
+  /** Sets the value and deletes the value before it. */
   set(
     key: SecretKey,
     value: Redacted.Redacted,
     at: DateTime.Utc
   ): Effect.Effect<SecretRecord, GrantNotFound | TooManySecrets | SecretsUnusable | StoreUnavailable>
-  /** By repository and name; of one repository when named. */
+  /** In order of repository and name. `repo` limits the list to one repository. */
   list(grantId: string, repo: RepoName | null): Effect.Effect<ReadonlyArray<SecretRecord>, StoreUnavailable>
   remove(key: SecretKey, at: DateTime.Utc): Effect.Effect<void, SecretNotFound | StoreUnavailable>
-  /** The values by name, for setup alone: all of them, or none. */
+  /** The values by name, for setup only. Fails unless every name has a value. */
   reveal(
     of: SecretsOf,
     names: ReadonlyArray<SecretName>
   ): Effect.Effect<ReadonlyMap<SecretName, Redacted.Redacted>, SecretsMissing | SecretsUnusable | StoreUnavailable>
-  /** Lists a ref. One that is listed stays as it is. */
+  /** Lists a ref. A ref that is listed stays unchanged. */
   trustRef(of: SecretsOf, ref: TrustedRef, at: DateTime.Utc): Effect.Effect<
     TrustedRefRecord,
     GrantNotFound | TooManyTrustedRefs | StoreUnavailable
   >
-  /** By repository and ref; of one repository when named. */
+  /** In order of repository and ref. `repo` limits the list to one repository. */
   trustedRefs(grantId: string, repo: RepoName | null): Effect.Effect<ReadonlyArray<TrustedRefRecord>, StoreUnavailable>
-  /** From now on no setup has secrets because of it. */
+  /** From now on this ref gives no setup its secrets. */
   distrustRef(of: SecretsOf, ref: TrustedRef, at: DateTime.Utc): Effect.Effect<void, TrustedRefNotFound | StoreUnavailable>
 }>()("@slipway/domain/SecretStore") {
 }

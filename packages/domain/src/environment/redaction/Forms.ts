@@ -1,14 +1,14 @@
-/** What of a secret must not be shown, and the forms it travels in. */
+/** The parts of a secret to hide, and the encodings in which they appear. */
 import * as Base64 from "effect/encoding/Base64"
 import * as Hex from "effect/encoding/Hex"
 import { SHORTEST_REDACTED } from "../ports/SecretStore.ts"
 
 const utf8 = new TextEncoder()
 
-/** Shorter ones would be found everywhere. */
+/** Shorter values would match everywhere. */
 export const SHORTEST = SHORTEST_REDACTED
 
-/** The characters of base64 that say nothing but `bytes`, wherever these begin in what was encoded. */
+/** The base64 characters that depend on `bytes` alone, for each of the three offsets at which they can begin in the encoded data. */
 export const inBase64 = (bytes: Uint8Array): ReadonlyArray<string> =>
   [0, 1, 2].map((before) => {
     const shifted = new Uint8Array(before + bytes.length)
@@ -19,20 +19,20 @@ export const inBase64 = (bytes: Uint8Array): ReadonlyArray<string> =>
 const unicode = (text: string): string =>
   Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
 
-/** Characters of a token: of a longer text the spellings that take six characters for each are not looked for. */
+/** The length of the longest tokens. For longer texts, encodings of six characters per character are not searched. */
 const LONGEST_SPELLED = 2_048
 
-/** As JSON has it: what must be escaped, what some escape beside it (slashes, HTML, all but ASCII, all but letters), and everything. */
+/** The escapes of JSON: the required ones, common optional ones (slashes, HTML, non-ASCII, all but letters), and every character. */
 const inJson = (secret: string): ReadonlyArray<string> => {
   const plain = JSON.stringify(secret).slice(1, -1)
   const once = [plain, plain.replaceAll("/", "\\/")].flatMap((text) => [text, text.replace(/[<>&'\u2028\u2029]/gu, unicode)])
   const all = [...once, ...once.map((text) => text.replace(/\P{ASCII}/gu, unicode))]
   if (secret.length <= LONGEST_SPELLED) all.push(secret.replace(/\W/gu, unicode), unicode(secret))
-  // JSON in JSON.
+  // JSON in a JSON string.
   return Array.from(new Set([...all, ...all.map((text) => JSON.stringify(text).slice(1, -1))]))
 }
 
-/** The value and its encodings. Those that differ in upper and lower case only are one. */
+/** The value and its encodings. Encodings that differ in case only are merged. */
 export const formsOf = (value: string): ReadonlyArray<string> => {
   const secret = value.toWellFormed()
   const bytes = utf8.encode(secret)
@@ -52,18 +52,18 @@ export const formsOf = (value: string): ReadonlyArray<string> => {
   ]
 }
 
-/** Each line of a text of several lines, such as a private key; of those that only say what it is, none. */
+/** The lines of a text of several lines, such as a private key, without lines that only name the format. */
 export const linesOf = (secret: string): ReadonlyArray<string> =>
   secret.split(/\\n|\r?\n/u).map((line) => line.trim()).filter((line) => !line.startsWith("-----"))
 
-/** What must not be shown of a secret: of an address its password, of other text each line. */
+/** The parts of a secret to hide: the password of a URL, every line of other text. */
 export const partsOf = (secret: string): ReadonlyArray<string> => {
-  // One of Postgres may have a user and no host, which no other address may.
+  // Only a Postgres URL may have a user without a host.
   if (URL.canParse(secret) && secret.includes("://") || /^postgres(?:ql)?:\/\//u.test(secret)) return passwordsOf(secret)
   return linesOf(secret)
 }
 
-/** Of an address, as they are written and as they are meant. */
+/** The passwords of a URL, encoded as written and decoded. */
 export const passwordsOf = (address: string): ReadonlyArray<string> => {
   const [, password = ""] = /^[^:/]+:\/\/[^:@/?]*:([^/?]*)@/u.exec(address) ?? []
   const written = [password, ...Array.from(address.matchAll(/[?&](?:ssl)?password=([^&#]*)/gu), ([, value = ""]) => value)]

@@ -1,20 +1,20 @@
 /**
- * Takes the secrets of one sandbox out of what its processes write, while they write it: in every form of `Forms.ts`, also where
- * the output comes in pieces that end in the middle of one. Its time is linear in the output, whoever chose the secrets and
- * whoever writes: of each form it looks for pieces of a bounded length, whose places do not depend on how many there are.
+ * Removes the secrets of one sandbox from its processes' output while they write: all encodings of `Forms.ts`, also when a chunk ends
+ * within one. The time is linear in the output for any secrets and any output: it looks for pieces of bounded length, at places that do
+ * not depend on the number of secrets.
  */
 import * as Layer from "effect/Layer"
 import { OutputRedaction, type RedactedOutput } from "../ports/OutputRedaction.ts"
 import { formsOf, linesOf, partsOf, SHORTEST } from "./Forms.ts"
 import { SHOWN } from "./Redaction.ts"
 
-/** Of a longer form each piece of this length is hidden, and its end. */
+/** Longer encodings are hidden in pieces of this length, and by their end. */
 const LONGEST = 32
 
-/** How much of what is not decided yet is kept: the longest piece may begin there, and nothing of it has been shown. */
+/** The undecided rest that is held back: the longest piece may begin in it. */
 const KEPT = LONGEST - 1
 
-/** Case of letters tells no two forms apart, and the length stays the same. */
+/** Ignores the case of ASCII letters and keeps the length. */
 const folded = (text: string): string => text.replace(/[A-Z]+/gu, (letters) => letters.toLowerCase())
 
 const piecesOf = (form: string): ReadonlyArray<string> => {
@@ -23,7 +23,7 @@ const piecesOf = (form: string): ReadonlyArray<string> => {
   return [...pieces, form.slice(-LONGEST)]
 }
 
-/** Where three characters that begin no piece are passed over without a look. */
+/** The slot of the three characters at `at`. If no piece begins with them, the search skips them. */
 const slotOf = (text: string, at: number): number =>
   (text.charCodeAt(at) * 961 + text.charCodeAt(at + 1) * 31 + text.charCodeAt(at + 2)) & 0xffff
 
@@ -32,13 +32,14 @@ interface Range {
   readonly end: number
 }
 
+/** Redacts the outputs of one sandbox. Make one for all its outputs: they share the tables of its secrets. */
 export class OutputRedactor {
   readonly #pieces = new Set<string>()
-  /** Lengths of pieces that begin so, longest first. */
+  /** The lengths of pieces by their first characters, longest first. */
   readonly #lengths = new Map<string, Array<number>>()
   readonly #begins = new Uint8Array(0x10000)
 
-  /** A secret, or a line of one, that has less than 8 characters is shown. */
+  /** Secrets, and lines of secrets, shorter than 8 characters are not redacted. */
   constructor(secrets: Iterable<string>) {
     for (const secret of secrets) {
       for (const part of new Set([...linesOf(secret), ...partsOf(secret)])) {
@@ -56,7 +57,7 @@ export class OutputRedactor {
     if (!lengths.includes(piece.length)) this.#lengths.set(begin, [...lengths, piece.length].toSorted((a, b) => b - a))
   }
 
-  /** What of the text is secret, in order; ranges that touch are one. */
+  /** The secret ranges of the text in order. Ranges that touch are merged. */
   #rangesIn(text: string): ReadonlyArray<Range> {
     const ranges: Array<{ start: number; end: number }> = []
     const all = folded(text)
@@ -86,15 +87,15 @@ export class OutputRedactor {
   }
 
   #stream() {
-    /** The end of what came; of it, what is shown or hidden already. */
+    /** The unfinished end of the input, and how much of it is already shown or hidden. */
     let text = ""
     let done = 0
-    /** The last character that is done is hidden: what touches it needs no other mark. */
+    /** Whether the last finished character is hidden: a range that touches it needs no second mark. */
     let isHidden = false
     return {
       take: (more: string, isLast: boolean): string => {
         text += more
-        // No form has a line feed, so that none crosses one.
+        // Encodings contain no line feed, so no match crosses a line.
         const decided = isLast || this.#pieces.size === 0
           ? text.length
           : Math.max(done, text.lastIndexOf("\n") + 1, text.length - KEPT)
@@ -122,4 +123,5 @@ export class OutputRedactor {
   }
 }
 
+/** `OutputRedaction` by `OutputRedactor`. */
 export const layer = Layer.succeed(OutputRedaction, { of: (values) => new OutputRedactor(values) })

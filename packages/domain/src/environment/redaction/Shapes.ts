@@ -1,35 +1,35 @@
 /**
- * What secrets look like that nobody has told of, each with where that is from. The test has an example of each, and plants
- * it: what is added here is added there.
+ * The shapes of secrets, each with its source. The test has an example of each shape, so add one there for each shape added here.
  *
- * All are one expression, without regard to case. Each alternative either takes at least one step for each character it looks
- * at and starts at no other's middle, or is bounded: the time is linear in the text, whoever wrote it. A group is what is kept
- * of the match; at most one takes part.
+ * All shapes form one expression that ignores case. Each alternative is bounded, or consumes every character that it looks at and
+ * cannot start within another match. So the time is linear in any text. A group is the part of a match that stays visible; at most one
+ * group matches.
  */
 
 interface Shape {
   /** Unique. */
   readonly name: string
-  /** Who says so, or where it was seen. */
+  /** The document that defines the shape, or the place where it was seen. */
   readonly source: string
   readonly pattern: string
 }
 
-/** As they are, and as addresses have them. */
+/** White space, plain or encoded in a URL. */
 const SPACE = String.raw`(?:\s|%20|\+)`
 const COLON = String.raw`(?::|%3A)`
 const QUOTE = String.raw`(?:[\\"']|%22|%27)`
 const SLASH = String.raw`(?:\/|%2F)`
 const WORDS = String.raw`(?:[A-Z ]|%20|\+){0,40}`
 
-/** Names of fields that hold a secret, whatever stands before it. */
+/** Names of fields that hold a secret, with any prefix. */
 const CERTAIN = String
   .raw`passw(?:or)?d|passphrase|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|account|api|auth|private|shared|signing)[_-]?key`
-/** Those that are also words of prose. */
+/** Names of fields that are also words of prose. */
 const LIKELY = String.raw`token|session|cookie|oauth|verifier|csrf|credentials?|authorization`
 
 const VALUE = String.raw`[^\s"'&;,\\]+`
 
+/** The shapes by name, in the order in which they are tried. */
 export const shapes: ReadonlyArray<Shape> = [
   {
     name: "field",

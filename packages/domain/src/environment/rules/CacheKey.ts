@@ -1,9 +1,9 @@
-/** What names a cache (docs/decisions/17): sandboxes with the same key would fill the same folders with the same. */
+/** The key of a cache (docs/decisions/17). Sandboxes with the same key fill the same folders with the same content. */
 import { digest } from "../../ids/Digest.ts"
 import * as CachePath from "./CachePath.ts"
 import type { Environment } from "./Environment.ts"
 
-/** Names of files that fix what a setup installs, or that say it where nothing fixes it. */
+/** Names of files that fix the versions that a setup installs, or list its dependencies where no lock file does. */
 export const LOCK_FILES: ReadonlySet<string> = new Set([
   "package-lock.json",
   "npm-shrinkwrap.json",
@@ -24,7 +24,7 @@ export const LOCK_FILES: ReadonlySet<string> = new Set([
   "gradle-wrapper.properties"
 ])
 
-/** Those of the tree's files whose content counts, in the order of their paths. `files`: every path of the commit. */
+/** The files of the tree that count for the key, in the order of their paths. `files`: every path of the commit. */
 export const keyFiles = ({ cacheKey }: Pick<Environment, "cacheKey">, files: Iterable<string>): ReadonlyArray<string> => {
   const named = cacheKey === null ? null : new Set(cacheKey)
   const counts = (path: string) => named === null ? LOCK_FILES.has(path.slice(path.lastIndexOf("/") + 1)) : named.has(path)
@@ -32,15 +32,15 @@ export const keyFiles = ({ cacheKey }: Pick<Environment, "cacheKey">, files: Ite
 }
 
 /**
- * Another form of keys is another cache. Caches of form 1 may have been filled by a setup of a commit that nobody trusts, so none of them
- * is used; those of form 2 were filled by trusted setups alone (`SetupTrust`).
+ * The version of the key format; another version never finds the caches of this one. Caches of version 1 may have been filled by setups
+ * of untrusted commits, so they are not used. Version 2 is filled by trusted setups only (`SetupTrust`).
  */
 const FORM = 2
 
 /**
- * 64 hex digits. `image` names what the box has of programs and where it has tree and home, `folder` is the repository's below the
- * workspace, since paths are written into what a setup installs; `files` are the ids of git's blobs by path. The order of none of
- * them but the commands matters, nor under which keys the commands were written.
+ * Returns 64 hex digits. `image` identifies the programs of the box and the places of its tree and home. `folder` is the repository's
+ * folder below the workspace, because installed files contain paths. `files` are git blob ids by path. Only the order of commands
+ * counts, and the keys that commands were written under do not.
  */
 export const cacheKeyOf = ({ cache, env, files, folder, image, setup }: Pick<Environment, "setup" | "cache" | "env"> & {
   readonly image: string

@@ -1,4 +1,4 @@
-/** Folders that setup fills and that are kept for the next sandbox (docs/decisions/17): whose they may be, and where. */
+/** Folders that setup fills and that are cached for the next sandbox (docs/decisions/17): the allowed places. */
 import * as Result from "effect/Result"
 import { isGitPath, isProtected, normalizePath } from "../../source/rules/FileRules.ts"
 import { AGENTS, CREDENTIALS } from "./PrivatePaths.ts"
@@ -11,15 +11,15 @@ export interface CachePath {
 
 const HOME = "~/"
 
-/** Below the home: none may come from another sandbox, so neither may a folder that holds one. */
+/** Paths below the home that must not come from another sandbox. A cached folder must not contain one. */
 const PRIVATE = [...AGENTS, ...CREDENTIALS]
 
 const holds = (folder: string, path: string): boolean => path === folder || path.startsWith(`${folder}/`)
 
-/** Whether one of the two is the other or lies in it. */
+/** Whether the paths are equal or one contains the other. */
 export const overlap = (a: CachePath, b: CachePath): boolean => a.base === b.base && (holds(a.path, b.path) || holds(b.path, a.path))
 
-/** The path as it is written, or why it cannot be cached. */
+/** Parses a path of the file, or returns why it cannot be cached. */
 export const parse = (text: string): Result.Result<CachePath, string> => {
   const base = text.startsWith(HOME) ? "home" : "tree"
   const place = base === "home" ? "the home" : "the tree"
@@ -41,5 +41,5 @@ export const parse = (text: string): Result.Result<CachePath, string> => {
   )
 }
 
-/** As a file has it. */
+/** Formats a path as in the file. */
 export const show = ({ base, path }: CachePath): string => base === "home" ? HOME + path : path

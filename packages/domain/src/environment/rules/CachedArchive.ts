@@ -1,4 +1,4 @@
-/** Folders of a cache as bytes: a line of JSON that names them, then a tar archive of GNU's kind, which is not there for none. */
+/** The bytes of a cache: a line of JSON with the folders, then a GNU tar archive. Without folders there is no archive. */
 import * as Effect from "effect/Effect"
 import * as Pull from "effect/Pull"
 import * as Result from "effect/Result"
@@ -8,17 +8,18 @@ import { type CachePath, show } from "./CachePath.ts"
 
 const Header = Schema.fromJsonString(Schema.Struct({ format: Schema.Literal(1), paths: Schema.Array(Schema.String) }))
 const decodeHeader = Schema.decodeUnknownResult(Header)
-/** 32 paths of 1,023 characters, each escaped. */
+/** Enough for 32 paths of 1,023 characters, each escaped. */
 const MAX_HEADER_BYTES = 256 * 1024
 const NEWLINE = 10
 
+/** The first line of a cache with these folders. */
 export const header = (paths: ReadonlyArray<CachePath>): Uint8Array =>
   new TextEncoder().encode(`${JSON.stringify({ format: 1, paths: paths.map(show) })}\n`)
 
-/** As tar calls it in the archive: those of the home begin with `./`, so that the same path in the tree is another one. */
+/** The path in the archive. Paths of the home begin with `./`, so that the same path in the tree is a different one. */
 const memberOf = ({ base, path }: CachePath) => base === "home" ? `./${path}` : path
 
-/** Arguments of tar for the folders, each with the one it is in. A path may begin with a dash. */
+/** Arguments of tar for the folders, each with its base folder. A path may begin with a dash. */
 export const members = (paths: ReadonlyArray<CachePath>, baseOf: (path: CachePath) => string): ReadonlyArray<string> =>
   paths.flatMap((path) => ["-C", baseOf(path), `--add-file=${memberOf(path)}`])
 
@@ -30,8 +31,8 @@ const joined = (a: Uint8Array, b: Uint8Array) => {
 }
 
 /**
- * What the header names, as `show` has it, and the archive: to be read while the scope is open. `invalid`: the failure, of the end of
- * a sentence whose subject is the folders.
+ * Returns the paths of the header, formatted as by `show`, and the archive, which must be read while the scope is open. `invalid` makes
+ * the error from the end of a sentence whose subject is the folders.
  */
 export const opened = Effect.fnUntraced(function*<E, E2>(bytes: Stream.Stream<Uint8Array, E>, invalid: (detail: string) => E2) {
   const pull = yield* Stream.toPull(bytes)

@@ -1,6 +1,6 @@
 /**
- * What counts of a devcontainer.json (https://containers.dev/implementors/json_reference, read 2026-11-23): the commands
- * that make a container ready, its variables and its image. The rest is named as ignored.
+ * The supported part of devcontainer.json (https://containers.dev/implementors/json_reference, read 2026-11-23): the commands that
+ * prepare a container, its variables and its image. All other keys are reported as ignored.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -22,28 +22,29 @@ import {
 import * as JsonWithComments from "./JsonWithComments.ts"
 import { VariableName } from "./VariableName.ts"
 
-/** What a box is, for the variables that a file may name. */
+/** The values of the box that a file may refer to. */
 export interface Surroundings {
-  /** Where the repository lies in the box. */
+  /** The path of the repository in the box. */
   readonly workspaceFolder: string
-  /** What the box sets itself: its HOME and PATH. */
+  /** The variables that the box itself sets, such as HOME and PATH. */
   readonly env: ReadonlyMap<string, string>
 }
 
-/** Arguments of a command that is written as a list. */
+/** Arguments of a command that is a list. */
 const MAX_ARGUMENTS = 256
 
 const Line = text(0, MAX_COMMAND)
 const Command = Schema.Union([Line, Schema.Array(Line).check(Schema.isMaxLength(MAX_ARGUMENTS))])
 type Command = typeof Command.Type
 
-/** One command, or several by name that run side by side. */
+/** One command, or several commands by name that run in parallel. */
 const Lifecycle = Schema.Union([Command, Schema.Record(Schema.String, Command).check(Schema.isMaxProperties(MAX_COMMANDS))])
 type Lifecycle = typeof Lifecycle.Type
 
 const variables = <S extends Schema.Codec<string | null>>(value: S) =>
   Schema.Record(Schema.String, value).check(Schema.isMaxProperties(MAX_VARIABLES))
 
+/** The supported keys of devcontainer.json. Unknown keys are kept, to be reported as ignored. */
 export const DevContainerFile = Schema.Struct({
   onCreateCommand: Schema.optionalKey(Lifecycle),
   updateContentCommand: Schema.optionalKey(Lifecycle),
@@ -57,23 +58,23 @@ export type DevContainerFile = typeof DevContainerFile.Type
 /** In the order in which they run. */
 const LIFECYCLE = ["onCreateCommand", "updateContentCommand", "postCreateCommand"] as const
 
-/** Says nothing of what a container needs. */
+/** Keys without meaning for the container, which are not reported. */
 const SILENT: ReadonlySet<string> = new Set(["$schema", "name"])
-/** Ignored keys that are named: more than the reference has. */
+/** The ignored keys that are reported: more than the reference defines. */
 const MAX_IGNORED = 100
 
-/** `${name}` and `${name:variable:fallback}`; what else stands between such braces is left to the shell. */
+/** Matches `${name}` and `${name:variable:fallback}`. Other texts in such braces are left to the shell. */
 const FOLDERS = "(?:containerWorkspaceFolder|localWorkspaceFolder)(?:Basename)?"
 const VARIABLES = "(?:localEnv|env|containerEnv):([^:}]*)(?::([^}]*))?"
 const VARIABLE = new RegExp("\\$\\{(" + FOLDERS + "|" + VARIABLES + ")\\}", "gu")
 
 interface Replaced {
   readonly text: string
-  /** What the text needs and nobody has here, such as `${localEnv:TOKEN}`. */
+  /** The unavailable variables that the text refers to, such as `${localEnv:TOKEN}`. */
   readonly missing: ReadonlyArray<string>
 }
 
-/** There is no local machine: its variables are not set, its folder is the repository. */
+/** There is no local machine: its variables are unset, and its folder is the repository. */
 const replace = (given: string, { env, workspaceFolder }: Surroundings): Replaced => {
   const missing: Array<string> = []
   let added = 0
@@ -82,7 +83,7 @@ const replace = (given: string, { env, workspaceFolder }: Surroundings): Replace
     if (name.endsWith("WorkspaceFolderBasename")) return workspaceFolder.split("/").at(-1) ?? ""
     const value = (name.startsWith("containerEnv:") ? env.get(variable ?? "") : undefined) ?? fallback
     added += value?.length ?? 0
-    // Variables of variables would otherwise grow without end.
+    // Limits the growth of variables that refer to variables.
     if (value !== undefined && added <= MAX_VALUE) return value
     missing.push(shown(whole))
     return ""
@@ -92,7 +93,7 @@ const replace = (given: string, { env, workspaceFolder }: Surroundings): Replace
 
 type Variables = DevContainerFile["remoteEnv"]
 
-/** Adds the variables that can be set to `env`; the keys of the others, with what they lack. */
+/** Adds the variables that can be resolved to `env`. Returns the keys of the others with their missing variables. */
 const set = (
   env: Map<string, string>,
   key: "containerEnv" | "remoteEnv",
@@ -150,11 +151,11 @@ const fromFile = (file: DevContainerFile, keys: ReadonlyArray<string>, surroundi
 
 const decode = Schema.decodeUnknownResult(DevContainerFile)
 
-/** No machine but a box knows an id of its container. */
+/** The id of the container is known only in a box. */
 const idIn = (file: DevContainerFile): string | undefined =>
   LIFECYCLE.find((key) => JSON.stringify(file[key] ?? "").includes("${devcontainerId}"))
 
-/** Reads a devcontainer.json; `file` is what errors call it. */
+/** Reads a devcontainer.json. `file` is its name in errors. */
 export const readDevContainer = (
   file: string,
   content: string,

@@ -1,4 +1,4 @@
-/** What a repository says that its sandboxes need: `.slipway/environment.json` (docs/decisions/17). */
+/** The file in which a repository describes its sandboxes: `.slipway/environment.json` (docs/decisions/17). */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
@@ -11,7 +11,7 @@ import * as CachePath from "./CachePath.ts"
 import { destination } from "./Destination.ts"
 import { isFree, isReserved, VariableName } from "./VariableName.ts"
 
-/** A secret is named as the environment variable that setup gets it in: upper case, 64 characters at most. */
+/** The name of a secret is the environment variable of setup: upper case, at most 64 characters. */
 export const SecretName = Schema.String.check(
   Schema.isPattern(/^[A-Z_][A-Z0-9_]{0,63}$/u, {
     expected: "a name of capital letters, digits and _, not a digit first, at most 64 characters"
@@ -20,36 +20,41 @@ export const SecretName = Schema.String.check(
 )
 export type SecretName = typeof SecretName.Type
 
-/** Bytes of a file that says what sandboxes need: beside it, a repository's package.json is of a few KiB. */
+/** Bytes of the file. For comparison: the package.json of a repository has a few KiB. */
 export const MAX_FILE_BYTES = 64 * 1024
-/** What is wrong with a larger one. */
+/** The error text for a larger file. */
 export const TOO_LARGE = `is larger than ${MAX_FILE_BYTES / 1024} KiB`
 /** Characters of a command: at most 32 KiB in UTF-8, a quarter of what Linux takes as one argument (`MAX_ARG_STRLEN`). */
 export const MAX_COMMAND = 8_192
-/** Commands of a setup, caches and files of a key: far more than a person writes by hand. */
+/** Commands of a setup, caches, and files of a cache key: far more than a person writes by hand. */
 export const MAX_COMMANDS = 64
+/** Folders that are cached. */
 export const MAX_CACHES = 32
+/** Files of a cache key. */
 export const MAX_KEY_FILES = 64
 /** Characters of a path: at most `PATH_MAX` of Linux, 4,096 bytes, in UTF-8. */
 export const MAX_PATH = 1_023
-/** Variables, and characters of a value: all of them stay below a quarter of `ARG_MAX` with the file's 64 KiB. */
+/** Variables, and characters of a value. With the file's 64 KiB they stay below a quarter of `ARG_MAX`. */
 export const MAX_VARIABLES = 100
+/** Characters of the value of a variable. */
 export const MAX_VALUE = 8_192
-/** As many as a repository may have. */
+/** The limit of secrets of a repository. */
 export const MAX_SECRETS = 100
+/** Network destinations. */
 export const MAX_DESTINATIONS = 100
-/** Minutes. */
+/** Minutes that a setup may take by default. */
 export const DEFAULT_TIMEOUT = 10
 
 const About = (description: string) => ({ description })
 
-/** Accepts what `problemOf` finds nothing wrong with, which is some of what `pattern` matches. */
+/** Accepts values without a problem by `problemOf`. `pattern` is a weaker test for JSON Schema. */
 const rule = (pattern: string, problemOf: (value: string) => string | undefined) =>
   Schema.makeFilter(problemOf, { toJsonSchema: () => ({ pattern }) })
 
-/** No pattern, not from the root. */
+/** Neither a pattern nor an absolute path. */
 const RELATIVE = "^[^/*][^*]*$"
 
+/** The end of a failed setup: the boot fails, or the agent starts anyway. */
 export const OnFailure = Schema.Literals(["fail", "continue"])
 export type OnFailure = typeof OnFailure.Type
 
@@ -76,7 +81,7 @@ const Destination = text(1, 260).check(
   )
 )
 
-/** The first that is there already, by what makes two of them the same. */
+/** Refuses a list with two equal items. `problem` gets the position of the first. */
 const once = <T>(same: (a: T, b: T) => boolean, problem: (first: number) => string) =>
   Schema.makeFilter((all: ReadonlyArray<T>) => {
     for (const [i, one] of all.entries()) {
@@ -91,7 +96,7 @@ const cachesOverlap = (a: string, b: string): boolean => {
   return Result.isSuccess(one) && Result.isSuccess(other) && CachePath.overlap(one.success, other.success)
 }
 
-/** The file as it is written. */
+/** The schema of the file. */
 export const EnvironmentFile = Schema.Struct({
   $schema: Schema.optionalKey(text(0, MAX_PATH)).annotateKey(About("Where editors find this schema.")),
   setup: Schema.optionalKey(Schema.Array(Command).check(Schema.isMaxLength(MAX_COMMANDS))).annotateKey(
@@ -132,7 +137,10 @@ export const EnvironmentFile = Schema.Struct({
 ).annotate({ identifier: "EnvironmentFile" })
 export type EnvironmentFile = typeof EnvironmentFile.Type
 
-/** Of `.slipway/environment.json`: JSON Schema, draft 2020-12. What no schema can say, such as a path that climbs, is refused later. */
+/**
+ * JSON Schema (draft 2020-12) of `.slipway/environment.json`. Rules that a schema cannot express, such as paths with `..`, are checked
+ * later.
+ */
 export const jsonSchema = () => {
   const { definitions, schema } = Schema.toJsonSchemaDocument(EnvironmentFile, { onExcessProperty: "error" })
   return {
@@ -143,38 +151,38 @@ export const jsonSchema = () => {
   }
 }
 
-/** One program with its arguments, started in the repository's folder. */
+/** One program with its arguments. It starts in the repository's folder. */
 export interface SetupCommand {
-  /** The key it was written under, such as `setup[2]`. */
+  /** Its key in the file, such as `setup[2]`. */
   readonly key: string
   readonly argv: readonly [program: string, ...args: ReadonlyArray<string>]
 }
 
-/** What a sandbox of a repository needs. */
+/** The requirements of a repository's sandboxes. */
 export interface Environment {
-  /** In order. The commands of one step run side by side. */
+  /** Steps in order. The commands of one step run in parallel. */
   readonly setup: ReadonlyArray<ReadonlyArray<SetupCommand>>
   readonly cache: ReadonlyArray<CachePath.CachePath>
-  /** Normalised paths of the tree; `null`: the lock files found in it. */
+  /** Normalised paths of the tree; `null`: the lock files of the tree. */
   readonly cacheKey: ReadonlyArray<string> | null
   readonly env: Readonly<Record<string, string>>
   readonly secrets: ReadonlyArray<SecretName>
-  /** `name:port`, lower case. */
+  /** `name:port` in lower case. */
   readonly egress: ReadonlyArray<string>
   readonly timeoutMinutes: number
   readonly onFailure: OnFailure
-  /** The image of containers that the file asks for. */
+  /** The container image that the file asks for; `null`: no image. */
   readonly image: string | null
-  /** Keys of the file that do not count here. */
+  /** Keys of the file without effect here. */
   readonly ignored: ReadonlyArray<string>
   readonly source: "slipway" | "devcontainer"
 }
 
-/** The file cannot be used: nothing of it is. Retrying does not help. */
+/** The file is invalid, and none of its settings is used. Retrying does not help. */
 export class EnvironmentInvalid extends Schema.TaggedError<EnvironmentInvalid>()("EnvironmentInvalid", {
-  /** Its path in the tree. */
+  /** The path of the file in the tree. */
   file: Schema.String,
-  /** Where in it, as `setup[2]` or `env.NAME`; "": the file as a whole. */
+  /** The invalid key, as `setup[2]` or `env.NAME`; "": the whole file. */
   key: Schema.String,
   problem: Schema.String
 }) {
@@ -183,20 +191,21 @@ export class EnvironmentInvalid extends Schema.TaggedError<EnvironmentInvalid>()
   }
 }
 
-/** What is shown of a name that somebody wrote. */
+/** Characters of a user's name in an error. */
 const MAX_NAME = 64
-/** Bytes of what a parser says. */
+/** Bytes of a parser's message in an error. */
 const MAX_REASON = 200
+/** A name from a file, made safe for display and cut to 64 bytes. */
 export const shown = (name: string): string => cut(visible(name), MAX_NAME, "…")
 
-/** `setup[2]`, `env.NODE_ENV`. */
+/** Formats a path of the schema, such as `setup[2]` or `env.NODE_ENV`. */
 export const keyOf = (path: ReadonlyArray<PropertyKey>): string =>
   path.map((part, i) => typeof part === "number" ? `[${part}]` : `${i === 0 ? "" : "."}${shown(String(part))}`).join("")
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 const EXCESS = "Expected no excess property"
 
-/** The first thing that is wrong. */
+/** The error for the first problem of the file. */
 export const invalid = (file: string, issue: SchemaIssue.Issue, known: ReadonlyArray<string>): EnvironmentInvalid => {
   const [first] = format(issue).issues
   const path = (first?.path ?? []).map((part) => typeof part === "object" ? part.key : part)
@@ -211,7 +220,7 @@ export const invalid = (file: string, issue: SchemaIssue.Issue, known: ReadonlyA
   return new EnvironmentInvalid({ file, key: keyOf(path), problem: problem() })
 }
 
-/** The JSON of a file of bounded size; `parse` reads it. */
+/** Parses the JSON of a file with limited size by `parse`. */
 export const parseFile = (
   file: string,
   content: string,
@@ -228,7 +237,7 @@ export const parseFile = (
 const decode = Schema.decodeUnknownResult(EnvironmentFile, { onExcessProperty: "error" })
 const KEYS = Object.keys(EnvironmentFile.fields)
 
-/** What runs a command that is written as one line. */
+/** The arguments that run a command given as one line. */
 export const shell = (command: string): SetupCommand["argv"] => ["/bin/sh", "-c", command]
 
 const normalized = (path: string): string => Result.getOrElse(normalizePath(path), () => path)
@@ -247,7 +256,7 @@ const fromFile = (file: EnvironmentFile): Environment => ({
   source: "slipway"
 })
 
-/** Reads `.slipway/environment.json`; `file` is what errors call it. */
+/** Reads `.slipway/environment.json`. `file` is its name in errors. */
 export const readEnvironment = (file: string, content: string): Result.Result<Environment, EnvironmentInvalid> =>
   Result.flatMap(
     parseFile(file, content, JSON.parse),

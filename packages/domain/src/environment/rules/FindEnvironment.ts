@@ -1,22 +1,20 @@
-/** Which file of a tree says what its sandboxes need (docs/decisions/17). */
+/** Finds the file that describes the sandboxes of a tree (docs/decisions/17). */
 import * as Effect from "effect/Effect"
 import { readDevContainer, type Surroundings } from "./DevContainer.ts"
 import { type Environment, type EnvironmentInvalid, readEnvironment } from "./Environment.ts"
 
-/** The first that is there counts, alone. */
+/** The candidates. Only the first existing file is used. */
 export const FILES = [".slipway/environment.json", ".devcontainer/devcontainer.json", ".devcontainer.json"] as const
+/** A path of `FILES`. */
 export type EnvironmentPath = (typeof FILES)[number]
 
-/**
- * Files of `paths` that other tools let a person choose among (`.devcontainer/NAME/devcontainer.json`). None of them counts here;
- * the first 20.
- */
+/** Files of `paths` that other tools offer for choice (`.devcontainer/NAME/devcontainer.json`). They are not supported here. At most 20. */
 export const unread = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
   paths.filter((path) => /^\.devcontainer\/[^/]+\/devcontainer\.json$/u.test(path)).slice(0, 20)
 
 /**
- * `null`: the tree says nothing, so there is no setup. `read` gives the text of a plain file of the tree, `null` when
- * there is none; it may stop after `MAX_FILE_BYTES` and one more.
+ * Finds and reads the file. `null`: the tree has no such file, so there is no setup. `read` returns the text of a plain file of the
+ * tree, or `null`. It may stop one byte after `MAX_FILE_BYTES`.
  */
 export const findEnvironment = Effect.fnUntraced(function*<E, R>(
   read: (path: EnvironmentPath) => Effect.Effect<string | null, E, R>,

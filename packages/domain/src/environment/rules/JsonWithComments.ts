@@ -1,11 +1,11 @@
-/** JSON with comments and trailing commas, as devcontainer.json is written. Both patterns take a text in one walk, whatever it is. */
+/** JSON with comments and trailing commas, as in devcontainer.json. Both patterns scan any text once. */
 
-/** A string, whole or up to where it breaks off, or a comment. */
+/** A string, possibly unterminated, or a comment. */
 const COMMENT = /"(?:[^"\\]|\\.)*"?|\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/gsu
-/** A string, or a comma with something before it and a closing bracket behind it. */
+/** A string, or a comma between a value and a closing bracket. */
 const TRAILING_COMMA = /"(?:[^"\\]|\\.)*"?|,(?<![[{]\s*,)(?=\s*[\]}])/gsu
 
 const blank = (token: string): string => token.startsWith("\"") ? token : token.replace(/[^\n]/gu, " ")
 
-/** The value. Throws what `JSON.parse` throws; places in its message are those of the text, since nothing is moved. */
+/** Parses the value. Throws the errors of `JSON.parse`; their positions are right, because comments become spaces. */
 export const parse = (text: string): unknown => JSON.parse(text.replace(COMMENT, blank).replace(TRAILING_COMMA, blank))

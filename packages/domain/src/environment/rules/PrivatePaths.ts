@@ -1,11 +1,11 @@
 /**
- * Where tools and agents keep what is private below the home of a box: no setup may leave it there for an agent, and no cache may bring it
- * from another sandbox (docs/decisions/17). A path is a file or a folder, with all that is in it; none lies in another one.
+ * Private files of tools and agents below the home of a box. A setup must not leave them to an agent, and a cache must not bring them
+ * from another sandbox (docs/decisions/17). A path is a file or a folder with its content; no path contains another.
  */
 
-/** Where tools keep credentials, and what shells and tools read as settings, in which setups keep some too. */
+/** Credentials of tools, and settings of shells and tools, in which setups may store credentials. */
 export const CREDENTIALS: ReadonlyArray<string> = [
-  // Shells: what they run when they start, and what was typed.
+  // Shells: startup files and histories.
   ".bash_aliases",
   ".bash_history",
   ".bash_login",
@@ -29,7 +29,7 @@ export const CREDENTIALS: ReadonlyArray<string> = [
   ".config/hub",
   ".git-credentials",
   ".gitconfig",
-  // Keys, and what fetches from servers.
+  // Keys, and tools that download.
   ".config/op",
   ".config/rclone",
   ".curlrc",
@@ -40,7 +40,7 @@ export const CREDENTIALS: ReadonlyArray<string> = [
   ".ssh",
   ".vault-token",
   ".wgetrc",
-  // Clouds, clusters and registries of images.
+  // Clouds, clusters and image registries.
   ".aws",
   ".azure",
   ".boto",
@@ -121,7 +121,7 @@ export const CREDENTIALS: ReadonlyArray<string> = [
   ".sbt/credentials"
 ]
 
-/** Where agents keep settings, in which a repository could allow commands that a person is asked about, and their conversations. */
+/** Settings and conversations of agents. In settings, a repository could allow commands that need a person's approval. */
 export const AGENTS: ReadonlyArray<string> = [
   ".agents",
   ".cache/opencode",

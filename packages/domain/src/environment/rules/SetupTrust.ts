@@ -1,20 +1,20 @@
-/** Which commits a setup may have its secrets for, and whose caches may be filled (docs/decisions/17). */
+/** Decides which commits are trusted: their setups get secrets and may fill caches (docs/decisions/17). */
 import * as Schema from "effect/Schema"
 import { BRANCHES, isCommitId, isRefName } from "../../source/schema/Naming.ts"
 import { text } from "../../text/Text.ts"
 
-/** Refs that the owners of one grant list for one repository (ours). */
+/** Refs that the owners of one grant list for one repository (our choice). */
 export const MAX_TRUSTED_REFS = 50
 
 const HEADS = "refs/heads/"
 
-/** Whether sandboxes push to a branch of this name. */
+/** Whether the name is that of a branch that sandboxes push to. */
 export const isPushed = (ref: string): boolean => (ref.startsWith(HEADS) ? ref.slice(HEADS.length) : ref).startsWith(BRANCHES)
 
-/** The letters before the star of a pattern; `null`: it is no pattern. */
+/** The part of a pattern before its star; `null`: not a pattern. */
 const stemOf = (listed: string): string | null => listed.endsWith("/*") ? listed.slice(0, -1) : null
 
-/** Whether `listed` names `ref`: it is the same name, or a pattern such as `release/*`. */
+/** Whether `listed` matches `ref`: the same name, or a pattern such as `release/*`. */
 export const names = (listed: string, ref: string): boolean => {
   const stem = stemOf(listed)
   return stem === null ? listed === ref : ref.length > stem.length && ref.startsWith(stem)
@@ -27,7 +27,7 @@ const problemOf = (ref: string): string | undefined => {
   return name !== "" && isRefName(name) ? undefined : "a branch, a tag, or a pattern such as release/*"
 }
 
-/** What an owner may list: the short name of a branch or a tag, or all below a folder: `release/*`. */
+/** A ref that an owner may list: the short name of a branch or tag, or a folder of them, such as `release/*`. */
 export const TrustedRef = text(1, 255).check(
   Schema.makeFilter((ref: string) => {
     const problem = problemOf(ref)
@@ -36,24 +36,24 @@ export const TrustedRef = text(1, 255).check(
 )
 export type TrustedRef = typeof TrustedRef.Type
 
-/** What is known of the commit that a tree started from. */
+/** Facts about the commit that a tree started from. */
 export interface StartingPoint {
-  /** As the sandbox asked for it; `undefined`: the default branch. */
+  /** The ref that was asked for; `undefined`: the default branch. */
   readonly ref: string | undefined
   readonly defaultBranch: string
-  /** What owners listed. */
+  /** The refs that owners listed. */
   readonly listed: ReadonlyArray<string>
-  /** The first of {@link refsToAsk} whose history at the source has the commit; `null`: none. */
+  /** The first of {@link refsToAsk} whose history at the source contains the commit; `null`: no such ref. */
   readonly on: string | null
-  /** A sandbox pushed the commit, and its pull request was not merged by a person. */
+  /** A sandbox pushed the commit, and no person merged its pull request. */
   readonly isPushedUnmerged: boolean
 }
 
-/** The refs of which the source is asked whether the commit is in their history, in this order. Empty: it would change nothing. */
+/** The refs whose history the source has to search for the commit, in this order. Empty if the answer would change nothing. */
 export const refsToAsk = ({ defaultBranch, listed, ref }: Pick<StartingPoint, "defaultBranch" | "listed" | "ref">): ReadonlyArray<string> =>
   ref !== undefined && isPushed(ref) ? [] : [defaultBranch, ...listed].filter((name, i, all) => !isPushed(name) && all.indexOf(name) === i)
 
-/** Why the commit is not trusted, a sentence for people; `null`: it is. */
+/** Why the commit is not trusted, as a sentence for people; `null`: it is trusted. */
 export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref }: StartingPoint): string | null => {
   if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
   if (on !== null && on === defaultBranch && !isPushed(on)) return null

@@ -1,7 +1,7 @@
 /** Names of environment variables and secrets (docs/decisions/17). */
 import * as Schema from "effect/Schema"
 
-/** What boxes and agents get from the service, and what would change the programs that it starts in them. */
+/** Variables that the service sets for boxes and agents, and variables that change how programs start. */
 const RESERVED: ReadonlySet<string> = new Set([
   "PATH",
   "HOME",
@@ -25,19 +25,19 @@ const RESERVED: ReadonlySet<string> = new Set([
 ])
 const RESERVED_FAMILIES = ["SLIPWAY_", "SANDBOX_", "ANTHROPIC_", "CLAUDE_", "CODEX_", "GROK_", "OPENCODE_", "LD_", "XDG_"]
 
-/** Whether the service sets a variable of this name itself, in any case of letters: programs read some of them in either. */
+/** Whether the name is reserved for the service, in any case: some programs read variables in both cases. */
 export const isReserved = (name: string): boolean => {
   const folded = name.toUpperCase()
   return RESERVED.has(folded) || RESERVED_FAMILIES.some((family) => folded.startsWith(family))
 }
 
-/** Of {@link isReserved}, for the schemas of names. */
+/** The filter of {@link isReserved} for schemas of names. */
 export const isFree = Schema.makeFilter((name: string) => !isReserved(name), {
   expected: "a name that the service does not set itself",
   toJsonSchema: () => [{}, true]
 })
 
-/** Of an environment variable (POSIX.1-2024, 8.1), 64 characters at most; none that the service sets itself. */
+/** The name of an environment variable (POSIX.1-2024, 8.1): at most 64 characters, not reserved. */
 export const VariableName = Schema.String.check(
   Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/u, {
     expected: "a name of letters, digits and _, not a digit first, at most 64 characters"

@@ -1,4 +1,4 @@
-/** `SetupCaches` over whatever keeps the bytes: who fills, who waits, and what is counted. */
+/** `SetupCaches` over an adapter that stores bytes. Coordinates filling and waiting, and counts results. */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -9,33 +9,34 @@ import * as Stream from "effect/Stream"
 import { counters } from "../../observability/Metrics.ts"
 import { type CacheDamaged, CacheNotKept, type CachePlace, type FoundCache, MAX_CACHE_BYTES, SetupCaches } from "../ports/SetupCaches.ts"
 
+/** A stored cache as an adapter opens it. */
 export interface KeptCache {
   readonly bytes: Stream.Stream<Uint8Array, CacheDamaged>
   readonly image: string | null
 }
 
-/** What an adapter does. Two calls for one place may be under way at once. */
+/** The storage of an adapter. Two calls for one place may run at the same time. */
 export interface KeptCaches {
-  /** Whole, until the scope closes. */
+  /** Opens the complete cache and keeps it until the scope closes. */
   open(place: CachePlace): Effect.Effect<Option.Option<KeptCache>, never, Scope.Scope>
-  /** All of it or nothing, in the place of what is there. */
+  /** Replaces the cache, or changes nothing if it fails. */
   write<E, R>(place: CachePlace, bytes: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, E | CacheNotKept, R>
   readonly makeRoom: Effect.Effect<void>
 }
 
 interface Options {
-  /** Bytes of one cache as it is filled, at most. */
+  /** The largest size of one cache, in bytes before storage. */
   readonly largest?: number
 }
 
-/** `free`: it waits for nobody, and nobody waits for it. */
+/** `free`: the caller neither waits nor blocks others. */
 interface Ticket {
   readonly place: string
   readonly turn: Deferred.Deferred<void>
   state: "waiting" | "filling" | "look" | "free"
 }
 
-/** The same for the same place, whatever the names are; for files, of characters that any disk takes once it is digested. */
+/** A name for a place, equal for equal places. Digest it for a file name. */
 export const nameOf = ({ grantId, key, repo }: CachePlace): string => JSON.stringify([grantId, repo.toLowerCase(), key])
 
 const found = counters("slipway_setup_caches_total", "Caches of setups that this worker looked for, filled and removed.", "what", [
@@ -46,13 +47,14 @@ const found = counters("slipway_setup_caches_total", "Caches of setups that this
   "damaged"
 ])
 
-/** Counts what an adapter does by itself. */
+/** Counts an event of an adapter. */
 export const count = (what: "removal" | "damaged") => found.add(what)
 
+/** Makes `SetupCaches` from an adapter's storage. */
 export const make = (kept: KeptCaches, { largest = MAX_CACHE_BYTES }: Options = {}) =>
   Effect.gen(function*() {
     yield* found.declare
-    /** Those who wait for the first one of each place, the first one included. */
+    /** The queue of each place. The first caller in it fills the cache. */
     const lines = new Map<string, Array<Ticket>>()
 
     const enter = (place: string): Ticket => {
@@ -66,7 +68,7 @@ export const make = (kept: KeptCaches, { largest = MAX_CACHE_BYTES }: Options = 
       ticket.state = state
       Deferred.doneUnsafe(ticket.turn, Exit.void)
     }
-    /** Nobody waits any more. */
+    /** Ends the queue of a place. */
     const dismiss = (place: string, state: "look" | "free") => {
       const line = lines.get(place) ?? []
       lines.delete(place)
@@ -128,7 +130,7 @@ export const make = (kept: KeptCaches, { largest = MAX_CACHE_BYTES }: Options = 
               yield* Effect.timeoutOption(Effect.onInterrupt(Deferred.await(ticket.turn), () => Effect.sync(() => leave(ticket))), patience)
             }
             if (ticket.state === "look") continue
-            // Somebody may have filled it between the look and the first place in the line.
+            // Looks again: another caller may have filled the cache in between.
             const filled = ticket.state === "filling" ? yield* look : Option.none()
             if (Option.isNone(filled)) return miss(place, ticket)
             dismiss(name, "look")

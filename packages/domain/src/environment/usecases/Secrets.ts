@@ -1,4 +1,4 @@
-/** What owners may do about the secrets of their repositories, and about the refs that get them. Values go in and do not come out. */
+/** Use cases of owners: the secrets of their repositories and the refs whose setups get them. Values are never returned. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -28,25 +28,22 @@ import { TrustedRef } from "../rules/SetupTrust.ts"
 const read = reader(Schema.Struct({ repo: RepoName, name: SecretName, value: SecretValue }), "secret")
 const readRef = reader(Schema.Struct({ repo: RepoName, ref: TrustedRef }), "trusted ref")
 
-/**
- * The secrets of a grant's repositories. Whoever calls says on whose behalf (`Acting`); that the grant may be spoken for is
- * decided before.
- */
+/** The secrets of a grant's repositories. The caller has authorized the request and set `Acting`. */
 export class Secrets extends Context.Service<Secrets, {
-  /** Sandboxes that boot from now on get this value. */
+  /** Sets a value. Sandboxes that boot from now on get it. */
   set(
     key: Readonly<Record<keyof SecretKey, string>>,
     value: Redacted.Redacted
   ): Effect.Effect<SecretRecord, InvalidRequest | GrantNotFound | TooManySecrets | SecretsUnusable | StoreUnavailable>
-  /** By repository and name; of one repository when named. */
+  /** In order of repository and name. `repo` limits the list to one repository. */
   list(grantId: string, repo: string | null): Effect.Effect<ReadonlyArray<SecretRecord>, StoreUnavailable>
-  /** Sandboxes that name it do not boot from now on. */
+  /** Removes a secret. Sandboxes whose file names it do not boot from now on. */
   remove(key: Readonly<Record<keyof SecretKey, string>>): Effect.Effect<void, SecretNotFound | StoreUnavailable>
-  /** Setups of commits on this ref have secrets from now on, as those of the default branch have. */
+  /** Trusts a ref. Setups of its commits get secrets from now on, like those of the default branch. */
   trustRef(
     of: Readonly<Record<keyof SecretsOf | "ref", string>>
   ): Effect.Effect<TrustedRefRecord, InvalidRequest | GrantNotFound | TooManyTrustedRefs | StoreUnavailable>
-  /** By repository and ref; of one repository when named. */
+  /** In order of repository and ref. `repo` limits the list to one repository. */
   trustedRefs(grantId: string, repo: string | null): Effect.Effect<ReadonlyArray<TrustedRefRecord>, StoreUnavailable>
   distrustRef(of: Readonly<Record<keyof SecretsOf | "ref", string>>): Effect.Effect<void, TrustedRefNotFound | StoreUnavailable>
 }>()("@slipway/domain/Secrets") {

@@ -1,4 +1,4 @@
-/** Ports: the way to the trees of a sandbox, wherever they are, and what of them only a checkpoint has. */
+/** Ports: access to the trees of a sandbox on any machine, and to trees and commits that only a checkpoint has. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -24,21 +24,21 @@ import {
   WorkingTrees
 } from "./WorkingTrees.ts"
 
-/** The sandbox's files are there, but nobody who has them can be reached just now. Retrying after a moment may succeed. */
+/** The sandbox's files exist, but no machine that has them can be reached now. Retrying after a moment may succeed. */
 export class AgentDisconnected extends Schema.TaggedError<AgentDisconnected>()("AgentDisconnected", {}) {
   override get message() {
     return "The sandbox's worker cannot be reached just now."
   }
 }
 
-/** Reads the trees of a sandbox by the rules of `WorkingTrees`, wherever they lie. */
+/** Reads the trees of a sandbox by the rules of `WorkingTrees`, from any machine. */
 export interface TreeReader {
   list(key: TreeKey, directory: string): Effect.Effect<
     FileTree,
     AgentDisconnected | FileNotFound | NotADirectory | FileProtected | TreesUnavailable
   >
   changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound | TreesUnavailable>
-  /** What breaks off on the way fails the bytes. */
+  /** A connection that breaks fails the stream of bytes. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
     AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable,
@@ -48,35 +48,32 @@ export interface TreeReader {
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
     AgentDisconnected | FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
   >
-  /** Knows the commits of the sandbox's checkpoints too. `CheckpointNotFound`: one of them cannot be read any more. */
+  /** Also knows the commits of the sandbox's checkpoints. `CheckpointNotFound`: a checkpoint can no longer be read. */
   diff(key: TreeKey, asked: DiffQuery): Effect.Effect<
     Uint8Array,
     AgentDisconnected | CheckpointNotFound | FileNotFound | FileTooLarge | TreesUnavailable | UnknownCommit
   >
 }
 
-/**
- * Port: trees on this machine that were made of checkpoints, to be read alone. They have ids of their own, so that nobody takes
- * them for those that a sandbox works in.
- */
+/** Port: read-only trees on this machine that were made from checkpoints. Their ids differ from those of sandboxes' own trees. */
 export class CheckpointTrees extends Context.Service<CheckpointTrees, {
   /**
-   * The id by which `WorkingTrees` has the trees of the sandbox's newest checkpoint that can be read; they stay until the scope
-   * closes. Whoever asks waits up to 10 s; they go on being made after that, for those who ask again.
+   * Makes the trees of the sandbox's newest readable checkpoint, and returns their id for `WorkingTrees`. They stay until the scope
+   * closes. A caller waits up to 10 s; the work goes on for later callers.
    */
   find(sandbox: Sandbox): Effect.Effect<SandboxId, AgentDisconnected, Scope.Scope>
   /**
-   * Adds commits to those that a tree of this machine is compared with, from the checkpoints of the sandbox `of` that have them.
-   * `UnknownCommit`: none has. `CheckpointNotFound`: what has one cannot be read. Whoever asks waits as for `find`.
+   * Adds commits to those that `tree` can be compared with, from the checkpoints of the sandbox `of`. `UnknownCommit`: no checkpoint
+   * has the commit. `CheckpointNotFound`: the checkpoint that has it cannot be read. A caller waits as for `find`.
    */
   learn(of: SandboxId, tree: TreeKey, commits: ReadonlyArray<string>): Effect.Effect<
     void,
     AgentDisconnected | CheckpointNotFound | TreesUnavailable | UnknownCommit
   >
-  /** Whether such trees have this id, or are about to: whoever clears up leaves them alone. */
+  /** Whether trees of this port have the id or will have it. The reaper must not remove them. */
   has(id: SandboxId): boolean
 }>()("@slipway/domain/CheckpointTrees") {
-  /** Of nothing: what is not on this machine cannot be read. */
+  /** For a process without checkpoints: trees on other machines cannot be read. */
   static readonly layerNone = Layer.succeed(CheckpointTrees, {
     find: () => new AgentDisconnected(),
     learn: (_of, _tree, commits) => new UnknownCommit({ commits }),
@@ -86,9 +83,9 @@ export class CheckpointTrees extends Context.Service<CheckpointTrees, {
 
 /** The trees that can be read on this machine. */
 export class LocalTrees extends Context.Service<LocalTrees, {
-  /** The sandbox's own; `null`: they are not here, or not whole. */
+  /** The sandbox's own trees; `null`: they are missing or incomplete on this machine. */
   own(id: SandboxId): Effect.Effect<TreeReader | null>
-  /** As its newest checkpoint has them. Fails when it has none. */
+  /** The trees of the sandbox's newest checkpoint. Fails if there is no checkpoint. */
   restored(sandbox: Sandbox): Effect.Effect<TreeReader, AgentDisconnected>
 }>()("@slipway/domain/LocalTrees") {
   static readonly layer = Layer.effect(
@@ -96,7 +93,7 @@ export class LocalTrees extends Context.Service<LocalTrees, {
     Effect.gen(function*() {
       const trees = yield* WorkingTrees
       const restored = yield* CheckpointTrees
-      /** A sandbox that moved has trees that know its newest checkpoint alone. */
+      /** After a move, the trees of a sandbox know only its newest checkpoint, so other commits are added when asked for. */
       const diff = (of: SandboxId, here: TreeKey, asked: DiffQuery) =>
         Effect.catchTag(
           trees.diff(here, asked),
@@ -114,7 +111,7 @@ export class LocalTrees extends Context.Service<LocalTrees, {
         }
       }
       const ownReader = (id: SandboxId): TreeReader => {
-        // A sandbox that goes back to a checkpoint, or moves, has no trees for a moment. That is no answer about a file.
+        // A sandbox that restores a checkpoint, or moves, has no trees for a moment. That must not be answered as a missing file.
         const whileHere = <A, E extends { readonly _tag: string }, R>(read: Effect.Effect<A, E | FileNotFound, R>) =>
           Effect.catchIf(
             read,
@@ -141,12 +138,12 @@ export class LocalTrees extends Context.Service<LocalTrees, {
 /** Port: the way to the trees of a sandbox. Its readers pass the reading rules of `WorkingTreesContract`. */
 export class RemoteTrees extends Context.Service<RemoteTrees, {
   /**
-   * Those of a running sandbox where they are; where that machine is gone, and of one that is over, as the last checkpoint has
-   * them. Fails when nobody is there who has them. A reader is good for one request: the sandbox may move.
+   * The trees of a running sandbox on its machine. The last checkpoint, if that machine is gone or the sandbox has ended. Fails if
+   * neither can be reached. Use a reader for one request only, because the sandbox may move.
    */
   reach(sandbox: Sandbox): Effect.Effect<TreeReader, AgentDisconnected | StoreUnavailable>
 }>()("@slipway/domain/RemoteTrees") {
-  /** The trees of this process's own machine, where there is no other. */
+  /** The trees of this process's own machine, for a service with one machine. */
   static readonly layerLocal = Layer.effect(
     RemoteTrees,
     Effect.map(LocalTrees, (here) =>

@@ -1,6 +1,6 @@
 /**
- * Port: the working trees of the sandboxes of this machine's workers, wherever their boxes are. The agent owns what is in them while
- * we read, so nothing in a tree is trusted: not its links, not its `.git`. Checked by `WorkingTreesContract`.
+ * Port: the working trees of the sandboxes of this machine's workers, wherever their boxes are. The agent can change a tree while we
+ * read it, so its links and its `.git` are never trusted. Checked by `WorkingTreesContract`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -14,13 +14,13 @@ import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { visible } from "../../text/EscapeInvisible.ts"
 import type { ChangedFiles, FileTree } from "../schema/FileTree.ts"
 
-/** Nothing is there, or the sandbox has no such tree on this machine. */
+/** The file does not exist, or the sandbox has no such tree on this machine. */
 export class FileNotFound extends Schema.TaggedError<FileNotFound>()("FileNotFound", {}) {
   override get message() {
     return "No such file or directory."
   }
 }
-/** The name is protected, or what is there is no plain file with one name (link, device, FIFO, hard link). */
+/** The name is protected, or the file is not a plain file with one name (link, device, FIFO, hard link). */
 export class FileProtected extends Schema.TaggedError<FileProtected>()("FileProtected", {}) {
   override get message() {
     return "This file is protected and cannot be read."
@@ -38,14 +38,14 @@ export class NotADirectory extends Schema.TaggedError<NotADirectory>()("NotADire
     return "The path is not a directory."
   }
 }
-/** Larger than the caller allows. Retrying does not help. */
+/** The file is larger than the caller allows. Retrying does not help. */
 export class FileTooLarge extends Schema.TaggedError<FileTooLarge>()("FileTooLarge", { maximumBytes: Schema.Int }) {
   override get message() {
     return `The file is larger than ${this.maximumBytes} bytes.`
   }
 }
 
-/** The repository could not be fetched or the commit does not exist. `retryable`: trying again may help. */
+/** The repository could not be fetched, or the commit does not exist. `retryable`: a retry may help. */
 export class CloneFailed extends Schema.TaggedError<CloneFailed>()("CloneFailed", {
   repo: Schema.String,
   /** A sentence for people, free of secrets. */
@@ -57,9 +57,9 @@ export class CloneFailed extends Schema.TaggedError<CloneFailed>()("CloneFailed"
   }
 }
 
-/** The disk of this machine's trees is full, read-only or broken. `retryable`: it may succeed once room is made. */
+/** The disk of this machine's trees is full, read-only or broken. `retryable`: the call may succeed after space is freed. */
 export class TreesUnavailable extends Schema.TaggedError<TreesUnavailable>()("TreesUnavailable", {
-  /** Sentences for people: what it is and what to do. They name no path. */
+  /** Sentences for people: the problem and the remedy. They contain no path. */
   detail: Schema.String,
   retryable: Schema.Boolean
 }) {
@@ -68,7 +68,7 @@ export class TreesUnavailable extends Schema.TaggedError<TreesUnavailable>()("Tr
   }
 }
 
-/** A push was refused by the other side, did not arrive, or was too large to try. */
+/** The other side refused a push, a push did not arrive, or a push was too large to try. */
 export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
   repo: Schema.String,
   detail: Schema.String,
@@ -79,10 +79,10 @@ export class PushFailed extends Schema.TaggedError<PushFailed>()("PushFailed", {
   }
 }
 
-/** Characters of the names of files in {@link MergeConflict}, all together. */
+/** Characters of all file names in {@link MergeConflict} together. */
 const MAX_CONFLICT_CHARACTERS = 1_000
 
-/** Somebody moved or made the branch that a publication goes to. Nothing was pushed. Retrying helps once that is settled. */
+/** Another person or program moved or made the branch of the publication. Nothing was pushed. Retrying helps after that is settled. */
 export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved", {
   repo: Schema.String,
   branch: Schema.String
@@ -93,10 +93,10 @@ export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved"
   }
 }
 
-/** What the tree changes cannot be merged with the newest commit of the base branch. Nothing was pushed. */
+/** The changes of the tree conflict with the newest commit of the base branch. Nothing was pushed. */
 export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeConflict", {
   repo: Schema.String,
-  /** In the order of git. */
+  /** In git's order. */
   files: Schema.Array(Schema.String)
 }) {
   override get message() {
@@ -114,19 +114,19 @@ export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeCon
   }
 }
 
-/** The tree holds nothing that is not published already, or nothing beyond the commit it started from. */
+/** The tree has no changes since its last publication, or none since the commit it started from. */
 export class NoChanges extends Schema.TaggedError<NoChanges>()("NoChanges", { repo: Schema.String }) {
   override get message() {
     return "no sandbox changes to publish"
   }
 }
 
-/** A tree cannot be saved: it is larger than it may be, takes longer than it may, or git gives up on it. */
+/** A tree cannot be saved: it is too large, saving took too long, or git failed. */
 export class CannotSave extends Schema.TaggedError<CannotSave>()("CannotSave", {
   repo: Schema.String,
   /** A sentence for people. */
   detail: Schema.String,
-  /** Trying again may help, though the tree stays as it is. */
+  /** A retry may help although the tree stays unchanged. */
   retryable: Schema.Boolean
 }) {
   override get message() {
@@ -134,7 +134,7 @@ export class CannotSave extends Schema.TaggedError<CannotSave>()("CannotSave", {
   }
 }
 
-/** Not what was saved: cut, changed on the way, or made by somebody else. Retrying does not help. */
+/** The content differs from what was saved: truncated, altered, or made by another program. Retrying does not help. */
 export class CheckpointDamaged extends Schema.TaggedError<CheckpointDamaged>()("CheckpointDamaged", {
   /** A sentence for people. */
   detail: Schema.String
@@ -144,9 +144,9 @@ export class CheckpointDamaged extends Schema.TaggedError<CheckpointDamaged>()("
   }
 }
 
-/** No commits of these ids are here. What they were saved in brings them (`learn`, `restore`). */
+/** The tree does not have these commits. The checkpoints that have them can add them (`learn`, `restore`). */
 export class UnknownCommit extends Schema.TaggedError<UnknownCommit>()("UnknownCommit", {
-  /** As they were asked for, each once. */
+  /** As they were requested, each once. */
   commits: Schema.Array(Schema.String)
 }) {
   override get message() {
@@ -154,30 +154,30 @@ export class UnknownCommit extends Schema.TaggedError<UnknownCommit>()("UnknownC
   }
 }
 
-/** One repository's tree within a sandbox. `repo` is spelled as the sandbox spells it. */
+/** One repository's tree in a sandbox. `repo` is spelled as in the sandbox. */
 export interface TreeKey {
   readonly sandboxId: SandboxId
   readonly repo: RepoName
 }
 
-/** The grant for which trees are read or committed: a machine's git is shared out fairly between grants. */
+/** The grant for which trees are read or committed. A machine's git is shared fairly between grants. */
 export const OnBehalfOf = Context.Reference<string>("@slipway/domain/OnBehalfOf", { defaultValue: () => "" })
 
 /** An open file. Its bytes can be read once. */
 export interface OpenedFile {
   /** Bytes, by `fstat` of the open descriptor. */
   readonly size: number
-  /** Exactly `size` bytes: growth is cut; a shortfall fails the stream, so that the connection is aborted. */
+  /** Exactly `size` bytes. Bytes added later are left out. If the file shrinks, the stream fails, so that the connection is aborted. */
   readonly bytes: Stream.Stream<Uint8Array, FileNotFound>
 }
 
-/** One side of a comparison: `null` when the file is not there. */
+/** One side of a comparison; `null` if the file does not exist. */
 export type FileVersion = {
-  /** `null` when it is binary. */
+  /** `null` for a binary file. */
   readonly content: string | null
-  /** The id git gives a blob of these bytes, hex. */
+  /** The git blob id of these bytes, in hex. */
   readonly hash: string
-  /** `working`, or the commit that holds it. */
+  /** `working`, or the id of the commit that contains the version. */
   readonly ref: string
   /** Bytes. */
   readonly size: number
@@ -186,84 +186,84 @@ export type FileVersion = {
 
 /** A file of the commit that a tree started from. */
 export interface BaseFile {
-  /** The id of git's blob, hex. */
+  /** The git blob id, in hex. */
   readonly blob: string
-  /** `null`: it is larger than was asked for. */
+  /** `null`: the file is larger than requested. */
   readonly content: Uint8Array | null
 }
 
-/** The tree as it is, as it was where the sandbox started, or a commit by its full id: one that was saved. */
+/** The tree now (`working`), as the sandbox found it (`base`), or a saved commit by its full id. */
 export type TreeVersion = "working" | "base" | (string & {})
 
-/** Which two versions of a tree are compared. */
+/** The two versions of a tree to compare. */
 export interface DiffQuery {
   readonly from: TreeVersion
   readonly to: TreeVersion
-  /** A file or a folder, normalised. Left out: the whole tree. */
+  /** A normalised file or folder; absent: the whole tree. */
   readonly path?: string
-  /** With the contents of binary files, so that `git apply` takes it. Left out: it says that they differ. */
+  /** Include binary contents, so that `git apply` accepts the patch. Absent: binary files are only named. */
   readonly isWhole?: boolean
-  /** Of the patch. */
+  /** Bytes of the largest patch. */
   readonly maximumBytes: number
 }
 
-/** How a tree is committed. */
+/** Settings of a commit. */
 export interface SnapshotOptions {
   readonly message: string
   readonly author: { readonly name: string; readonly email: string }
   /**
-   * What the agent's own git has beyond the commit the tree started from, as written on the agent's side: nothing of it is
-   * trusted. The id of its newest commit and a line feed, then a pack of all objects that `baseSha` lacks; empty without any.
+   * The commits of the agent's own git beyond `baseSha`, written on the agent's side and therefore untrusted. The bytes are the id of
+   * the newest commit, a line feed, and a pack of all objects that `baseSha` lacks. Without commits the stream is empty.
    */
   readonly history?: (baseSha: string) => Stream.Stream<Uint8Array>
-  /** Left out: the commit the tree started from, with nothing pushed yet. */
+  /** Absent: the commit that the tree started from, with nothing pushed yet. */
   readonly since?: Since
 }
 
 /**
- * One three-way merge between a tree and what is pushed: of what the tree has beyond `ancestor` with the commit `onto`. There is one
- * for each pull request that was merged or closed before.
+ * One three-way merge on the way from the tree to the branch: the changes of the tree since `ancestor`, merged with the commit `onto`.
+ * There is one step for each earlier pull request that was merged or closed.
  */
 export interface MergeStep {
   /** A commit of the base branch. */
   readonly onto: string
-  /** What was published of the tree when the pull request before was merged; `null`: the commit the tree started from. */
+  /** The commit that was published when the pull request before was merged; `null`: the commit that the tree started from. */
   readonly ancestor: string | null
 }
 
-/** What a commit of a tree goes on from. */
+/** The starting point of a commit. */
 export interface Since {
-  /** The commit that was pushed to its branch last; `null`: none was. */
+  /** The commit last pushed to the branch; `null`: no commit was pushed. */
   readonly head: string | null
-  /** From the tree to what is pushed to that branch, in order. Empty: that is the tree. */
+  /** The merges from the tree to the content of the branch, in order. Empty: the content is the tree. */
   readonly merges: ReadonlyArray<MergeStep>
-  /** Where commits of these that are not here are fetched. */
+  /** The source of commits that are missing here. */
   readonly remote: Remote
 }
 
-/** Which branches of a remote a publication needs to know. */
+/** The branches that a publication asks about. */
 export interface BranchQuery {
   readonly remote: Remote
-  /** The branch it goes to. */
+  /** The branch of the publication. */
   readonly headRef: string
-  /** The commit that is recorded as pushed to it last; `null`: none is. */
+  /** The commit last recorded as pushed to it; `null`: no commit is recorded. */
   readonly pushed: string | null
-  /** Others, whose newest commits are asked for. */
+  /** Other branches, whose newest commits are requested. */
   readonly branches: ReadonlyArray<string>
-  /** As snapshots are committed: by it, and by their time, commits are known that were pushed where nobody could record it. */
+  /** The author of snapshots. Author and time identify pushed commits that could not be recorded. */
   readonly author: SnapshotOptions["author"]
   readonly history?: SnapshotOptions["history"]
 }
 
-/** What {@link BranchQuery} asks for. */
+/** The answer to {@link BranchQuery}. */
 export interface BranchesFound {
-  /** What Slipway pushed to the branch last; `null`: nothing is there. */
+  /** The commit that Slipway last pushed to the branch; `null`: the branch does not exist. */
   readonly head: string | null
-  /** Something was pushed there, and somebody deleted the branch since. */
+  /** Slipway pushed to the branch, and the branch was deleted since. */
   readonly isGone: boolean
   /** The newest commit below `head` that no snapshot or agent made; `null` without a head. */
   readonly root: string | null
-  /** Branches that are missing are left out. */
+  /** The newest commits of the other branches. Missing branches are left out. */
   readonly tips: ReadonlyMap<string, string>
 }
 
@@ -277,33 +277,39 @@ export interface SaveOptions {
 /** Bytes that the trees of a sandbox may have when they are saved. */
 export const MAXIMUM_SAVED_BYTES = 268_435_456
 
-/** The trees of a sandbox as they were. */
+/** The saved trees of a sandbox. */
 export interface SavedTrees {
-  /** In the order they were asked for. `sha` is decided by the tree and by the agent's own commits, by nothing else. */
+  /** In the requested order. `sha` depends only on the tree and on the agent's own commits. */
   readonly repos: ReadonlyArray<{ readonly repo: RepoName; readonly sha: string }>
-  /** Of those of them where git can count in a few seconds. Renamed files whose content is the same have no lines that differ. */
+  /** Counts of those trees that git can count in a few seconds. A file renamed without a change has no changed lines. */
   readonly changes: ReadonlyArray<ChangeCounts>
-  /** For `restore`. Can be read as often as needed until the scope closes. */
+  /** The content for `restore`. It can be read repeatedly until the scope closes. */
   readonly content: Stream.Stream<Uint8Array>
 }
 
 /** A tree that was restored. */
 export interface RestoredTree {
   readonly repo: RepoName
-  /** As it was saved. */
+  /** The saved commit. */
   readonly sha: string
-  /** Of the files of that commit together. */
+  /** Bytes of all files of that commit. */
   readonly bytes: number
-  /** As `prepare` says. */
+  /** As in the result of `prepare`. */
   readonly baseSha: string
   readonly baseRef: string | null
 }
 
 /** Checked by `WorkingTreesContract`. */
 export class WorkingTrees extends Context.Service<WorkingTrees, {
-  /** A repository's folder below the workspace of a box: its name, unless two of the sandbox share it. Folders never collide. */
+  /**
+   * A repository's folder below the workspace of a box: its name, unless two repositories of the sandbox share the name. Folders never
+   * collide.
+   */
   folder(repo: RepoName, repos: ReadonlyArray<RepoName>): string
-  /** Makes the tree at `ref` (absent: `defaultBranch`), or returns the one that is there. Safe to repeat after a crash at any point. */
+  /**
+   * Makes the tree at `ref` (absent: `defaultBranch`), or returns the existing tree. A call repeated after a crash at any point is
+   * safe.
+   */
   prepare(key: TreeKey, source: {
     readonly remote: Remote
     readonly ref: string | undefined
@@ -311,14 +317,14 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly repos: ReadonlyArray<RepoName>
   }): Effect.Effect<{
     readonly baseSha: string
-    /** The branch it is the tip of; `null` when a tag or a commit was asked for. */
+    /** The branch whose tip it is; `null` for a tag or a commit. */
     readonly baseRef: string | null
-    /** Folders of submodules, which are empty: at most 32 of them; left out without any. */
+    /** Folders of submodules, which stay empty: at most 32. Absent if there are none. */
     readonly submodules?: ReadonlyArray<string>
   }, CloneFailed | TreesUnavailable>
   /**
-   * The immediate entries of one directory. `directory` is normalised. What differs is said by git in the sandbox's box;
-   * where that cannot tell, or not in time, entries come without it and with the warning `unreadable_entries`.
+   * The immediate entries of one directory. `directory` is normalised. Git in the sandbox's box reports changes. If it fails or takes
+   * too long, entries have no status and the warning is `unreadable_entries`.
    */
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected | TreesUnavailable>
   /** All files that differ from the commit the sandbox started from: the first `MAX_CHANGES`. */
@@ -331,81 +337,85 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   >
   /**
    * The file in the tree (`working`), in the commit published last (`head`) and in the commit the sandbox started from (`base`).
-   * `FileNotFound`: there is no such tree here.
+   * `FileNotFound`: the tree is not on this machine.
    */
   compare(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     { readonly working: FileVersion; readonly head: FileVersion; readonly base: FileVersion },
     FileNotFound | IsDirectory | FileProtected | FileTooLarge | TreesUnavailable
   >
   /**
-   * The plain files that the commit has at these paths, normalised, which the tree started from: for the service itself, protected
-   * ones too. Links and folders are left out. Nothing that the agent may write is looked at. `FileNotFound`: there is no such tree here.
+   * The plain files at these normalised paths in the commit that the tree started from. Protected files are included, because only the
+   * service itself uses this. Links and folders are left out. Nothing that the agent can write is read. `FileNotFound`: the tree is not
+   * on this machine.
    */
   readBase(key: TreeKey, paths: Iterable<string>, options: { readonly maximumBytes: number }): Effect.Effect<
     ReadonlyMap<string, BaseFile>,
     FileNotFound | TreesUnavailable
   >
   /**
-   * The plain files with one of these names, in whatever folder of the commit that the tree started from: ids of git's blobs, hex, by
-   * path. `null`: they are more than `maximum`, or too much to look for. Nothing that the agent may write is looked at.
-   * `FileNotFound`: there is no such tree here.
+   * The plain files with one of these names in any folder of the commit that the tree started from: git blob ids in hex, by path.
+   * `null`: more than `maximum` files, or too many to search. Nothing that the agent can write is read. `FileNotFound`: the tree is not
+   * on this machine.
    */
   findBase(key: TreeKey, names: Iterable<string>, options: { readonly maximum: number }): Effect.Effect<
     ReadonlyMap<string, string> | null,
     FileNotFound | TreesUnavailable
   >
   /**
-   * The commit that the tree started from, and one of `refs` that has it in its history at the source now; `null`: none has. A ref is the
-   * short name of a branch or a tag, or all below a folder: `release/*`. Where more than one has it, the answer is the first of those that
-   * were found, not always the first of all. `CloneFailed`: the source could not be asked. `FileNotFound`: there is no such tree here.
+   * The commit that the tree started from, and one of `refs` whose history at the source contains it now; `null`: no such ref. A ref is
+   * the short name of a branch or a tag, or a folder of them, such as `release/*`. If several refs match, the answer is the ref
+   * that was checked first, which can be a later one of the list. `CloneFailed`: the source could not be asked. `FileNotFound`: the tree is
+   * not on this machine.
    */
   findBaseRef(key: TreeKey, asked: { readonly remote: Remote; readonly refs: ReadonlyArray<string> }): Effect.Effect<
     { readonly baseSha: string; readonly on: string | null },
     CloneFailed | FileNotFound | TreesUnavailable
   >
   /**
-   * What differs, as a patch in the form of git: without colour, with `a/` and `b/`, binary files only named. The last entries
-   * name protected files that differ, and show nothing of them. Ignored files and new repositories within the tree are in no version.
-   * `FileTooLarge`: the patch is.
+   * The differences as a git patch without colour, with `a/` and `b/`. Binary files are only named. The last entries name changed
+   * protected files without their content. Ignored files and new repositories within the tree are left out. `FileTooLarge`: the patch
+   * is too large.
    */
   diff(key: TreeKey, asked: DiffQuery): Effect.Effect<Uint8Array, FileNotFound | FileTooLarge | TreesUnavailable | UnknownCommit>
   /**
-   * Where the branch of a publication is, and whether Slipway left it there: as recorded, as this tree remembers, or by what its
-   * commits are like, in that order. `BranchMoved`: somebody else moved it.
+   * The state of the publication's branch, and whether Slipway pushed its newest commit. That is decided by the record, then by what
+   * this tree remembers, then by the form of the commits. `BranchMoved`: another person or program moved the branch.
    */
   branches(key: TreeKey, query: BranchQuery): Effect.Effect<BranchesFound, BranchMoved | FileNotFound | PushFailed>
   /**
-   * Commits the tree as it is, on what it goes on from (`since`), and never replaces a commit that was pushed. Equal trees with equal
-   * options give the same commit. Ignored files, new environment files and repositories within the tree are left out. The agent's own
-   * commits are kept where they go on from the commit the tree started from, or from a pushed one that is the agent's, and hold none of
-   * these: then only what is beyond them is committed. Else it is one commit, which names the subjects of the agent's since. With
-   * nothing to commit it is `since.head`; without that, `NoChanges`. `PushFailed`: there is more than could be pushed, or the tree is
-   * such that git cannot commit it.
+   * Commits the tree on top of `since`, and never replaces a pushed commit. Equal trees with equal options give the same commit.
+   * Ignored files, new environment files and repositories within the tree are left out.
+   *
+   * The agent's own commits are kept if they continue the starting commit, or a pushed commit that the agent made, and contain none of
+   * those files. Then the new commit has only the rest of the changes. Otherwise there is one commit, which lists the subjects of the
+   * agent's commits.
+   *
+   * Without changes the result is `since.head`, or `NoChanges` if that is `null`. `PushFailed`: the tree is too large to push, or git
+   * cannot commit it.
    */
   snapshot(key: TreeKey, commit: SnapshotOptions): Effect.Effect<{
     readonly sha: string
-    /** The branch the tree started from; `null` when it started from a tag or a commit. */
+    /** The branch that the tree started from; `null` for a tag or a commit. */
     readonly baseRef: string | null
-    /** Folders of submodules in which there are files, which are left out too: at most 32 of them; left out without any. */
+    /** Folders of submodules that contain files. These files are left out too. At most 32; absent if there are none. */
     readonly submodules?: ReadonlyArray<string>
   }, FileNotFound | MergeConflict | NoChanges | PushFailed>
   /**
-   * Adds `sha`, which goes on from `expected`, to `headRef`; without `expected` the branch must be new. Nothing is ever replaced:
-   * `BranchMoved` where the branch is elsewhere. Pushing what is already there succeeds.
+   * Adds `sha`, a descendant of `expected`, to `headRef`. Without `expected` the branch must be new. Nothing is ever replaced:
+   * `BranchMoved` if the branch points elsewhere. Pushing a commit that is already there succeeds.
    */
   push(key: TreeKey, options: {
     readonly sha: string
     readonly headRef: string
     readonly remote: Remote
     readonly expected?: string | null
-    /** It has commits of the base branch that the tree did not start from: checkpoints of the tree leave them out. */
+    /** The commit contains commits of the base branch that the tree did not start from. Checkpoints leave them out. */
     readonly isMerged?: boolean
   }): Effect.Effect<void, BranchMoved | PushFailed>
   /**
-   * Saves trees as they are, with all that they have beyond the commit they started from: changed and new files, those of the
-   * environment too; the agent's own commits and its branch; what was published last. Ignored files, empty folders and
-   * repositories within the tree are left out. Takes at most a minute, and `maximumBytes` packed; default
-   * `MAXIMUM_SAVED_BYTES`.
+   * Saves the trees as they are: changed and new files, including environment files; the agent's own commits and its branch; the last
+   * published commit. Ignored files, empty folders and repositories within a tree are left out. Limits: one minute, and `maximumBytes`
+   * of packed data (default `MAXIMUM_SAVED_BYTES`).
    */
   save(sandboxId: SandboxId, repos: ReadonlyArray<SaveOptions>, options?: { readonly maximumBytes?: number }): Effect.Effect<
     SavedTrees,
@@ -413,14 +423,15 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     Scope.Scope
   >
   /**
-   * Makes the trees as they were saved, in place of those that are there. Nothing of the sandbox may run meanwhile: to a box
-   * they are given when it is provisioned. Work that was not committed is not committed; times of files are new. The source is
-   * only read: only where this machine does not have the commit that a tree started from. `CloneFailed`: nor has the source
-   * any more. Whatever it fails with, the trees are as they were before; only where the disk refuses while they are replaced, or
-   * the process ends, there are none (`has`) until it is done again.
+   * Makes the trees as they were saved, and replaces existing ones. No process of the sandbox may run meanwhile; a box gets the trees
+   * when it is provisioned. Uncommitted work stays uncommitted; files get new times. The source is only read, and only if this machine
+   * lacks the commit that a tree started from. `CloneFailed`: the source lacks it too.
    *
-   * The content may be of another sandbox, and is not trusted. `sources` name its repositories, each once.
-   * `forget`: what was published last stays with the sandbox it is of. What these trees remember of what they pushed is kept.
+   * After any error the old trees are unchanged. Only if the disk fails or the process ends during the replacement, there are no trees
+   * (`has`) until it is repeated.
+   *
+   * The content is untrusted and may come from another sandbox. `sources` lists its repositories, each once. `forget`: drop the record
+   * of its last publications, which belong to that other sandbox. The trees' own record of pushes is kept.
    */
   restore<E = never, R = never>(
     sandboxId: SandboxId,
@@ -429,27 +440,27 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     options?: { readonly forget?: "publication" }
   ): Effect.Effect<ReadonlyArray<RestoredTree>, CheckpointDamaged | CloneFailed | TreesUnavailable | E, R>
   /**
-   * Adds the commits of what was saved to those that `diff` knows, until the trees go or room is made. The trees stay as they are, and
-   * neither the sandbox's box nor its disk has them. Safe to repeat. The content is not trusted; it is of these trees and goes on from
-   * the commits that they started from, else `CheckpointDamaged`. `FileNotFound`: not all of its trees are here.
+   * Adds the commits of saved content to those that `diff` knows, until the trees are removed or space is freed. The trees and the
+   * sandbox's box do not change. Safe to repeat. The content is untrusted. It must be of these trees and continue the commits that they
+   * started from, otherwise `CheckpointDamaged`. `FileNotFound`: some of its trees are not on this machine.
    */
   learn<E = never, R = never>(sandboxId: SandboxId, content: Stream.Stream<Uint8Array, E, R>): Effect.Effect<
     void,
     CheckpointDamaged | FileNotFound | TreesUnavailable | E,
     R
   >
-  /** Whether the sandbox has trees on this machine, and among them all of `repos`. */
+  /** Whether the sandbox has trees on this machine, among them all of `repos`. */
   has(sandboxId: SandboxId, repos?: ReadonlyArray<RepoName>): Effect.Effect<boolean>
   /**
-   * `false`: the machine lost its power or its kernel since they were written, and what was not on its disk by then is missing in
-   * them, until they are saved as they are, restored or removed.
+   * `false`: the machine lost power or its kernel stopped since the trees were written. Data that had not reached the disk is missing
+   * in them, until they are saved, restored or removed.
    */
   isWhole(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Deletes every tree of the sandbox. Safe to repeat. */
   remove(sandboxId: SandboxId): Effect.Effect<void, TreesUnavailable>
   /** Sandboxes with trees on this machine, for the reaper. */
   readonly sandboxes: Effect.Effect<ReadonlyArray<SandboxId>>
-  /** Deletes what no tree needs and what can be had again, whatever its age. Trees stay as they are. Safe at any moment. */
+  /** Deletes data that no tree needs and that can be fetched again, of any age. Trees stay unchanged. Safe at any moment. */
   readonly makeRoom: Effect.Effect<void, TreesUnavailable>
 }>()("@slipway/domain/WorkingTrees") {
 }

@@ -4,18 +4,19 @@
  * forgotten.
  */
 
-/** The system's code for the failure of a call, such as `ENOENT`; `undefined`: the error has none. */
+/** The system's code of a failed call, such as `ENOENT`; `undefined`: the error has no code. */
 export const codeOf = (error: unknown): unknown => error instanceof Error && "code" in error ? error.code : undefined
 
+/** Whether the error means that the path does not exist. */
 export const isAbsence = (error: unknown): boolean => codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
 
-/** For the rejection of a call on a path: `absent` where nothing is there. Throws every other error. */
+/** Handles the rejection of a call on a path: returns `absent` if the path does not exist, and throws every other error. */
 export const ifAbsent = <A>(absent: A) => (error: unknown): A => {
   if (isAbsence(error)) return absent
   throw error
 }
 
-/** For a call on a path in `/proc` of a process: `ended` where there is no such process. Throws every other error. */
+/** Handles the rejection of a call on a path in `/proc`: returns `ended` if the process does not exist, and throws every other error. */
 export const ifEnded = <A>(ended: A) => (error: unknown): A => {
   if (isAbsence(error) || codeOf(error) === "ESRCH") return ended
   throw error

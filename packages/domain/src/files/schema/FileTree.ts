@@ -3,9 +3,9 @@ import * as Schema from "effect/Schema"
 import { Counter } from "../../text/Text.ts"
 
 /**
- * Against the commit the sandbox started from; `null`: unchanged, or ignored by git. New files are `untracked` until they
- * were published, then `added`. A directory has a status when all of it is new (`untracked` if any file below is), or
- * when it was `deleted`. Renames are found by content; the old name is not listed as deleted.
+ * The change since the commit that the sandbox started from; `null`: unchanged, or ignored by git. New files are `untracked` until they
+ * are published, then `added`. A directory has a status if it is entirely new (`untracked` if any file below is), or `deleted`. Renames
+ * are found by content; the old name is not listed as deleted.
  */
 export const FileStatus = Schema.Literals(["added", "deleted", "modified", "renamed", "untracked"])
 export type FileStatus = typeof FileStatus.Type
@@ -32,7 +32,7 @@ export const FileEntry = Schema.Struct({
 }).annotate({ identifier: "FileEntry" })
 export type FileEntry = typeof FileEntry.Type
 
-/** Why a listing is not whole: too many entries, some that could not be read, or names that are not UTF-8. */
+/** Why a listing is incomplete: too many entries, unreadable entries, or names that are not UTF-8. */
 export const PartialWarning = Schema.Literals(["entries_truncated", "unreadable_entries", "invalid_names"])
 export type PartialWarning = typeof PartialWarning.Type
 
@@ -47,10 +47,10 @@ export const FileTree = Schema.Struct({
 }).annotate({ identifier: "FileTree" })
 export type FileTree = typeof FileTree.Type
 
-/** A directory shows at most this many entries (docs/decisions/6). */
+/** Entries that the listing of a directory has at most (docs/decisions/6). */
 export const MAX_ENTRIES = 5_000
 
-/** A file that differs from the commit the sandbox started from: as its entry in a listing says. */
+/** A file that differs from the commit that the sandbox started from, like its entry in a listing. */
 export const ChangedFile = Schema.Struct({
   path: FileEntry.fields.path,
   status: FileStatus,
@@ -60,10 +60,7 @@ export const ChangedFile = Schema.Struct({
 })
 export type ChangedFile = typeof ChangedFile.Type
 
-/**
- * Everything that was changed in one tree. Repositories within the tree are left out, and names that are not UTF-8.
- * Protected files are there by name alone, with no lines.
- */
+/** All changes of one tree, without repositories in it and names that are not UTF-8. Protected files have a name but no line counts. */
 export const ChangedFiles = Schema.Struct({
   /** In byte order of `path`. */
   files: Schema.Array(ChangedFile),
@@ -71,5 +68,5 @@ export const ChangedFiles = Schema.Struct({
 })
 export type ChangedFiles = typeof ChangedFiles.Type
 
-/** More changes than these are no longer read by anyone. */
+/** Changes that a list has at most. A person would read no more. */
 export const MAX_CHANGES = 1_000

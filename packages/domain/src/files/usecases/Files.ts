@@ -1,4 +1,6 @@
-/** Read-only access to the working trees of a sandbox: as they are, or as the last checkpoint has them (docs/decisions/6). */
+/**
+ * Read-only access to the working trees of a sandbox: the present trees, or those of the last checkpoint (docs/decisions/6).
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -37,7 +39,7 @@ import {
 } from "../ports/WorkingTrees.ts"
 import type { ChangedFiles, FileStatus, FileTree } from "../schema/FileTree.ts"
 
-/** To those who ask, git or a disk that refuses is a store that does, and says what it is. */
+/** Reports a failure of git or of the disk as `StoreUnavailable` with its text. */
 const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
   Effect.catchIf(
     self,
@@ -45,27 +47,27 @@ const available = <A, E, R>(self: Effect.Effect<A, E | TreesUnavailable, R>) =>
     (cause) => Effect.fail(new StoreUnavailable({ cause, detail: cause.detail }))
   )
 
-/** What is downloaded may be any size: only trees that are there are worth it. */
+/** Downloads may have any size, so they need the trees of a running sandbox. */
 const isRunning = ({ status }: Sandbox): boolean => status === "running"
 
-/** Which file or directory; `repo` may be left out when the sandbox has one repository. */
+/** A file or directory. `repo` may be absent if the sandbox has one repository. */
 export interface FileQuery {
   readonly repo: RepoName | undefined
-  /** As the client gave it. */
+  /** As the client sent it. */
   readonly path: string
 }
 
-/** A checkpoint by its number, the tree as it is, or as the sandbox found it. */
+/** A checkpoint by its number, the tree now (`working`), or the tree that the sandbox started from (`base`). */
 export type Compared = number | "base" | "working"
 
-/** Which two versions of one repository's tree. */
+/** The two versions of one repository's tree to compare. */
 export interface ComparedTrees {
   readonly repo: RepoName | undefined
   readonly from: Compared
   readonly to: Compared
-  /** A file or a folder, as the client gave it; left out: all of the tree. */
+  /** A file or folder, as the client sent it; absent: the whole tree. */
   readonly path: string | undefined
-  /** With the contents of binary files, so that `git apply` takes it. */
+  /** Include binary contents, so that `git apply` accepts the patch. */
   readonly isWhole?: boolean
 }
 
@@ -79,11 +81,11 @@ type Unreachable =
   | StoreUnavailable
 type Refusal = FileProtected | InvalidPath | Unreachable
 
-/** One file as it is (`working`), as last published (`head`), and where the sandbox started (`base`). */
+/** One file now (`working`), as last published (`head`), and as the sandbox found it (`base`). */
 export interface ComparedFile {
   readonly path: string
   readonly repo: RepoName
-  /** As the listing of its directory says. */
+  /** As in the listing of its directory. */
   readonly status: FileStatus | null
   readonly previousPath: string | null
   readonly working: FileVersion
@@ -92,32 +94,32 @@ export interface ComparedFile {
 }
 
 /**
- * The files of a sandbox that runs, and of one that succeeded or failed, for those who may see it. Protected files are refused
- * by name and by what they really are.
+ * The files of a running sandbox, or of a sandbox that succeeded or failed, for callers who may see it. Protected files are refused by
+ * their name and by their real type.
  */
 export class Files extends Context.Service<Files, {
   /** The immediate entries of one directory; "" is the root. */
   list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>
   /** All files of one repository that differ from the commit the sandbox started from. */
   changes(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<ChangedFiles, Unreachable>
-  /** One file's bytes, streamed, with its normalised path, of a running sandbox alone. The descriptor is released with the scope. */
+  /** Streams one file of a running sandbox, and returns its normalised path. The descriptor is released with the scope. */
   open(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<
     OpenedFile & { readonly path: string },
     Refusal | IsDirectory | FileTooLarge,
     Scope.Scope
   >
-  /** One file as text: now, as last published, and where the sandbox started. One that never was has no versions. */
+  /** One file as text: now, as last published, and as the sandbox found it. A file that never existed has no versions. */
   compare(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<ComparedFile, Refusal | IsDirectory | FileTooLarge>
   /**
-   * What differs, as a patch of at most `MAX_DIFF_BYTES`: protected files are named in comments, not shown. Of one that succeeded or failed
-   * `working` is its last checkpoint.
+   * The differences as a patch of at most `MAX_DIFF_BYTES`. Protected files are named in comments, without content. For a sandbox that
+   * succeeded or failed, `working` is its last checkpoint.
    */
   diff(by: Principal, id: SandboxId, asked: ComparedTrees): Effect.Effect<
     Uint8Array,
     CheckpointNotFound | FileTooLarge | InvalidPath | Unreachable
   >
 }>()("@slipway/domain/Files") {
-  /** Of trees on any machine. Without `Checkpoints` there is none to compare with. */
+  /** For trees on any machine. Without `Checkpoints`, comparisons with checkpoints fail. */
   static readonly layerReaching = Layer.effect(
     Files,
     Effect.gen(function*() {
@@ -125,7 +127,7 @@ export class Files extends Context.Service<Files, {
       const reachable = yield* RemoteTrees
       const checkpoints = yield* Effect.serviceOption(Checkpoints)
 
-      /** The commit that a checkpoint has of a tree. */
+      /** The commit that a checkpoint saved for a tree. */
       const savedAs = Effect.fnUntraced(function*({ repo, sandboxId }: TreeKey, checkpoint: number) {
         if (Option.isNone(checkpoints) || checkpoint < 1) return yield* new CheckpointNotFound()
         const [found] = yield* checkpoints.value.list(sandboxId, checkpoint - 1, 1)
@@ -144,7 +146,7 @@ export class Files extends Context.Service<Files, {
       const locate = Effect.fnUntraced(function*(by: Principal, id: SandboxId, query: FileQuery, may = hasTrees) {
         const path = yield* Effect.fromResult(normalizePath(query.path))
         const reached = yield* reach(by, id, query.repo, may)
-        // By name, before the disk is touched: what is there must not show in the answer.
+        // Check the name before the disk: the answer must not reveal whether the file exists.
         if (isProtected(path)) return yield* new FileProtected()
         return { ...reached, path }
       })
@@ -167,7 +169,7 @@ export class Files extends Context.Service<Files, {
           const { key, path, trees } = yield* locate(by, id, query)
           if (path === "") return yield* new InvalidPath()
           const versions = yield* Effect.provideService(trees.compare(key, path, MAX_CONTENT_BYTES), OnBehalfOf, by.grantId)
-          // A folder that is not there lists nothing. One truth about statuses: what the listing says.
+          // A missing folder lists nothing. The listing is the only source of statuses.
           const listed = yield* trees.list(key, path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "").pipe(
             Effect.map(({ entries }) => entries.find((entry) => entry.path === path)),
             Effect.catchTags({ FileNotFound: () => Effect.undefined, NotADirectory: () => Effect.undefined }),
@@ -193,7 +195,7 @@ export class Files extends Context.Service<Files, {
             ...(path === "" ? {} : { path })
           }
           return yield* trees.diff(key, query).pipe(
-            // It was forgotten a moment ago, or its machine is one that knows nothing of checkpoints.
+            // The commit was just forgotten, or the machine does not know checkpoints.
             Effect.catchTag("UnknownCommit", () => Effect.fail(new AgentDisconnected())),
             Effect.provideService(OnBehalfOf, by.grantId)
           )
@@ -202,7 +204,7 @@ export class Files extends Context.Service<Files, {
     })
   )
 
-  /** Of trees on this machine alone: those of checkpoints are not there. */
+  /** For trees on this machine only. Checkpoints are not available. */
   static readonly layer = Files.layerReaching.pipe(
     Layer.provide(RemoteTrees.layerLocal),
     Layer.provide(LocalTrees.layer),

@@ -1,7 +1,7 @@
 /**
- * Port: the only way from an agent to its model. The agent gets an address and a token that is good for its sandbox and
- * session alone; the provider's key stays with the gateway, which counts what every request takes, keeps to the budgets
- * and is cut when the session ends. Checked by `ModelGatewayContract`.
+ * Port: the only way from an agent to its model. The agent gets an address and a token that is valid for its sandbox and session only.
+ * The provider's key stays in the gateway, which meters every request, enforces budgets, and ends requests with the session. Checked by
+ * `ModelGatewayContract`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -14,18 +14,18 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { Spent } from "../rules/Usage.ts"
 import type { Upstream } from "../schema/ModelCatalogue.ts"
 
-/** What an agent is told of its model: an address on this machine and a token that is good for this sandbox alone. */
+/** The agent's access to its model: an address on this machine, and a token that is valid for this sandbox only. */
 export interface ModelAccess {
-  /** Without a slash at its end; `/v1/chat/completions` and its like follow. */
+  /** Without a slash at the end; `/v1/chat/completions` and others follow it. */
   readonly baseUrl: string
   readonly token: Redacted.Redacted
-  /** The model as the agent must name it. */
+  /** The model's name in the agent's requests. */
   readonly model: string
   readonly contextTokens: number
   readonly outputTokens: number
 }
 
-/** The gateway cannot serve this model. `retryable`: it may be able to later. */
+/** The gateway cannot serve this model. `retryable`: it may be able to serve it later. */
 export class ModelGatewayError extends Schema.TaggedError<ModelGatewayError>()("ModelGatewayError", {
   /** A sentence for people, free of secrets. */
   detail: Schema.String,
@@ -37,37 +37,41 @@ export class ModelGatewayError extends Schema.TaggedError<ModelGatewayError>()("
 }
 
 /**
- * What a sandbox's requests came to: usage and tokens since its creation, in whatever session. They grow only; an answer is in them
- * before the agent has all of it.
+ * The totals of a sandbox since its creation, over all sessions. They never fall. They include an answer before the agent has received
+ * all of it.
  */
 export interface ModelAccount extends Spent {
-  /** Requests of this session that a budget or the credits refused. */
+  /** Requests of this session that were refused for a budget or for credits. */
   readonly refusals: number
-  /** Why the last of them was; `null`: there was none. */
+  /** The reason of the last refusal; `null`: no refusal. */
   readonly refusedFor: "budget_exceeded" | "no_credits" | null
-  /** Why the provider did not answer the last request, a sentence that says what to do; absent: it did. A new one each time. */
+  /**
+   * Why the provider did not answer the last request, as a sentence that says what to do. Absent: it answered. A new object for each
+   * failure.
+   */
   readonly trouble?: { readonly message: string }
 }
 
-/** A sandbox's way to its model, until the scope it was opened in closes. */
+/** A sandbox's access to its model, until its scope closes. */
 export interface ModelSession {
   readonly access: ModelAccess
   readonly account: Effect.Effect<ModelAccount>
-  /** The present account and each later one; ones between may be left out. */
+  /** The present account and each later one. Intermediate accounts may be skipped. */
   readonly accounts: Stream.Stream<ModelAccount>
 }
 
+/** Checked by `ModelGatewayContract`. */
 export class ModelGateway extends Context.Service<ModelGateway, {
   /**
-   * Opens the sandbox's way to the model and gives back what an earlier session, of this process or another, has left
-   * reserved. With the scope end the token, at once, and every request under way, which is charged for what it got so far.
+   * Opens the sandbox's access to the model. Releases what an earlier session of any process left reserved. When the scope closes, the
+   * token and all running requests end at once. An ended request is charged for what it received.
    */
   open(options: {
     readonly sandboxId: SandboxId
     readonly grantId: string
     readonly upstream: Upstream
   }): Effect.Effect<ModelSession, ModelGatewayError | StoreUnavailable, Scope.Scope>
-  /** Gives back what is reserved for a sandbox that is over. Says what it has used. Safe to repeat; an unknown sandbox is fine. */
+  /** Releases the reservations of a sandbox that has ended, and returns its usage. Safe to repeat, also for an unknown sandbox. */
   forget(sandboxId: SandboxId): Effect.Effect<Spent, StoreUnavailable>
 }>()("@slipway/domain/ModelGateway") {
 }

@@ -1,6 +1,6 @@
 /**
- * Budgets: what the models of one sandbox, and of all sandboxes of a grant, may cost in their lifetime. Money is in micro-USD:
- * 1 USD is 1,000,000.
+ * Budgets: limits of the lifetime model cost of one sandbox, and of all sandboxes of a grant. Amounts are in micro-USD: 1 USD is
+ * 1,000,000.
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
@@ -10,7 +10,7 @@ import type { TokenCounts } from "./Usage.ts"
 
 const MILLION = 1_000_000n
 
-/** What an answer of a model took. `cachedInput` and `cacheWrite` are parts of `input`. */
+/** The tokens of one answer of a model. `input` includes `cachedInput` and `cacheWrite`. */
 export interface Tokens {
   readonly input: number
   readonly cachedInput: number
@@ -18,16 +18,16 @@ export interface Tokens {
   readonly output: number
 }
 
-/** Of a request that was never answered. */
+/** The tokens of a request without an answer. */
 export const noTokens: Tokens = { input: 0, cachedInput: 0, cacheWrite: 0, output: 0 }
 
-/** What people are told of them. Whatever a provider claims, each is a counter, and no more was cached than there was. */
+/** Sanitizes the counts of a provider for display: each is a valid counter, and `cachedInput` is at most `input`. */
 export const countsOf = ({ cachedInput, input, output }: Tokens): TokenCounts => {
   const whole = saturatingAdd(input, 0)
   return { input: whole, cachedInput: Math.min(cachedInput, whole), output: saturatingAdd(output, 0) }
 }
 
-/** Rounded up once, over all of an answer; saturates. */
+/** The cost in micro-USD, rounded up once for the whole answer. Saturates. */
 export const costOf = (prices: Prices, { cacheWrite, cachedInput, input, output }: Tokens): number => {
   const total = [
     [Math.max(0, input - cachedInput - cacheWrite), prices.input],
@@ -42,37 +42,37 @@ export const costOf = (prices: Prices, { cacheWrite, cachedInput, input, output 
 /** `null`: no limit. */
 export interface Limits {
   readonly sandbox: number | null
-  /** Of a grant that has none of its own. */
+  /** The limit of grants that have no limit of their own. */
   readonly grant: number | null
 }
 
-/** Configuration. */
+/** The limits, a setting. */
 export const Budgets = Context.Reference<Limits>("@slipway/domain/Budgets", {
   defaultValue: () => ({ sandbox: null, grant: null })
 })
 
-/** A grant's own limit; `null`: none, whatever is configured; `default`: what is configured. */
+/** A grant's own limit; `null`: no limit, whatever the setting is; `default`: the setting. */
 export type GrantBudget = number | null | "default"
 
-/** Where the money of a sandbox or of a grant stands. */
+/** The account of a sandbox or a grant, in micro-USD. */
 export interface Account {
   readonly spent: number
-  /** Upper bounds of the requests that are under way. */
+  /** Upper bounds of the running requests. */
   readonly reserved: number
-  /** The reservation that was refused last, if none was granted since: what is left is too little for the next one. */
+  /** The last refused reservation, if none succeeded since. The rest of the budget is too small for it. */
   readonly wanted: number
 }
 
-/** Of a sandbox or grant that has not asked for anything yet. */
+/** The account before the first request. */
 export const noAccount: Account = { spent: 0, reserved: 0, wanted: 0 }
 
-/** Whether nothing can be bought any more, even when no request is under way. */
+/** Whether the budget is used up even without running requests. */
 export const isExhausted = ({ spent, wanted }: Account, limit: number | null): boolean =>
   limit !== null && saturatingAdd(spent, Math.max(wanted, 1)) > limit
 
 /**
- * A budget is used up. `held`: what is left is reserved for requests under way, so the same reservation may succeed when
- * they are over; else only a higher budget helps.
+ * A budget is used up. `held`: running requests have reserved the rest, so the same reservation may succeed when they end. Otherwise
+ * only a higher budget helps.
  */
 export class BudgetExceeded extends Data.TaggedError("BudgetExceeded")<{ readonly of: "sandbox" | "grant"; readonly held: boolean }> {
   override get message() {
@@ -82,7 +82,7 @@ export class BudgetExceeded extends Data.TaggedError("BudgetExceeded")<{ readonl
   }
 }
 
-/** The two accounts every call is paid from. */
+/** The accounts that every call is paid from. */
 export interface Accounts {
   readonly sandbox: Account
   readonly grant: Account
@@ -90,7 +90,7 @@ export interface Accounts {
 
 const each = ["grant", "sandbox"] as const
 
-/** What keeps `microUsd` from being reserved; `null`: nothing. */
+/** Why `microUsd` cannot be reserved; `null`: it can. */
 export const refusalOf = (accounts: Accounts, limits: Limits, microUsd: number): BudgetExceeded | null => {
   const short = each.filter((of) => {
     const limit = limits[of]
@@ -101,7 +101,7 @@ export const refusalOf = (accounts: Accounts, limits: Limits, microUsd: number):
   return of === undefined ? null : new BudgetExceeded({ of, held: final === undefined })
 }
 
-/** The accounts after an attempt to reserve `microUsd` that ended with `refusal`. */
+/** The accounts after an attempt to reserve `microUsd`. `refusal`: the result of the attempt. */
 export const afterReserving = (accounts: Accounts, refusal: BudgetExceeded | null, microUsd: number): Accounts => {
   const next = (account: Account, of: BudgetExceeded["of"]): Account =>
     refusal === null
@@ -112,7 +112,7 @@ export const afterReserving = (accounts: Accounts, refusal: BudgetExceeded | nul
   return { sandbox: next(accounts.sandbox, "sandbox"), grant: next(accounts.grant, "grant") }
 }
 
-/** The account when `charged` was spent and `reserved` is given back. */
+/** The account after `charged` is spent and `reserved` is released. */
 export const afterCharging = (account: Account, reserved: number, charged: number): Account => ({
   ...account,
   spent: saturatingAdd(account.spent, charged),

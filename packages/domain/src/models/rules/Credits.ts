@@ -1,6 +1,6 @@
 /**
- * What models draw on an organization's credits (docs/decisions/1 and 11). Amounts are in micros, millionths of a credit.
- * Claims bring credits; a request to a model reserves the most it can cost and is charged what it took, as with budgets.
+ * The credits of an organization that models draw on (docs/decisions/1 and 11). Amounts are in micros, millionths of a credit. Claims
+ * add credits. As with budgets, a request to a model reserves its largest cost and is charged the actual one.
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
@@ -12,25 +12,25 @@ const MICROS = 1_000_000n
 const saturated = (amount: bigint): number => amount > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(amount)
 
 /**
- * Configuration: micro-USD of what models cost that one credit covers, from 1. `null`: credits are not enforced; nothing is
- * charged and nobody runs out of them. The same in every process.
+ * Micro-USD of model cost that one credit covers, at least 1. `null`: credits are not enforced and nothing is charged. A setting, equal
+ * in every process.
  */
 export const CreditPrice = Context.Reference<number | null>("@slipway/domain/CreditPrice", { defaultValue: () => null })
 
-/** What a cost comes to, in micros. Rounded up, once for each request; saturates. 0 where credits are not enforced. */
+/** Converts a cost to micros of a credit, rounded up once per request. Saturates. 0 where credits are not enforced. */
 export const creditMicrosOf = (microUsd: number, price: number | null): number =>
   price === null ? 0 : saturated((BigInt(microUsd) * MICROS + BigInt(price) - 1n) / BigInt(price))
 
-/** Whole credits as micros. Saturates: whoever was given more than nine billion never runs out. */
+/** Converts whole credits to micros. Saturates above nine billion credits, which is then a practically unlimited amount. */
 export const microsOf = (credits: number): number => saturated(BigInt(credits) * MICROS)
 
-/** Whole credits that are left of those that claims brought; 0 when requests under way took more than there was. */
+/** The whole credits that are left of the claimed `credits`. 0 when running requests took more than there was. */
 export const balanceOf = (credits: number, chargedMicros: number): number =>
   Math.max(0, Number((BigInt(credits) * MICROS - BigInt(chargedMicros)) / MICROS))
 
 /**
- * The organization has no credits left. `held`: what is left is reserved for requests under way, so the same reservation may
- * succeed when they are over; else only more credits help.
+ * The organization has no credits left. `held`: running requests have reserved the rest, so the same reservation may succeed when they
+ * end. Otherwise only more credits help.
  */
 export class NoCredits extends Data.TaggedError("NoCredits")<{ readonly held: boolean }> {
   override get message() {
@@ -38,7 +38,7 @@ export class NoCredits extends Data.TaggedError("NoCredits")<{ readonly held: bo
   }
 }
 
-/** What keeps `micros` from being reserved of `credits`; `null`: nothing. */
+/** Why `micros` cannot be reserved of `credits`; `null`: they can. */
 export const creditRefusal = ({ reserved, spent }: Account, credits: number, micros: number): NoCredits | null => {
   const limit = microsOf(credits)
   return saturatingAdd(saturatingAdd(spent, reserved), micros) <= limit
@@ -46,7 +46,7 @@ export const creditRefusal = ({ reserved, spent }: Account, credits: number, mic
     : new NoCredits({ held: saturatingAdd(spent, micros) <= limit })
 }
 
-/** The account after an attempt to reserve `micros` that ended with `refusal`. */
+/** The account after an attempt to reserve `micros`. `refusal`: the result of the attempt. */
 export const afterReservingCredits = (account: Account, refusal: NoCredits | null, micros: number): Account =>
   refusal === null
     ? { ...account, reserved: saturatingAdd(account.reserved, micros), wanted: 0 }
@@ -54,6 +54,6 @@ export const afterReservingCredits = (account: Account, refusal: NoCredits | nul
     ? account
     : { ...account, wanted: micros }
 
-/** Why there may be no new work; `null`: there may. */
+/** Why new work is refused; `null`: allowed. */
 export const outOfCredits = (account: Account, credits: number): NoCredits | null =>
   isExhausted(account, microsOf(credits)) ? new NoCredits({ held: false }) : null

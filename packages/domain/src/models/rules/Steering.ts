@@ -1,41 +1,43 @@
 /**
- * Which agents take a text while they are at a turn (docs/decisions/18), and when they have it. codex: it shows the text as an item
- * of its turn, which it does right before the request to the model that has it; an answer it is at, it gives up for that. claude: it
- * says that it `started` the text, with the request that has it, after a tool call; one that comes later it runs right behind the
- * turn, which is the same turn here. The offline agent: after the directive it is at.
+ * Which agents accept a message during a turn (docs/decisions/18), and when they read it.
+ * - codex shows the message as an item of its turn, right before the request to the model that contains it. It aborts the answer that
+ *   is being generated.
+ * - claude reports that it `started` the message, with the request that contains it, after a tool call. A later message runs right
+ *   after the turn, which counts as the same turn here.
+ * - The offline agent reads it after the current directive.
  */
 import type { AgentRuntimeName } from "../schema/AgentRuntimeName.ts"
 import type { Catalogue } from "../schema/ModelCatalogue.ts"
 
-/** Profiles of runtimes whose protocol has it. The offline agent reports itself as `opencode`, which has not. */
+/** Runtime profiles whose protocol supports steering. The offline agent reports itself as `opencode`, which does not support it. */
 const steerable: ReadonlySet<string> = new Set(["codex", "claude", "offline"])
 
 /** Whether sessions of this runtime profile have `AgentSession.steer`. */
 export const profileSteers = (profile: string): boolean => steerable.has(profile)
 
-/** Which agent a sandbox has. */
+/** The model and runtime of a sandbox. */
 interface WithAgent {
   readonly model: string
   readonly agentRuntime: AgentRuntimeName
 }
 
-/** A model that has left the catalogue is judged by its runtime's own profile. */
+/** A model that is no longer in the catalogue counts by its runtime's own profile. */
 const profileOf = ({ models }: Catalogue, sandbox: WithAgent): string =>
   models.find(({ id }) => id === sandbox.model)?.profile ?? sandbox.agentRuntime
 
 /** Whether the agent of a sandbox can be steered. */
 export const canSteer = (catalogue: Catalogue, sandbox: WithAgent): boolean => profileSteers(profileOf(catalogue, sandbox))
 
-/** Profiles of runtimes whose answer to a request for permission has room for a reason. */
+/** Runtime profiles whose answer to a permission request can hold a reason. */
 const answerable: ReadonlySet<string> = new Set(["claude", "offline"])
 
-/** How an agent is told why something was denied: with the denial; by steering the turn, which goes on; as the next message. */
+/** The way to give an agent the reason of a denial: in the answer, by steering the running turn, or as the next message. */
 export type DenialTelling = "answer" | "steer" | "message"
 
-/** How sessions of this runtime profile are told. */
+/** The way for sessions of this runtime profile. */
 export const profileDenialTelling = (profile: string): DenialTelling =>
   answerable.has(profile) ? "answer" : profileSteers(profile) ? "steer" : "message"
 
-/** How the agent of a sandbox is told why something was denied. */
+/** The way for the agent of a sandbox. */
 export const denialTelling = (catalogue: Catalogue, sandbox: WithAgent): DenialTelling =>
   profileDenialTelling(profileOf(catalogue, sandbox))

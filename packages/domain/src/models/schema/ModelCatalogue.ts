@@ -1,4 +1,4 @@
-/** The models a creation may name, and what each can do (docs/decisions/2.3). Configuration. */
+/** The models that a creation may choose, and their abilities (docs/decisions/2.3). A setting. */
 import * as Context from "effect/Context"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -13,7 +13,7 @@ export const ModelId = text(1, 200)
 /** Micro-USD per million tokens: 3 USD per million is 3,000,000. */
 const Price = Counter
 
-/** What a model's tokens cost. Cached and written tokens are part of the input, and cost these instead. */
+/** The prices of a model's tokens. The input includes cached and written tokens, which have prices of their own. */
 export const Prices = Schema.Struct({ input: Price, cachedInput: Price, cacheWrite: Price, output: Price })
 export type Prices = typeof Prices.Type
 
@@ -21,63 +21,63 @@ export type Prices = typeof Prices.Type
 export const UpstreamProtocol = Schema.Literals(["openai-chat", "openai-responses", "anthropic-messages"])
 export type UpstreamProtocol = typeof UpstreamProtocol.Type
 
-/** Where the gateway sends a model's requests. */
+/** The API that the gateway sends a model's requests to. */
 export const Upstream = Schema.Struct({
   protocol: UpstreamProtocol,
-  /** What comes before `/chat/completions`, `/responses` or `/messages`, e.g. `https://api.openai.com/v1`. */
+  /** The part before `/chat/completions`, `/responses` or `/messages`, e.g. `https://api.openai.com/v1`. */
   baseUrl: Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/u)),
-  /** The model's name there. */
+  /** The model's name in that API. */
   model: Schema.NonEmptyString,
-  /** Environment variable of the worker that holds the account's key; `null`: the upstream wants none. */
+  /** The worker's environment variable with the API key; `null`: the API needs no key. */
   keyVariable: Schema.NullOr(Schema.NonEmptyString),
   prices: Prices,
-  /** Tokens the model takes in and gives out in one request. */
+  /** The most tokens of one request, input and output together. */
   contextTokens: Counter,
   outputTokens: Counter
 })
 export type Upstream = typeof Upstream.Type
 
-/** A model that can be named, as the catalogue describes it. */
+/** A model of the catalogue. */
 export const Model = Schema.Struct({
   id: ModelId,
   agentRuntime: AgentRuntimeName,
-  /** Runtime profile that drives it; several profiles may report one runtime. */
+  /** The runtime profile that drives it. Several profiles may report one runtime. */
   profile: Schema.String,
-  /** Efforts a creation may ask for; empty: none. */
+  /** The efforts that a creation may choose; empty: none. */
   efforts: Schema.Array(ReasoningEffort),
-  /** Whether its runtime can hold a tool call until somebody approves it. */
+  /** Whether its runtime can hold a tool call until a person approves it. */
   approvals: Schema.Boolean,
-  /** Needs no model account: the only kind a `sbx_test_` key may use. */
+  /** The model needs no account. A `sbx_test_` key may use only such models. */
   offline: Schema.Boolean,
   /** `null`: the agent uses no model. */
   upstream: Schema.NullOr(Upstream)
 })
 export type Model = typeof Model.Type
 
-/** A model that is known but cannot be used as things are. */
+/** A known model that cannot be used at present. */
 export interface UnusableModel {
   readonly id: string
-  /** A sentence for whoever names it; nothing of the operator's machine. */
+  /** A sentence for the caller, without details of the operator's machine. */
   readonly reason: string
 }
 
 /** The models of a service. */
 export interface Catalogue {
-  /** Chosen when a creation names none; `null`: it must name one. */
+  /** The model of a creation that names no model; `null`: a creation must name a model. */
   readonly default: string | null
   readonly models: ReadonlyArray<Model>
   readonly unusable?: ReadonlyArray<UnusableModel>
 }
 
-/** What one worker can run. */
+/** The models and runtimes that one worker can run. */
 export interface Offer {
   readonly usable: ReadonlyArray<string>
   readonly unusable: ReadonlyArray<UnusableModel>
 }
 
 /**
- * The catalogue as the workers that are there can serve it. While there is none, nothing is held against a model: a sandbox
- * waits for the first one.
+ * The catalogue, limited to models that the present workers can run. Without workers it is not limited, because a sandbox waits for the
+ * first worker.
  */
 export const offeredBy = (offers: ReadonlyArray<Offer>, catalogue: Catalogue): Catalogue => {
   if (offers.length === 0) return catalogue
@@ -96,7 +96,7 @@ export const offeredBy = (offers: ReadonlyArray<Offer>, catalogue: Catalogue): C
   }
 }
 
-/** The model that needs no account: an agent whose script is the prompt. */
+/** The model that needs no account: an agent that executes its prompt as a script. */
 export const offlineDemo: Model = {
   id: "offline/demo",
   agentRuntime: "opencode",
@@ -107,12 +107,12 @@ export const offlineDemo: Model = {
   upstream: null
 }
 
-/** The catalogue in force. Without one, the offline model alone. */
+/** The catalogue in force. The default has only the offline model. */
 export const ModelCatalogue = Context.Reference<Catalogue>("@slipway/domain/ModelCatalogue", {
   defaultValue: () => ({ default: offlineDemo.id, models: [offlineDemo] })
 })
 
-/** No such model for this key, or none was named and there is no default. */
+/** The model is unknown to this key, or no model was named and there is no default. */
 export class InvalidModel extends Schema.TaggedError<InvalidModel>()("InvalidModel", { reason: Schema.String }) {
   override get message() {
     return this.reason
@@ -129,14 +129,14 @@ export class InvalidReasoningEffort extends Schema.TaggedError<InvalidReasoningE
       : `${this.model} offers these efforts: ${this.efforts.join(", ")}.`
   }
 }
-/** The model's runtime cannot wait for approvals; asking for them is never silently ignored. */
+/** The model's runtime cannot wait for approvals. A request for approvals is never silently ignored. */
 export class ApprovalsUnsupported extends Schema.TaggedError<ApprovalsUnsupported>()("ApprovalsUnsupported", { model: Schema.String }) {
   override get message() {
     return `${this.model} cannot ask for approval of tool calls.`
   }
 }
 
-/** The catalogue's answer to a creation. `offlineOnly`: the key is a test key. */
+/** The models and effort of a creation, or why it is refused. `offlineOnly`: the key is a test key. */
 export const choose = (
   catalogue: Catalogue,
   request: {

@@ -1,4 +1,4 @@
-/** The model catalogue as an operator writes it, and what of it can be used: a file is JSON, and everything in it is meant. */
+/** The operator's file of models, and which of its models can be used. The file is JSON, and unknown keys are refused. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AgentRuntimeName } from "./AgentRuntimeName.ts"
@@ -7,7 +7,7 @@ import { ReasoningEffort } from "./ReasoningEffort.ts"
 
 const About = (description: string) => ({ description })
 
-/** One model as a file has it. */
+/** One model of the file. */
 const ModelEntry = Schema.Struct({
   id: ModelId.annotateKey(About("What a creation names, e.g. anthropic/claude-opus-5-5.")),
   agentRuntime: AgentRuntimeName.annotateKey(About("The agent that drives it.")),
@@ -27,6 +27,7 @@ const ModelEntry = Schema.Struct({
 })
 type ModelEntry = typeof ModelEntry.Type
 
+/** The file of models. */
 export const CatalogueFile = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String),
   default: Schema.NullOr(ModelId).annotateKey(About("Chosen when a creation names no model; null: it must name one.")),
@@ -44,27 +45,28 @@ export const CatalogueFile = Schema.Struct({
 ).annotate({ identifier: "ModelCatalogue" })
 export type CatalogueFile = typeof CatalogueFile.Type
 
-/** What a runtime profile can do, here and now. */
+/** The abilities of a runtime profile on this machine, now. */
 export interface ProfileInfo {
   readonly runtime: AgentRuntimeName
   readonly toolApprovals: boolean
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
-  /** The model API it speaks; `null`: it needs no model. */
+  /** The model API of the profile; `null`: it needs no model. */
   readonly modelProtocol: UpstreamProtocol | null
-  /** Why it cannot be started, for the operator; `null`: it can. */
+  /** Why the profile cannot be started, for the operator; `null`: it can. */
   readonly problem: string | null
 }
 
+/** The facts about this machine that decide which models can be used. */
 export interface Surroundings {
-  /** `null`: there is no such profile. */
+  /** `null`: no such profile. */
   readonly profile: (name: string) => ProfileInfo | null
-  /** Whether the variable holds a key. */
+  /** Whether the environment variable holds a key. */
   readonly hasKey: (variable: string) => boolean
-  /** Why agents with a model account may not run on this host, for the operator; `null`: they may. */
+  /** Why agents with a model account must not run on this host, for the operator; `null`: they may. */
   readonly hostProblem: string | null
 }
 
-/** A model of the file. `problem` is for the operator, `reason` for whoever names it; both `null`: it can be used. */
+/** A model of the file. `problem` is for the operator, `reason` for callers. Both are `null` if the model can be used. */
 export interface Checked {
   readonly model: Model
   readonly problem: string | null
@@ -95,7 +97,7 @@ const problemOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings)
   return null
 }
 
-/** Every model of the file, in its order. */
+/** Every model of the file, in the file's order. */
 export const check = ({ models }: CatalogueFile, surroundings: Surroundings): ReadonlyArray<Checked> =>
   models.map(({ profile, ...entry }) => {
     const model: Model = { ...entry, profile: profile ?? entry.agentRuntime }
@@ -103,7 +105,7 @@ export const check = ({ models }: CatalogueFile, surroundings: Surroundings): Re
     return { model, problem, reason: reason === null ? null : `${model.id} cannot be used. ${reason}` }
   })
 
-/** What creations choose from. */
+/** The catalogue of the usable models. */
 export const toCatalogue = (file: CatalogueFile, checked: ReadonlyArray<Checked>): Catalogue => ({
   default: file.default,
   models: checked.filter(({ problem }) => problem === null).map(({ model }) => model),
@@ -131,9 +133,8 @@ const grok: Upstream = {
 }
 
 /**
- * What holds without a file: the offline model, and one model for each runtime, with the providers' list prices of
- * 2026-11-21. Where long contexts cost more, `contextTokens` is what the ordinary price covers; a cache write counts as
- * the dearest kind.
+ * The catalogue without a file: the offline model, and one model for each runtime with the providers' list prices of 2026-11-21. If
+ * long contexts cost more, `contextTokens` ends where the ordinary price does. A cache write has the highest of its prices.
  */
 export const defaultFile: CatalogueFile = {
   default: offlineDemo.id,

@@ -1,4 +1,4 @@
-/** What a sandbox has used, as it is stored and sent. */
+/** The usage of a sandbox, as it is stored and sent. */
 import * as Schema from "effect/Schema"
 import { Counter } from "../../text/Text.ts"
 
@@ -11,8 +11,8 @@ export const Usage = Schema.Struct({
 export type Usage = typeof Usage.Type
 
 /**
- * The tokens that the cost is of: as the provider named them, or for an answer that was cut off as they were estimated. Not part of
- * {@link Usage}, whose members the interface fixes.
+ * The tokens of the cost. The provider reports them; for an interrupted answer they are estimated. They are not part of {@link Usage},
+ * whose members the interface fixes.
  */
 export const TokenCounts = Schema.Struct({
   input: Counter.annotateKey({ description: "Tokens that models were given." }),

@@ -1,4 +1,6 @@
-/** Port: what partners are told of and the credits they give (docs/decisions/11). Checked by `PartnerStoreContract`. */
+/**
+ * Port: the events of partners' feeds, and the credits that partners give (docs/decisions/11). Checked by `PartnerStoreContract`.
+ */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -13,28 +15,28 @@ import type { PartnerEvent } from "../schema/PartnerEvent.ts"
 
 export type { Telling } from "../rules/Attribution.ts"
 
-/** No claim has this id. It has to be created first. */
+/** No claim has this id. The claim has to be created first. */
 export class ClaimNotFound extends Schema.TaggedError<ClaimNotFound>()("ClaimNotFound", { claimId: Schema.String }) {
   override get message() {
     return `There is no claim ${this.claimId}.`
   }
 }
 
-/** A movement of an organization's credits: those of a claim that was claimed for it. */
+/** A movement of an organization's credits: the credits of a claim that was claimed for it. */
 export interface CreditMovement {
   readonly claimId: Uuid
   readonly credits: number
   readonly at: DateTime.Utc
 }
 
-/** What the models of one sandbox took of them, in micros of a credit, saturating. `at`: the last time. */
+/** The credits that the models of one sandbox used, in micros of a credit, saturating. `at`: the last use. */
 export interface CreditCharge {
   readonly sandboxId: SandboxId
   readonly micros: number
   readonly at: DateTime.Utc
 }
 
-/** Credits of an organization: what is left of them, whole ones, and what they come from and went to, newest first. */
+/** An organization's remaining whole credits, with their movements and charges, newest first. */
 export interface Credits {
   readonly balance: number
   readonly movements: ReadonlyArray<CreditMovement>
@@ -42,20 +44,19 @@ export interface Credits {
 }
 
 /**
- * Checked by `PartnerStoreContract`. Every fact is one transaction: it is kept by its natural id, decided by
- * `Attribution` and told. An equal one that was kept before is `known` and changes nothing; retrying is always safe. Facts
- * about one organization are ordered, and so are their times, which are the store's own.
+ * Checked by `PartnerStoreContract`. Every fact is one transaction: it is stored under its natural id, decided by `Attribution`, and
+ * added to feeds. An equal fact that is stored already is `known` and changes nothing, so retries are always safe. Facts about one
+ * organization are ordered, and so are their times, which come from the store's clock.
  */
 export class PartnerStore extends Context.Service<PartnerStore, {
   /**
-   * Events with a `sequence` greater than `after`, ascending. Numbers become visible in their order: whoever read up to
-   * N finds every later event after N.
+   * Events with a `sequence` greater than `after`, ascending. Events become visible in the order of their numbers: a reader who has
+   * read up to N finds every later event after N.
    */
   feed(grantId: string, after: number, limit: number): Effect.Effect<ReadonlyArray<PartnerEvent>, StoreUnavailable>
   /**
-   * Carries out `decide` and adds to the feeds what it tells: one transaction, of which the feeds are the last part, so
-   * that what holds them up is only the commit. Nothing is kept when it fails. A feed that has told a fact of this type
-   * and natural id already does not tell it again. `at` is when the events are recorded.
+   * Runs `decide` and adds its events to the feeds, in one transaction. The feeds come last, so that they are locked only until the
+   * commit. An error stores nothing. A feed never repeats a fact of the same type and natural id. `at` is the time of recording.
    */
   record<A, E>(
     decide: Effect.Effect<{ readonly result: A; readonly tell: ReadonlyArray<Telling> }, E>,
@@ -72,9 +73,9 @@ export class PartnerStore extends Context.Service<PartnerStore, {
   >
   connectProject(project: Project): Effect.Effect<Recorded, FactConflict | StoreUnavailable>
   payInvoice(invoice: Invoice): Effect.Effect<Recorded, FactConflict | StoreUnavailable>
-  /** Newest first; of one grant when named. */
+  /** Newest first. `grantId` limits the list to one grant. */
   claims(grantId: string | null): Effect.Effect<ReadonlyArray<Claim>, StoreUnavailable>
-  /** None for an organization that nothing is known of. */
+  /** Empty for an unknown organization. */
   credits(organizationId: string): Effect.Effect<Credits, StoreUnavailable>
 }>()("@slipway/domain/PartnerStore") {
 }

@@ -1,4 +1,4 @@
-/** Port: the way to receivers of webhooks. Knows which addresses may be sent to, and how a request is signed and sent. */
+/** Port: sends signed requests to receivers of webhooks, and decides which addresses are allowed. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import type { Uuid } from "../../ids/Ids.ts"
 import type { Outcome } from "../rules/Webhook.ts"
 
-/** Nothing is sent there. Registering again helps only with another address. `reason` is a sentence, and never repeats the address. */
+/** The address is not allowed. Another address may be. `reason` is a sentence and never contains the address. */
 export class TargetRefused extends Schema.TaggedError<TargetRefused>()("TargetRefused", { reason: Schema.String }) {
   override get message() {
     return this.reason
@@ -17,22 +17,23 @@ export class TargetRefused extends Schema.TaggedError<TargetRefused>()("TargetRe
 /** One signed request. */
 export interface SignedRequest {
   readonly url: string
-  /** The event's: the same at every attempt. */
+  /** The id of the event, equal in every attempt. */
   readonly id: Uuid
-  /** When it is signed. */
+  /** The time of the signature. */
   readonly at: DateTime.Utc
-  /** JSON; the bytes that are signed are the bytes that are sent. */
+  /** JSON. The signed bytes are the sent bytes. */
   readonly body: string
-  /** Each gives a signature, in this order. */
+  /** Each secret gives one signature, in this order. */
   readonly secrets: ReadonlyArray<Redacted.Redacted>
 }
 
+/** Sends webhooks. */
 export class WebhookSender extends Context.Service<WebhookSender, {
   /**
-   * The address as it is kept, or why it cannot be a receiver: it must be https, without user and fragment, and public as
-   * far as is known now. A name without an address may get one: it is admitted. Every attempt looks again.
+   * Returns the address to store, or why it is refused. It must be https, without user and fragment, and public as far as is known now.
+   * A name that does not resolve yet is allowed. Every attempt checks again.
    */
   admit(url: string): Effect.Effect<string, TargetRefused>
-  /** Sends once, follows no redirect, and ends within `ATTEMPT_TIME`. Whatever goes wrong is an outcome. */
+  /** Sends once, follows no redirect, and ends within `ATTEMPT_TIME`. Every failure is an outcome. */
   send(request: SignedRequest): Effect.Effect<Outcome>
 }>()("@slipway/domain/WebhookSender") {}

@@ -1,4 +1,4 @@
-/** Port: endpoints of webhooks, how far each is, and the log of their deliveries. Checked by `WebhookStoreContract`. */
+/** Port: webhook endpoints, their progress, and the log of deliveries. Checked by `WebhookStoreContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -11,7 +11,7 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type Endpoint, MAX_ENDPOINTS, type Next, type Outcome, type Secret } from "../rules/Webhook.ts"
 import type { PartnerEvent } from "../schema/PartnerEvent.ts"
 
-/** No endpoint of the grant has this id. Another grant's is as unknown. */
+/** The grant has no endpoint with this id. An endpoint of another grant gives the same error. */
 export class EndpointNotFound extends Schema.TaggedError<EndpointNotFound>()("EndpointNotFound", {}) {
   override get message() {
     return "There is no such webhook endpoint."
@@ -25,31 +25,31 @@ export class PartnerEventNotFound extends Schema.TaggedError<PartnerEventNotFoun
   }
 }
 
-/** The grant has as many endpoints as it may have. One has to be deleted first. */
+/** The grant is at its limit of endpoints. Deleting an endpoint helps. */
 export class TooManyEndpoints extends Schema.TaggedError<TooManyEndpoints>()("TooManyEndpoints", {}) {
   override get message() {
     return `A grant may have ${MAX_ENDPOINTS} webhook endpoints.`
   }
 }
 
-/** An endpoint as its grant names it. */
+/** The name of an endpoint in its grant. */
 export interface EndpointKey {
   readonly grantId: string
   readonly id: Uuid
 }
 
-/** One attempt, in the log. */
+/** One attempt in the log. */
 export interface Attempt {
-  /** Greater than that of every earlier one of the endpoint; a page goes on below it. */
+  /** Greater than the positions of the endpoint's earlier attempts. The next page has lower positions. */
   readonly position: number
   readonly eventId: Uuid
-  /** The event's, in the feed. */
+  /** The event's position in the feed. */
   readonly sequence: number
-  /** Which attempt at the event it was, from 1; 1 for a manual one. */
+  /** The number of the attempt at this event, from 1; 1 for a manual attempt. */
   readonly attempt: number
-  /** Asked for by somebody, beside the line of the feed. */
+  /** Requested by a person or program, outside the order of the feed. */
   readonly manual: boolean
-  /** When it began. */
+  /** The start of the attempt. */
   readonly at: DateTime.Utc
   /** Whole milliseconds. */
   readonly durationMillis: number
@@ -64,19 +64,19 @@ export interface TakenAttempt {
   readonly event: PartnerEvent
   readonly attempt: number
   readonly manual: boolean
-  /** When its endpoint was due as it was taken; see `standingAfter`. */
+  /** The due time of its endpoint when the attempt was taken; see `standingAfter`. */
   readonly dueAt: DateTime.Utc
-  /** Grows each time it is taken. A record with an old one changes nothing. */
+  /** Grows with each take. A record with an old fence changes nothing. */
   readonly fence: number
 }
 
-/** Longer than an attempt with all around it can take. A worker that died keeps the endpoint waiting for so long. */
+/** Longer than any attempt. After the death of a worker its endpoint waits for this time. */
 export const TAKEN_TIME = Duration.minutes(1)
 
-/** How long the log is kept (ours). */
+/** How long attempts are kept in the log (our choice). */
 export const LOG_RETENTION = Duration.days(30)
 
-/** The entry of something that happened to an endpoint. */
+/** The security event for a change of an endpoint. */
 export const told = (
   action: Action,
   { grantId, id }: EndpointKey,
@@ -89,12 +89,11 @@ export const told = (
 })
 
 /**
- * Checked by `WebhookStoreContract`. Of an endpoint, one event at a time is taken, in the order of the feed, and
- * the next one only once it is delivered. Times of retries are the caller's, what is taken is held by the store's own time. What
- * changes an endpoint is in the audit log.
+ * Checked by `WebhookStoreContract`. An endpoint gets one event at a time in feed order, and the next event only after delivery.
+ * Callers give the times of retries; the store's clock limits takes. Changes of endpoints are in the audit log.
  */
 export class WebhookStore extends Context.Service<WebhookStore, {
-  /** At the head of the grant's feed. */
+  /** Registers an endpoint at the head of the grant's feed. */
   register(
     endpoint: Pick<Endpoint, "id" | "grantId" | "url" | "types" | "createdAt">,
     secret: Redacted.Redacted
@@ -102,20 +101,20 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   /** Oldest first. */
   list(grantId: string): Effect.Effect<ReadonlyArray<Endpoint>, StoreUnavailable>
   find(key: EndpointKey): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
-  /** With its log. Nothing more is sent, but for what is on its way. */
+  /** Removes the endpoint and its log. Only attempts that are running may still arrive. */
   remove(key: EndpointKey, at: DateTime.Utc): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
-  /** From the next attempt on. Secrets before it sign along as `rotated` says. */
+  /** Replaces the secret from the next attempt on. Earlier secrets also sign for a time, see `rotated`. */
   rotate(key: EndpointKey, secret: Redacted.Redacted, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
-  /** See `enabled`, and of an attempt that is under way `standingAfter`. Safe to call twice. */
+  /** See `enabled`, and for a running attempt `standingAfter`. Safe to repeat. */
   enable(key: EndpointKey, at: DateTime.Utc): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
-  /** The log, newest first, below the position `before`; `null`: from its end. */
+  /** The log, newest first, below the position `before`; `null`: from the end. */
   deliveries(
     key: EndpointKey,
     page: { readonly before: number | null; readonly limit: number }
   ): Effect.Effect<ReadonlyArray<Attempt>, EndpointNotFound | StoreUnavailable>
   /**
-   * Has one event of the grant's feed sent once more, beside the line and whatever the endpoint's standing, types included.
-   * One that waits already waits once.
+   * Sends one event of the grant's feed again, outside the order, whatever the endpoint's state and types. A redelivery that is already
+   * waiting is not added twice.
    */
   redeliver(
     key: EndpointKey,
@@ -123,17 +122,18 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     at: DateTime.Utc
   ): Effect.Effect<void, EndpointNotFound | PartnerEventNotFound | StoreUnavailable>
   /**
-   * Up to `limit` attempts that are due, for this caller alone. Nothing of an endpoint that is disabled, whose grant is
-   * revoked or whose organization is suspended. Manual ones, one of an endpoint at a time, get what the line leaves: that
-   * is half of it while they wait, so that nobody who asks for much keeps others from their events.
+   * Takes up to `limit` due attempts for this caller. Endpoints that are disabled, of revoked grants or of suspended organizations are
+   * skipped. While manual attempts wait, they get up to half of the limit, one of an endpoint at a time, so that many requests cannot
+   * delay other endpoints' events.
    *
-   * One that cannot be read is not given out and keeps no other from being so: it is recorded as a failed attempt (`event_unreadable`,
-   * `secret_unreadable`), so it is tried again when others may have been upgraded, and disables its endpoint after the last attempt.
+   * An attempt that cannot be read is not returned and does not block others. It is recorded as failed (`event_unreadable`,
+   * `secret_unreadable`). So it is retried later, when workers may have been upgraded, and disables its endpoint after the last
+   * attempt.
    */
   take(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<TakenAttempt>, StoreUnavailable>
   /**
-   * Logs the attempt and moves its endpoint on as `standingAfter` says; a manual one is only logged. `false`: what was taken was
-   * another's by then, or the endpoint is deleted; nothing was changed.
+   * Logs the attempt and moves its endpoint on as `standingAfter` says. A manual attempt is only logged. `false`: another caller had
+   * taken the attempt, or the endpoint is deleted; nothing was changed.
    */
   record(
     taken: TakenAttempt,
@@ -141,7 +141,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     next: Next,
     at: DateTime.Utc
   ): Effect.Effect<boolean, StoreUnavailable>
-  /** Forgets up to `limit` attempts of the log that began before `before`; how many there were. */
+  /** Deletes up to `limit` attempts that began before `before`, and returns their number. */
   purge(before: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
 }>()("@slipway/domain/WebhookStore") {
 }

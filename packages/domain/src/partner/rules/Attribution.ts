@@ -1,7 +1,7 @@
 /**
- * Which partner's claim a fact counts for (docs/decisions/11.2). Pure: each decision is handed what is known, read under the
- * attribution lock, and says what is to be kept and what the feeds tell, all in one transaction. Attribution is first
- * touch: once set, a touch never changes, whatever comes later and from whichever grant.
+ * Which partner's claim a fact counts for (docs/decisions/11.2). Pure: each decision gets the known facts, read under the attribution
+ * lock, and returns what to store and what to add to feeds, in one transaction. Attribution is first touch: a touch never changes once
+ * it is set, whatever happens later and in any grant.
  */
 import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
@@ -18,27 +18,27 @@ import type { PartnerFact } from "../schema/PartnerEvent.ts"
 
 export type { Claimant, ClaimTerms, Invoice, Project } from "../schema/Attribution.ts"
 
-/** A fact and the grant whose feed tells it. */
+/** A fact and the grant whose feed gets it. */
 export interface Telling {
   readonly grantId: string
   readonly fact: PartnerFact
 }
 
-/** The same thing was told before with other words. The first ones stand; retrying cannot succeed. */
+/** A fact with the same id but other content is stored. The stored fact stands; retrying cannot succeed. */
 export class FactConflict extends Data.TaggedError("FactConflict")<{ readonly about: string }> {
   override get message() {
     return `${this.about} is known already, with other values.`
   }
 }
 
-/** A claim and what became of it. `claimed: null` is pending. */
+/** A claim and its claimant. `claimed: null`: pending. */
 export interface Claim {
   readonly terms: ClaimTerms
   readonly createdAt: DateTime.Utc
   readonly claimed: (Claimant & { readonly at: DateTime.Utc }) | null
 }
 
-/** The first claim that was claimed for a recipient in an organization, or for an organization. Never updated. */
+/** The first claim that was claimed for a recipient in an organization, or for an organization. It never changes. */
 export interface Touch {
   readonly grantId: string
   readonly claimId: Uuid
@@ -47,7 +47,7 @@ export interface Touch {
   readonly claimedAt: DateTime.Utc
 }
 
-/** A sandbox as partners see it. `touch` was looked up when it was created and stays with it. */
+/** A sandbox as partners see it. `touch` was looked up at its creation and stays. */
 export interface Task {
   readonly taskId: string
   /** The organization's project for the sandbox's first repository. */
@@ -55,7 +55,7 @@ export interface Task {
   readonly touch: Touch | null
 }
 
-/** What a decision about something with a natural id comes to. `known`: an equal one was recorded before. */
+/** The result of recording a fact. `known`: an equal fact was recorded before. */
 export type Recorded = "new" | "known"
 
 const once = <A>(known: A | null, given: A, about: string): Result.Result<Recorded, FactConflict> =>
@@ -66,11 +66,11 @@ const lead = ({ claimId, leadId, variant }: Touch) => ({ claimId, leadId, varian
 const tell = (touch: Touch | null, fact: (of: Touch) => PartnerFact): ReadonlyArray<Telling> =>
   touch === null ? [] : [{ grantId: touch.grantId, fact: fact(touch) }]
 
-/** Whether it happened under the touch: at the moment of the claim counts, before it does not. */
+/** Whether the fact happened at or after the moment of the claim. */
 const since = (touch: Touch | null, at: DateTime.Utc): Touch | null =>
   touch !== null && Instant.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
 
-/** Makes and reserves a claim. `known` is the claim of its id. */
+/** Makes and reserves a claim. `known` is the existing claim with its id. */
 export const createClaim = (
   known: Claim | null,
   terms: ClaimTerms,
@@ -86,20 +86,20 @@ export const createClaim = (
     }
   })
 
-/** What claiming brings about, once. */
+/** The effects of claiming. */
 export interface Claiming {
   readonly recorded: Recorded
   readonly claim: Claim
-  /** Credits for the claimant's organization; 0 when they were given before. */
+  /** Credits for the claimant's organization; 0 if they were given before. */
   readonly credits: number
-  /** Touches to be kept: those that were not set before. */
+  /** New touches to store, for those that were not set. */
   readonly touch: { readonly recipient: Touch | null; readonly organization: Touch | null }
   readonly tell: ReadonlyArray<Telling>
 }
 
 /**
- * Claims one. `touches` are those of the claimant now; `at` is the store's time under the attribution lock, so that
- * claims are ordered by their commits.
+ * Claims a claim. `touches` are the claimant's present ones. `at` is the store's time under the attribution lock, so that claims are in
+ * the order of their commits.
  */
 export const claim = (
   known: Claim,
@@ -126,7 +126,7 @@ export const claim = (
   })
 }
 
-/** Connects a project. `touch` is the recipient's in the organization. */
+/** Connects a project. `touch` is that of the recipient in the organization. */
 export const connectProject = (
   known: Project | null,
   project: Project,
@@ -142,27 +142,27 @@ export const connectProject = (
 
 const connectedFirst = Order.make<Project>((a, b) => Instant.Order(a.connectedAt, b.connectedAt) || Order.String(a.projectId, b.projectId))
 
-/** Which of an organization's projects a sandbox belongs to that starts with `repo`: the one connected first. */
+/** The organization's project for a sandbox whose first repository is `repo`: the first one connected. */
 export const projectFor = (projects: Iterable<Project>, organizationId: string, repo: RepoName): string | null =>
   Array.from(projects).filter((project) => project.organizationId === organizationId && sameRepo(project.repo, repo)).sort(
     connectedFirst
   )[0]
     ?.projectId ?? null
 
-/** A sandbox was created at `at`, in the transaction that this is part of. */
+/** A sandbox was created at `at`. Runs in the transaction of the creation. */
 export const startTask = ({ projectId, taskId, touch }: Task, at: DateTime.Utc): ReadonlyArray<Telling> =>
   tell(touch, (of) => ({ type: "task.started", data: { ...lead(of), occurredAt: at, taskId, projectId } }))
 
-/** A pull request was recorded as opened at `at`, as a draft or not. It counts for whom its task counted. */
+/** A pull request was recorded as opened at `at`, as a draft or not. It counts for the claim of its sandbox. */
 export const openPullRequest = ({ projectId, taskId, touch }: Task, id: Uuid, at: DateTime.Utc): ReadonlyArray<Telling> =>
   tell(touch, (of) => ({ type: "pull_request.opened", data: { ...lead(of), occurredAt: at, pullRequestId: id, taskId, projectId } }))
 
-/** Whether it is an organization's first payment, if there was none before it. Others never count and use nothing up. */
+/** Whether the invoice can be an organization's first payment. Other invoices never count and do not use up the conversion. */
 const isInitialPayment = ({ amountMinor, kind }: Invoice): boolean => kind === "subscription_initial" && amountMinor > 0
 
 /**
- * Records a paid invoice. `organization` is what is known of its organization: the touch, and whether an initial payment
- * was recorded before. The first one is used up even when it counts for nobody.
+ * Records a paid invoice. `organization`: its touch, and whether an initial payment was recorded before. The first payment counts once,
+ * even without a touch.
  */
 export const payInvoice = (
   known: Invoice | null,
@@ -186,7 +186,8 @@ export const payInvoice = (
 
 type Derive = Pick<Ids["Service"], "derive">
 
-/** One for each organization: it converts once. */
+/** The id of an organization's conversion. Each organization converts once. */
 export const conversionId = (ids: Derive, organizationId: string): Uuid => ids.derive(`conversion/${organizationId}`)
 
+/** The id of a pull request in feeds. */
 export const pullRequestId = (ids: Derive, { host, number, repo }: Pull): Uuid => ids.derive(`pr/${host}/${repo}/${number}`)

@@ -1,6 +1,6 @@
 /**
- * Webhooks: the feed of a grant, brought to its partner event by event (docs/decisions/11.4; Standard Webhooks). Pure:
- * what an endpoint is, with what its requests are signed, and what follows an attempt.
+ * Webhooks deliver the feed of a grant to its partner, event by event (docs/decisions/11.4; Standard Webhooks). Pure: endpoints,
+ * secrets of signatures, and what follows an attempt.
  */
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "../../ids/Ids.ts"
 import { PartnerEvent, type PartnerFact } from "../schema/PartnerEvent.ts"
 
-/** Every type of event that a feed tells. */
+/** Every type of event in feeds. */
 export const EVENT_TYPES = [
   "credit_claim.created",
   "credit_claim.claimed",
@@ -20,43 +20,43 @@ export const EVENT_TYPES = [
   "conversion.paid"
 ] as const satisfies ReadonlyArray<PartnerFact["type"]>
 
-/** Which types an endpoint wants: one or more, each once. */
+/** The types that an endpoint wants: one or more, each once. */
 export const WantedTypes = Schema.Array(Schema.Literals(EVENT_TYPES)).check(Schema.isMinLength(1), Schema.isUnique())
 export type WantedTypes = typeof WantedTypes.Type
 
-/** Endpoints that a grant may have (ours: no partner needs more, and each is asked about at every look). */
+/** Endpoints of a grant (our choice: partners need no more, and every look for work checks each of them). */
 export const MAX_ENDPOINTS = 20
 
-/** Why an endpoint is not tried any more: it answered 410, or failed at every attempt that there is. */
+/** Why an endpoint is disabled: it answered 410, or every attempt at an event failed. */
 export const DisabledReason = Schema.Literals(["gone", "retries_exhausted"])
 export type DisabledReason = typeof DisabledReason.Type
 
-/** How far an endpoint is. */
+/** The progress of an endpoint. */
 export interface DeliveryProgress {
-  /** `sequence` of the last event that is behind it: delivered, or not wanted. The first wanted one after it is next. */
+  /** `sequence` of the last finished event: delivered, or of an unwanted type. The next wanted event follows it. */
   readonly cursor: number
-  /** Failed attempts at the next event, since the endpoint was last enabled. */
+  /** Failed attempts at the next event since the endpoint was last enabled. */
   readonly failures: number
-  /** No attempt before. */
+  /** The earliest time of the next attempt. */
   readonly dueAt: DateTime.Utc
   readonly disabled: { readonly at: DateTime.Utc; readonly reason: DisabledReason } | null
 }
 
-/** Where a partner is told. */
+/** The receiver of a partner's webhooks. */
 export interface Endpoint extends DeliveryProgress {
   readonly id: Uuid
   readonly grantId: string
-  /** As `WebhookSender.admit` gave it back. */
+  /** As `WebhookSender.admit` returned it. */
   readonly url: string
-  /** `null`: every type, also those there will be. */
+  /** `null`: every type, including future ones. */
   readonly types: WantedTypes | null
   readonly createdAt: DateTime.Utc
 }
 
-/** Where a new endpoint starts: it is told what comes after its registration. What was before is in the feed. */
+/** The progress of a new endpoint: it gets events after its registration. Earlier events are in the feed. */
 export const atHead = (head: number, at: DateTime.Utc): DeliveryProgress => ({ cursor: head, failures: 0, dueAt: at, disabled: null })
 
-/** Enabled again, or hurried while it waits: goes on at once with the first undelivered event, with all its attempts. */
+/** Enables an endpoint, or ends its wait for a retry. It continues at once with the first undelivered event and all attempts. */
 export const enabled = ({ cursor }: Pick<DeliveryProgress, "cursor">, at: DateTime.Utc): DeliveryProgress => ({
   cursor,
   failures: 0,
@@ -67,22 +67,22 @@ export const enabled = ({ cursor }: Pick<DeliveryProgress, "cursor">, at: DateTi
 // ---------------------------------------------------------------------------------------------------------------
 // Secrets
 
-/** What requests are signed with. Kept as it is, not as a digest: nothing else can sign. */
+/** A secret that signs requests. It is stored itself, because a digest cannot sign. */
 export interface Secret {
   /** `whsec_` and base64 of 32 bytes. */
   readonly value: Redacted.Redacted
-  /** Replaced, and signs along until then; `null`: the current one. */
+  /** The time until which a replaced secret still signs; `null`: the current secret. */
   readonly until: DateTime.Utc | null
 }
 
-/** How long a replaced secret signs along, so that receivers have time to take up the new one (docs/decisions/11.4). */
+/** How long a replaced secret still signs, so that receivers can change to the new one (docs/decisions/11.4). */
 export const SIGNS_ALONG = Duration.hours(24)
 
-/** Replaced secrets that sign along at most, the newest ones: each makes every request longer. */
+/** Replaced secrets that still sign, the newest ones. Each makes every request longer. */
 const MAX_REPLACED = 4
 
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-/** Base64 of 32 bytes has 43 characters, of which the last has two bits to spare: they are 0. */
+/** Base64 of 32 bytes has 43 characters. The last two bits of the last character are 0. */
 const BASE64_LAST = "AEIMQUYcgkosw048"
 
 /** A new secret: 256 random bits. */
@@ -93,7 +93,7 @@ export const mintSecret = (ids: Pick<Ids["Service"], "random">): Effect.Effect<R
 export const signing = (secrets: ReadonlyArray<Secret>, at: DateTime.Utc): ReadonlyArray<Secret> =>
   secrets.filter(({ until }) => until === null || DateTime.isGreaterThan(until, at))
 
-/** `value` is the secret from now on; those before it sign along for a while. */
+/** Makes `value` the current secret. The secrets before it still sign for a time. */
 export const rotated = (secrets: ReadonlyArray<Secret>, value: Redacted.Redacted, at: DateTime.Utc): ReadonlyArray<Secret> => [
   { value, until: null },
   ...signing(secrets, at)
@@ -107,40 +107,40 @@ export const rotated = (secrets: ReadonlyArray<Secret>, value: Redacted.Redacted
 /** Why there was no answer. */
 export const Trouble = Schema.Literals([
   "timeout",
-  /** The name has no address now. */
+  /** The name does not resolve now. */
   "name_not_resolved",
-  /** The name has an address that is not public. */
+  /** An address of the name is not public. */
   "address_not_allowed",
-  /** No TLS, or a certificate that is not good. */
+  /** No TLS, or an invalid certificate. */
   "tls",
-  /** Refused, reset, or no HTTP. */
+  /** Connection refused or reset, or no HTTP answer. */
   "connection",
-  /** Nothing was sent: the worker cannot read the event, which a newer version recorded, or which is damaged. */
+  /** Nothing was sent: the worker cannot read the event, because a newer version wrote it or it is damaged. */
   "event_unreadable",
-  /** Nothing was sent: no key opens the endpoint's secret. */
+  /** Nothing was sent: no key decrypts the endpoint's secret. */
   "secret_unreadable"
 ])
 export type Trouble = typeof Trouble.Type
 
-/** What came of sending one request. */
+/** The outcome of one request. */
 export type Outcome =
   | {
     readonly _tag: "Answered"
     readonly status: number
-    /** Whole seconds that `Retry-After` asks to wait. */
+    /** The whole seconds of `Retry-After`; `null`: none. */
     readonly retryAfter: number | null
-    /** The beginning of the body, at most 1 KiB, as text that can be stored; `null`: there was none. */
+    /** The first 1 KiB of the body as storable text; `null`: no body. */
     readonly body: string | null
   }
   | { readonly _tag: "Failed"; readonly trouble: Trouble }
 
-/** Redirects are failures: whoever answers there is not who was registered. */
+/** Whether the receiver accepted the event. A redirect is a failure, because the target of a redirect was never registered. */
 export const isDelivered = (outcome: Outcome): boolean => outcome._tag === "Answered" && outcome.status >= 200 && outcome.status < 300
 
-/** How long a receiver has for its answer (docs/decisions/11.4). */
+/** The time limit of a receiver's answer (docs/decisions/11.4). */
 export const ATTEMPT_TIME = Duration.seconds(15)
 
-/** From one attempt to the next (docs/decisions/11.4). There is one attempt more than there are waits; together they take three days. */
+/** The waits between attempts (docs/decisions/11.4). There is one attempt more than waits. All waits together take three days. */
 export const WAITS: ReadonlyArray<Duration.Duration> = [
   Duration.seconds(5),
   Duration.minutes(5),
@@ -153,22 +153,21 @@ export const WAITS: ReadonlyArray<Duration.Duration> = [
   Duration.hours(24)
 ]
 
-/** A wait is longer by up to this part of it, so that those who failed together do not come back together (ours). */
+/** Each wait is longer by a random part of up to this, so that endpoints that failed together do not retry together (our choice). */
 export const JITTER = 0.2
 
 /** A longer `Retry-After` is ignored (docs/decisions/11.4). */
 const MAX_RETRY_AFTER = Duration.hours(1)
 
-/** What follows an attempt. */
+/** The step after an attempt. */
 export type Next =
   | { readonly _tag: "Delivered" }
   | { readonly _tag: "Retry"; readonly at: DateTime.Utc }
   | { readonly _tag: "Disable"; readonly reason: DisabledReason }
 
 /**
- * What follows the `attempt`-th attempt at an event, counted from 1. `at`: when its outcome was known. `jitter`: from 0 up to
- * 1, drawn anew for each. What `Retry-After` asks for can only make a wait longer, so that no receiver uses up its attempts
- * faster than the schedule does.
+ * The step after the `attempt`-th attempt at an event, counted from 1. `at`: the time of its outcome. `jitter`: a new random number
+ * from 0 up to 1. `Retry-After` can only lengthen a wait, so that no receiver uses up its attempts early.
  */
 export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc, jitter: number): Next => {
   if (isDelivered(outcome)) return { _tag: "Delivered" }
@@ -181,8 +180,8 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
 }
 
 /**
- * How far an endpoint is after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `isDueAt`: when
- * the endpoint is due by now. That is another time only if it was enabled during the attempt: then nothing counts that failed before.
+ * The endpoint's progress after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `isDueAt`: the
+ * endpoint's present due time. It differs only if the endpoint was enabled during the attempt; then earlier failures do not count.
  */
 export const standingAfter = (
   { attempt, dueAt, sequence }: { readonly attempt: number; readonly sequence: number; readonly dueAt: DateTime.Utc },
@@ -203,5 +202,5 @@ export const standingAfter = (
 
 const encodeEvent = Schema.encodeSync(PartnerEvent)
 
-/** The body of a request: the event as the feed has it, character for character. */
+/** The body of a request: the same JSON as in the feed. */
 export const bodyOf = (event: PartnerEvent): string => JSON.stringify(encodeEvent(event))

@@ -1,4 +1,4 @@
-/** What partners and the operator tell, as it is sent and stored. */
+/** The facts that partners and operators report, as they are sent and stored. */
 import * as DateTime from "effect/DateTime"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -7,23 +7,23 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import { text } from "../../text/Text.ts"
 import { CreditAmount, Uuid as UuidSchema } from "./PartnerEvent.ts"
 
-/** Any UUID. Lower case in memory, so that one that was written otherwise is the same one. */
+/** Any UUID. Lower case in memory, so that other spellings are the same id. */
 export const AnyUuid = UuidSchema.pipe(Schema.decode(SchemaTransformation.toLowerCase()))
 
 const isAsWritten = Schema.makeFilter(
   (text: string) => /^(?:19[7-9]|[2-9])/u.test(text) && Option.exists(DateTime.make(text), (at) => DateTime.formatIso(at) === text),
   { expected: "an instant from 1970 on, such as 2026-11-21T02:41:00.123Z", toJsonSchema: () => [{ format: "date-time" }, true] }
 )
-/** From 1970 to 9999, only as we write it: UTC and exactly three fraction digits. `DateTime.Utc` in memory. */
+/** From 1970 to 9999, in exactly our format: UTC and three fraction digits. `DateTime.Utc` in memory. */
 const Instant = Schema.String.check(isAsWritten).pipe(
   Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString)
 )
 
-/** The user who works with the sandboxes, as our keys name it. */
+/** The user of the sandboxes, as in our keys. */
 const RecipientId = text(1, 200)
 const OrganizationId = AnyUuid
 
-/** What a partner offers with a claim: credits, reserved for whoever claims them (docs/decisions/11.1). */
+/** The offer of a claim: credits, reserved for its claimant (docs/decisions/11.1). */
 export const ClaimTerms = Schema.Struct({
   claimId: AnyUuid,
   grantId: AnyUuid,
@@ -34,11 +34,11 @@ export const ClaimTerms = Schema.Struct({
 })
 export type ClaimTerms = typeof ClaimTerms.Type
 
-/** For whom a claim is claimed. */
+/** The recipient and organization of a claim. */
 export const Claimant = Schema.Struct({ recipientId: RecipientId, organizationId: OrganizationId })
 export type Claimant = typeof Claimant.Type
 
-/** A repository somebody connected to an organization. */
+/** A repository connected to an organization. */
 export const Project = Schema.Struct({
   projectId: text(1, 200),
   recipientId: RecipientId,
@@ -48,7 +48,7 @@ export const Project = Schema.Struct({
 })
 export type Project = typeof Project.Type
 
-/** A paid invoice. `amountMinor` in the currency's smallest unit; 0 for one that credits covered. */
+/** A paid invoice. `amountMinor` is in the currency's smallest unit; 0 if credits covered it. */
 export const Invoice = Schema.Struct({
   invoiceId: text(1, 200),
   organizationId: OrganizationId,

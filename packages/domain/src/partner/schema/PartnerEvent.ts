@@ -1,16 +1,16 @@
-/** What the feed of a grant tells (docs/interface.md 2.7, 6.2): six types of events, each with exactly its payload. */
+/** The events of a grant's feed (docs/interface.md 2.7, 6.2): six types, each with a fixed payload. */
 import * as Schema from "effect/Schema"
 import * as Tuple from "effect/Tuple"
 import { Counter, text } from "../../text/Text.ts"
 import { timestamp } from "../../time/Timestamp.ts"
 
-/** A UUID, as it came. */
+/** A UUID, spelled as received. */
 export const Uuid = Schema.String.check(Schema.isUUID())
 
 /** Whole credits. */
 export const CreditAmount = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
-/** The offer that a claim came from. */
+/** The offer of the claim. */
 const lead = {
   claimId: Uuid.annotateKey({ description: "The claim this counts for." }),
   leadId: text(1, 200).annotateKey({ description: "Whom the offer was made to, in the partner's words." }),
@@ -36,7 +36,7 @@ const fact = <const T extends string, const F extends Schema.Struct.Fields>(type
     data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
   })
 
-/** What happened, before it has its place in a feed. */
+/** A fact before it has a position in a feed. */
 export const PartnerFact = Schema.Union([
   fact("credit_claim.created", {
     ...claim,
@@ -63,7 +63,7 @@ export const PartnerFact = Schema.Union([
 ])
 export type PartnerFact = typeof PartnerFact.Type
 
-/** A fact as the feed and webhooks tell it (docs/interface.md 2.7). */
+/** A fact in the feed and in webhooks (docs/interface.md 2.7). */
 export const PartnerEvent = PartnerFact.mapMembers(Tuple.map(Schema.fieldsAssign({
   id: Uuid.annotateKey({ description: "Given when it is recorded: the same in every delivery and every reading." }),
   sequence: Counter.check(Schema.isGreaterThanOrEqualTo(1)).annotateKey({ description: "From 1, without gaps, within the grant." }),
@@ -71,7 +71,7 @@ export const PartnerEvent = PartnerFact.mapMembers(Tuple.map(Schema.fieldsAssign
 }))).annotate({ identifier: "PartnerEvent" })
 export type PartnerEvent = typeof PartnerEvent.Type
 
-/** What a fact is about. A feed tells each type once of it. */
+/** The id of the fact's subject. A feed has each type once per subject. */
 export const naturalId = ({ data, type }: PartnerFact): string => {
   switch (type) {
     case "credit_claim.created":

@@ -1,4 +1,4 @@
-/** What a partner may read. */
+/** Use cases of partners: reading the feed. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -10,13 +10,13 @@ import type { PartnerEvent } from "../schema/PartnerEvent.ts"
 /** A page of a grant's feed, in the order of `sequence`. */
 export interface FeedPage {
   readonly events: ReadonlyArray<PartnerEvent>
-  /** Save it once all of `events` are processed: it is the next `after`. */
+  /** The next `after`. Save it after all of `events` are processed. */
   readonly nextCursor: number
 }
 
-/** What a partner may read. */
+/** Reads for partners. */
 export class Partners extends Context.Service<Partners, {
-  /** The grant's events after `after`, ascending. An empty page, at the head or beyond it, gives `after` back. */
+  /** The grant's events after `after`, ascending. An empty page, at or beyond the head, returns `after` as the next cursor. */
   feed(by: Principal, page: { readonly after: number; readonly limit: number }): Effect.Effect<FeedPage, StoreUnavailable>
 }>()("@slipway/domain/Partners") {
   static readonly layer = Layer.effect(

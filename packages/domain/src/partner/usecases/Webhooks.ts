@@ -1,4 +1,4 @@
-/** What a partner may do about its webhooks. */
+/** Use cases of partners: managing webhook endpoints. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import { type Attempt, EndpointNotFound, PartnerEventNotFound, type TooManyEndpo
 import { type Endpoint, mintSecret, type WantedTypes } from "../rules/Webhook.ts"
 import { AnyUuid } from "../schema/Attribution.ts"
 
-/** An endpoint with the one chance to read its secret. */
+/** An endpoint. This is the only time that its secret can be read. */
 export interface WithSecret {
   readonly endpoint: Endpoint
   readonly secret: Redacted.Redacted
@@ -21,22 +21,22 @@ export interface WithSecret {
 /** A page of an endpoint's log, newest first. */
 export interface DeliveryPage {
   readonly deliveries: ReadonlyArray<Attempt>
-  /** The `before` of the next page; `null`: this is the last one. */
+  /** The `before` of the next page; `null`: this is the last page. */
   readonly nextCursor: number | null
 }
 
 const decodeId = Schema.decodeUnknownEffect(AnyUuid)
 
-/** As its store knows it: what is no UUID names none. */
+/** The store's key of an endpoint. A text that is not a UUID identifies no endpoint. */
 const keyOf = (grantId: string, id: string) =>
   Effect.mapBoth(decodeId(id), { onSuccess: (id) => ({ grantId, id }), onFailure: () => new EndpointNotFound() })
 
 /**
- * The webhook endpoints of a grant. What is another grant's is not found, nor is what cannot be an id; in upper case it is the
- * same id. Whoever calls says on whose behalf (`Acting`); that the grant may be spoken for is decided before.
+ * The webhook endpoints of a grant. Endpoints of other grants and invalid ids are not found; ids ignore case. The caller has authorized
+ * the request and set `Acting`.
  */
 export class Webhooks extends Context.Service<Webhooks, {
-  /** The endpoint is told of events after its registration. `types: null`: of all. */
+  /** Registers an endpoint for events after its registration. `types: null`: all types. */
   register(grantId: string, endpoint: { readonly url: string; readonly types: WantedTypes | null }): Effect.Effect<
     WithSecret,
     TargetRefused | TooManyEndpoints | StoreUnavailable
@@ -45,16 +45,16 @@ export class Webhooks extends Context.Service<Webhooks, {
   list(grantId: string): Effect.Effect<ReadonlyArray<Endpoint>, StoreUnavailable>
   find(grantId: string, id: string): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   remove(grantId: string, id: string): Effect.Effect<void, EndpointNotFound | StoreUnavailable>
-  /** The secret before signs along for 24 hours. */
+  /** Replaces the secret. The secret before it signs for 24 more hours. */
   rotateSecret(grantId: string, id: string): Effect.Effect<WithSecret, EndpointNotFound | StoreUnavailable>
-  /** Goes on with the first undelivered event, at once. Of one that is enabled, ends the wait for a retry. */
+  /** Continues with the first undelivered event at once. For an enabled endpoint, ends the wait for a retry. */
   enable(grantId: string, id: string): Effect.Effect<Endpoint, EndpointNotFound | StoreUnavailable>
   deliveries(
     grantId: string,
     id: string,
     page: { readonly before: number | null; readonly limit: number }
   ): Effect.Effect<DeliveryPage, EndpointNotFound | StoreUnavailable>
-  /** Has a worker send one event once more, within about a second, beside the ordered line. The log tells what came of it. */
+  /** Makes a worker send one event again, within about a second, outside the order. The log has the outcome. */
   redeliver(grantId: string, id: string, eventId: string): Effect.Effect<void, EndpointNotFound | PartnerEventNotFound | StoreUnavailable>
 }>()("@slipway/domain/Webhooks") {
   static readonly layer = Layer.effect(
@@ -94,7 +94,7 @@ export class Webhooks extends Context.Service<Webhooks, {
         }),
         redeliver: Effect.fn("Webhooks.redeliver")(function*(grantId, id, eventId) {
           const key = yield* keyOf(grantId, id)
-          // Of an endpoint that is none, nothing is said about its events.
+          // Report an unknown endpoint before an unknown event.
           const event = yield* Effect.catchTag(
             decodeId(eventId),
             "SchemaError",

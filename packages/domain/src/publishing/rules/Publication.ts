@@ -1,4 +1,4 @@
-/** What a sandbox's log says of a publication, and what is recorded of one. */
+/** The events of a publication, and the commit and branch of the next one. */
 import * as Context from "effect/Context"
 import * as Result from "effect/Result"
 import type { BranchMoved, FileNotFound, MergeConflict, MergeStep, NoChanges, PushFailed } from "../../files/ports/WorkingTrees.ts"
@@ -10,7 +10,7 @@ import { headRef, roundOf } from "../../source/schema/Naming.ts"
 import type { PullRequest } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 
-/** Records the wish to publish. One that is under way is joined: both callers get its result. */
+/** Records a request to publish. It joins a running publication: both callers get its result. */
 export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
   const known = publicationOf(sandbox, repo)
   if (isUnderWay(known)) return Result.succeed([])
@@ -25,15 +25,15 @@ export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<Readonl
   }])
 }
 
-/** What was pushed for a pull request. */
+/** The content pushed for a pull request. */
 export interface Pushed {
   readonly sha: string
   readonly merges: ReadonlyArray<MergeStep>
-  /** As `WorkingTrees.snapshot` tells. */
+  /** As in the result of `WorkingTrees.snapshot`. */
   readonly submodules?: ReadonlyArray<string> | undefined
 }
 
-/** What the event log says of a pull request that was pushed to. The next publication goes on from what it says. */
+/** The events after a push to a pull request. The next publication continues from them. */
 export const published = (
   repo: RepoName,
   pullRequest: PullRequest,
@@ -61,7 +61,7 @@ const described = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pu
   }
 })
 
-/** What happened to the pull request since the log last told of it: nothing, while it is published to. */
+/** The events for changes of the pull request since the last recorded state. Empty while a publication of it is running. */
 export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest): ReadonlyArray<SandboxEvent> => {
   const publication = publicationOf(sandbox, repo)
   if (publication === undefined || publication.number !== pullRequest.number || isUnderWay(publication)) return []
@@ -75,7 +75,7 @@ export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequ
 
 type Trouble = BranchMoved | FileNotFound | MergeConflict | NoChanges | PushFailed | RepoNotAccessible | SourceHostError
 
-/** How a publication that did not go through is told; the code is the one of docs/decisions/1. */
+/** The event for a failed publication. Its codes are those of docs/decisions/1. */
 export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
   const told = (code: string) => ({ code, message: trouble.message })
   const [action_state, error] = trouble._tag === "NoChanges" ?
@@ -94,28 +94,28 @@ export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
   return { type: "pull_request.updated", data: { repo, action_state, error } }
 }
 
-/** Name and address as git writes them. */
+/** Name and address in git's form. */
 export interface Author {
   readonly name: string
   readonly email: string
 }
-/** Who commits what is published. Configuration. */
+/** The author of published commits. A setting. */
 export const CommitAuthor = Context.Reference<Author>("@slipway/domain/CommitAuthor", {
   defaultValue: () => ({ name: "Slipway", email: "slipway@localhost" })
 })
 
-/** What a commit says: `{title}`, `{sandbox}` and `{repo}` stand for what they name, anything else for itself. Configuration. */
+/** The template of commit messages with `{title}`, `{sandbox}` and `{repo}`. A setting. */
 export const CommitMessage = Context.Reference<string>("@slipway/domain/CommitMessage", { defaultValue: () => "{title}" })
 
-/** How a pull request goes on that was published to before, or what a new one is made of. */
+/** The pull request that the next publication updates, or the data of a new one. */
 export interface Round {
   readonly headRef: string
-  /** The commit that is recorded as pushed to it last; `null`: none is. */
+  /** The commit last recorded as pushed to it; `null`: no commit. */
   readonly pushed: string | null
   readonly merges: ReadonlyArray<MergeStep>
 }
 
-/** The pull request that the sandbox publishes to, as far as it is recorded. */
+/** The sandbox's present pull request, as far as it is recorded. */
 export const currentRound = (sandbox: Sandbox, repo: RepoName): Round => {
   const pushed = publicationOf(sandbox, repo)?.pushed
   return pushed === undefined
@@ -124,9 +124,9 @@ export const currentRound = (sandbox: Sandbox, repo: RepoName): Round => {
 }
 
 /**
- * The pull request after one that was merged or closed, or whose branch is gone: on a branch of its own, from the newest commit of the
- * base. What was merged counts as common to the files and the base; after one that was closed, what was common before.
- * `published`: what was pushed to the one before; `onto`: the newest commit of the base. `skip`: branches that somebody else has.
+ * The pull request after a merged or closed one, or after one whose branch was deleted. It has a new branch from the newest commit of
+ * the base. After a merge, the merged content is common to the files and the base; after a closed one, the earlier common content.
+ * `published`: the last commit of the pull request before. `onto`: the newest commit of the base. `skip`: branch names that are taken.
  */
 export const nextRound = (
   sandbox: Sandbox,
@@ -145,8 +145,9 @@ export const nextRound = (
     : [...before.merges.slice(0, -1), { onto, ancestor: before.merges.at(-1)?.ancestor ?? null }]
 })
 
+/** Fills in the template of a commit message. An empty result becomes the sandbox's id. */
 export const commitMessage = (template: string, sandbox: Pick<Sandbox, "id" | "title">, repo: RepoName): string => {
   const values = { title: sandbox.title, sandbox: sandbox.id, repo }
-  // In one pass: a title may have braces of its own.
+  // One pass: a title may contain braces itself.
   return template.replace(/\{(title|sandbox|repo)\}/gu, (_, name: keyof typeof values) => values[name])
 }

@@ -1,6 +1,6 @@
 /**
- * Publishing a sandbox's changes as a draft pull request (docs/decisions/7). A request records the wish; the
- * worker that holds the lease carries it out; both sides read the outcome from the sandbox.
+ * Publishes a sandbox's changes as a draft pull request (docs/decisions/7). The request is recorded, the worker with the lease executes
+ * it, and both sides read the outcome from the sandbox.
  */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -24,30 +24,30 @@ import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { observed, request } from "../rules/Publication.ts"
 
-/** Nothing in the working tree to publish. */
+/** The working tree has nothing to publish. */
 export class NothingToPublish extends Schema.TaggedError<NothingToPublish>()("NothingToPublish", {}) {
   override get message() {
     return "no sandbox changes to publish"
   }
 }
 
-/** The branch of the publication was moved by somebody else. Nothing was pushed. The message says what to do. */
+/** Another person or program moved the branch of the publication. Nothing was pushed. The message says what to do. */
 export class BranchMoved extends Schema.TaggedError<BranchMoved>()("BranchMoved", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
-/** What the sandbox changed conflicts with its base branch. Nothing was pushed. The message names the files and says what to do. */
+/** The sandbox's changes conflict with its base branch. Nothing was pushed. The message names the files and says what to do. */
 export class MergeConflict extends Schema.TaggedError<MergeConflict>()("MergeConflict", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
 
-/** How long a request waits for its publication before it answers that it is still under way (docs/decisions/7). */
+/** How long a request waits for its publication before it answers that the publication is running (docs/decisions/7). */
 export const WAIT = Duration.seconds(20)
 
-/** `comments` are those of `status`, with what they say. */
+/** A status whose `comments` also have their texts. */
 export interface StatusWithComments {
   readonly status: PullRequestStatus
   readonly comments: ReadonlyArray<CommentWithText>
@@ -58,7 +58,7 @@ interface Dependencies {
   readonly host: SourceHost["Service"]
 }
 
-/** Records what changed of the pull request. Decided again under the sandbox's lock: another process may have recorded it. */
+/** Records changes of the pull request. Decides again under the sandbox's lock, because another process may have recorded them. */
 const tell = Effect.fnUntraced(
   function*({ store }: Dependencies, sandbox: Sandbox, repo: RepoName, pullRequest: PullRequest) {
     if (observed(sandbox, repo, pullRequest).length === 0) return
@@ -88,7 +88,7 @@ const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbo
 
 const statusOf = (deps: Dependencies, sandbox: Sandbox, repo: RepoName) => Effect.map(describe(deps, sandbox, repo), ({ status }) => status)
 
-/** Fails with the error of a publication that failed. */
+/** Fails with the error of a failed publication. */
 const refuse = ({ error, repo }: Publication) => {
   if (error === null) return Effect.void
   switch (error.code) {
@@ -112,11 +112,11 @@ const refuse = ({ error, repo }: Publication) => {
   }
 }
 
-/** From a working tree to one draft pull request, whatever happens in between. */
+/** Publishes a working tree to one draft pull request. Every step is safe to repeat. */
 export class Publishing extends Context.Service<Publishing, {
   /**
-   * Asks for a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request, and what is published
-   * already is not pushed again.
+   * Requests a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request, and published
+   * content is not pushed again.
    */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
@@ -131,17 +131,20 @@ export class Publishing extends Context.Service<Publishing, {
     | SourceHostError
     | StoreUnavailable
   >
-  /** How the pull request stands, as the source host knows it now. What changed there is told by an event. */
+  /** The state of the pull request at the source host now. Changes are recorded as events. */
   status(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
-  /** As `status`, with what the comments say. */
+  /** Like `status`, with the texts of the comments. */
   statusWithComments(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     StatusWithComments,
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
-  /** The source host says that something happened to a branch of ours: tells by an event what. Unknown branches are ignored. */
+  /**
+   * Handles an event of the source host about a branch: asks for its pull request and records the changes. Unknown branches are
+   * ignored.
+   */
   follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
   static readonly layer = Layer.effect(

@@ -1,4 +1,4 @@
-/** What becomes of a grant's pull request: people look at it and, where the source host leaves that to us, merge or close it. */
+/** Shows a grant's pull request to people, and merges or closes it where the source host has no pages for that. */
 import * as Effect from "effect/Effect"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { SandboxNotFound } from "../../sandbox/ports/SandboxStore.ts"
@@ -12,15 +12,15 @@ import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { CommitAuthor } from "../rules/Publication.ts"
 import { Publishing } from "./Publishing.ts"
 
-/** A pull request of the grant that asked. */
+/** A pull request of the caller's grant. */
 export interface Found {
   readonly repo: RepoName
   readonly pullRequest: PullRequest
-  /** Which publishes to its branch. */
+  /** The sandbox that publishes to its branch. */
   readonly sandbox: Sandbox
 }
 
-/** `null`: the source host has pages for it. `SandboxNotFound`: no sandbox of the grant publishes to its branch. */
+/** `null`: the source host has its own pages. `SandboxNotFound`: no sandbox of the grant publishes to its branch. */
 export const make = Effect.gen(function*() {
   const pulls = yield* PullRequests
   if (pulls === null) return null
@@ -37,7 +37,7 @@ export const make = Effect.gen(function*() {
     return found
   })
 
-  /** Tells the sandbox's readers at once; they would see it with their next question anyway. */
+  /** Records the end, so that the sandbox's readers see it at once instead of at their next poll. */
   const told = ({ pullRequest: { headRef }, repo }: Found) => (ended: Ended) =>
     publishing.follow(repo, headRef).pipe(
       Effect.catch((error) =>
@@ -47,10 +47,10 @@ export const make = Effect.gen(function*() {
     )
 
   return {
-    /** How it stands now. */
+    /** Finds the pull request with its present state. */
     find,
     diff: ({ pullRequest: { number }, repo }: Found) => pulls.diff(repo, number),
-    /** `headSha`: the commit that the person looked at. */
+    /** `headSha`: the commit that the person reviewed. */
     merge: (found: Found, headSha: string) =>
       Effect.flatMap(pulls.merge(found.repo, found.pullRequest.number, { headSha, author }), told(found)),
     close: (found: Found) => Effect.flatMap(pulls.close(found.repo, found.pullRequest.number), told(found))

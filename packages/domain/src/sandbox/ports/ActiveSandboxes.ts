@@ -1,13 +1,13 @@
-/** How many sandboxes of a grant may be active (not settled) at once. */
+/** The limit of a grant's active (not settled) sandboxes. */
 import * as Context from "effect/Context"
 import * as Schema from "effect/Schema"
 
-/** `null`: any number. Configuration. */
+/** `null`: no limit. A setting. */
 export const MaxActiveSandboxes = Context.Reference<number | null>("@slipway/domain/MaxActiveSandboxes", {
   defaultValue: () => null
 })
 
-/** The grant has as many active sandboxes as it may. Nothing was made; the same call succeeds once one of them has ended. */
+/** The grant is at its limit of active sandboxes. Nothing was made; a retry succeeds after one of them has ended. */
 export class ConcurrencyLimitExceeded
   extends Schema.TaggedError<ConcurrencyLimitExceeded>()("ConcurrencyLimitExceeded", { limit: Schema.Int })
 {

@@ -1,19 +1,21 @@
-/** How many sandboxes the worker of this process boots, for those who can leave the processors to the first one for a moment. */
+/**
+ * The number of sandboxes that this process's worker is booting, for work that can leave the processors to the first boot for a moment.
+ */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 
-/** `first`: one alone, after none for a while; it is over soonest where nothing else runs. */
+/** `first`: a single boot after a time without one. It is fastest if nothing else runs. */
 export type Boots = "none" | "first" | "more"
 
-/** Where the worker tells of them, and those who would stand back look. `more` where no worker runs: nobody waits for anything. */
+/** The worker reports its boots here. Without a worker it is `more`: no request waits. */
 export const BootsHere = Context.Reference<{
-  /** As it is now; cheap. */
+  /** The present state; cheap. */
   current(): Boots
-  /** From now on `current` asks this. */
+  /** Sets the source of `current`. */
   report(current: () => Boots): void
 }>("@slipway/domain/BootsHere", { defaultValue: () => ({ current: () => "more", report: () => {} }) })
 
-/** One that those built on it share. */
+/** One state, shared by everything built on this layer. */
 export const layer: Layer.Layer<never> = Layer.sync(BootsHere, () => {
   let ask = (): Boots => "more"
   return {

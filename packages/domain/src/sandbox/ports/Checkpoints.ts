@@ -1,6 +1,6 @@
 /**
- * Port: what a checkpoint holds (docs/decisions/16): the bytes from which another machine goes on with a sandbox. The log
- * says which checkpoints there are; this keeps what is in them. Checked by `CheckpointsContract`.
+ * Port: the content of checkpoints (docs/decisions/16), from which another machine can continue a sandbox. The log lists the
+ * checkpoints; this port stores their bytes. Checked by `CheckpointsContract`.
  */
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
@@ -18,37 +18,37 @@ import type { Lease, StaleLease } from "./Leases.ts"
 
 export { CheckpointNotFound } from "../rules/Command.ts"
 
-/** Bytes of one checkpoint as they are put, at most (docs/decisions/16). */
+/** Bytes of one checkpoint before storage (docs/decisions/16). */
 export const MAX_CHECKPOINT_BYTES = 256 * 2 ** 20
 
-/** How many of a live sandbox are kept, the newest; of a finished one the last is (docs/decisions/16). */
+/** The number of newest checkpoints that are kept for a live sandbox. A finished sandbox keeps the last (docs/decisions/16). */
 export const KEPT_CHECKPOINTS = 20
 
-/** It has more than {@link MAX_CHECKPOINT_BYTES}. Trying again does not help until the sandbox holds less. */
+/** The content exceeds {@link MAX_CHECKPOINT_BYTES}. A retry does not help until the sandbox has less data. */
 export class CheckpointTooLarge extends Data.TaggedError("CheckpointTooLarge") {
   override get message() {
     return "The checkpoint is too large."
   }
 }
 
-/** One that the log tells of and of which the bytes are kept. */
+/** A checkpoint in the log whose bytes are stored. */
 export interface Checkpoint {
-  /** 1, 2, …: rises within the sandbox. */
+  /** 1, 2, …: rising within the sandbox. */
   readonly checkpoint: number
-  /** The newest turn that had ended; `null`: there was none. */
+  /** The newest turn that had ended; `null`: no turn had. */
   readonly turnId: Uuid | null
   readonly createdAt: DateTime.Utc
-  /** How many are stored: what is put may be compressed. */
+  /** Stored bytes; the content may be compressed. */
   readonly bytes: number
   readonly repos: ReadonlyArray<CheckpointRepo>
 }
 
-/** Bytes of what of one can be large: what its pages are measured by. */
+/** Bytes of the large fields of a checkpoint, for the limits of pages. */
 export const bytesOf = ({ repos }: Checkpoint): number => repos.reduce((bytes, { repo, sha }) => bytes + repo.length + sha.length, 0)
 
 /**
- * Sandboxes of which `Checkpoints.prune` may forget what it kept before this change, if time is not what it goes by: the sandbox, and
- * the one whose checkpoint it started with.
+ * The sandboxes whose checkpoints `Checkpoints.prune` may delete because of this change: the sandbox, and the one whose checkpoint it
+ * started with. Deletion by age is not included.
  */
 export const letGo = ({ before, sandbox }: { readonly before: Sandbox; readonly sandbox: Sandbox }): ReadonlyArray<SandboxId> => {
   const { checkpoint, id, origin, restoring } = sandbox
@@ -58,12 +58,12 @@ export const letGo = ({ before, sandbox }: { readonly before: Sandbox; readonly 
   return [...(ends || moves ? [id] : []), ...(origin !== null && frees ? [origin.sandboxId] : [])]
 }
 
-/** Checked by `CheckpointsContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
+/** Checked by `CheckpointsContract`. After `StoreUnavailable`, retrying helps and is safe. */
 export class Checkpoints extends Context.Service<Checkpoints, {
   /**
-   * Stores the content of the sandbox's next checkpoint and answers how many bytes are stored. It is not visible until
-   * `sandbox.checkpoint` with that number is recorded under the same lease, and then only the last put of that lease counts. Nothing
-   * is kept of a put that failed or was cut off. `content` is never whole in memory. `changes`: how much differs in it, for lists
+   * Stores the content of the sandbox's next checkpoint and returns the number of stored bytes. It becomes visible when
+   * `sandbox.checkpoint` with that number is recorded under the same lease; then only the last put of that lease counts. A failed or
+   * interrupted put leaves nothing. Memory holds only parts of `content`. `changes`: the amount of changes in it, for lists
    * (`SandboxDashboard.changes`).
    */
   put<E, R>(
@@ -77,17 +77,17 @@ export class Checkpoints extends Context.Service<Checkpoints, {
     R
   >
   /**
-   * The bytes as they were put. Fails when it begins, or in the middle if they are removed meanwhile or turn out to be damaged: a
-   * stream that ends had all of them. The caller has checked whose sandbox it is.
+   * The bytes as they were put. Fails at the beginning, or in the middle if they are deleted or found damaged. A stream that ends
+   * without an error is complete. The caller has checked access to the sandbox.
    */
   get(id: SandboxId, checkpoint: number): Stream.Stream<Uint8Array, CheckpointNotFound | StoreUnavailable>
-  /** Those with a number greater than `after`, ascending. The caller has checked whose sandbox it is. */
+  /** Checkpoints with a number greater than `after`, ascending. The caller has checked access to the sandbox. */
   list(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Checkpoint>, StoreUnavailable>
   /**
-   * Forgets, for up to `limit` sandboxes: what is older than the newest {@link KEPT_CHECKPOINTS} of a live one, all but the last of
-   * a settled one, all of one that settled at `endedBefore` or earlier, and what puts left that can never be recorded. What a
-   * sandbox is to go back to stays, and what a live fork starts with that has no checkpoint of its own yet. Says at how many it
-   * looked: fewer than `limit`, nothing is left to do. Takes time by what it forgets, not by what there is.
+   * Deletes for up to `limit` sandboxes: all but the newest {@link KEPT_CHECKPOINTS} of a live one, all but the last of a settled one,
+   * everything of a sandbox that settled at `endedBefore` or earlier, and puts that can never be recorded. Kept are the checkpoint to
+   * be restored, and the start of a live fork without an own checkpoint. Returns the number of sandboxes examined; fewer than `limit`
+   * means done. The time depends on the deleted data, not on all data.
    */
   prune(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
 }>()("@slipway/domain/Checkpoints") {

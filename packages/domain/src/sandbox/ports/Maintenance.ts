@@ -1,6 +1,6 @@
 /**
- * Port: what a service does for all sandboxes together: finding what time or a revoked grant ends, forgetting what nobody was
- * promised any longer, counting. Checked by `MaintenanceContract`.
+ * Port: work on all sandboxes together: finding those that a time limit or a revoked grant ends, deleting expired data, and counting.
+ * Checked by `MaintenanceContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -8,88 +8,88 @@ import type * as Effect from "effect/Effect"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 
-/** What is live at a moment, in all grants together. */
+/** The live sandboxes of all grants at a moment. */
 export interface Census {
-  /** Sandboxes by the statuses that are not settled. */
+  /** Sandboxes by status, for the statuses that are not settled. */
   readonly live: Readonly<Record<"queued" | "creating" | "running" | "terminating", number>>
-  /** Of those, the ones that a worker holds a lease of. */
+  /** Live sandboxes with a lease. */
   readonly leased: number
-  /** Running ones without work that nobody holds: they cost nothing. */
+  /** Running sandboxes without work and without a lease. They cost nothing. */
   readonly resting: number
-  /** Queued ones that no worker holds yet. */
+  /** Queued sandboxes without a lease. */
   readonly bootsWaiting: number
-  /** When the longest waiting one of those queued was created; `null`: none is queued. */
+  /** The creation time of the oldest of those queued sandboxes; `null`: none is queued. */
   readonly oldestQueuedAt: DateTime.Utc | null
   /** Tool calls that wait for a person. */
   readonly pendingApprovals: number
-  /** Sandboxes in which at least one does. */
+  /** Sandboxes with such a tool call. */
   readonly awaitingApproval: number
 }
 
-/** What one purge of events did. */
+/** The result of one purge of events. */
 export interface Purged {
-  /** Sandboxes of which all is forgotten now. */
+  /** Sandboxes whose events are deleted completely. */
   readonly sandboxes: number
-  /** There may be more to forget. */
+  /** There may be more to delete. */
   readonly more: boolean
 }
 
-/** What a machine still has, and no longer needs. */
+/** The sandboxes whose data a machine no longer needs. */
 export interface Left {
-  /** Over, or unknown to the store. */
+  /** Ended, or unknown to the store. */
   readonly over: ReadonlyArray<SandboxId>
-  /** Live, and another machine has everything of it. */
+  /** Live, and another machine has all of their data. */
   readonly moved: ReadonlyArray<SandboxId>
 }
 
-/** A sandbox and the moment when its first time limit came due. Pages of what is due are ordered by `at`, then by `id`. */
+/** A sandbox and the time of its first expired limit. Pages are ordered by `at`, then by `id`. */
 export interface Due {
   readonly at: DateTime.Utc
   readonly id: SandboxId
 }
 
-/** Sandboxes with a time limit that has come by `now`, the oldest limit first. */
+/** Sandboxes with a time limit at or before `now`, the oldest limit first. */
 export interface DuePage {
-  /** By the store's own clock. */
+  /** The store's clock. */
   readonly now: DateTime.Utc
   readonly ids: ReadonlyArray<SandboxId>
-  /** Of the last of `ids`; `null`: there are none. */
+  /** The last of `ids`; `null`: the page is empty. */
   readonly last: Due | null
 }
 
 /**
- * What is to be done for the sandboxes of a `SandboxStore`, whosever they are. Checked by `MaintenanceContract`.
- * `StoreUnavailable`: retrying helps, and is safe everywhere.
+ * Maintenance of a `SandboxStore`'s sandboxes, over all grants. Checked by `MaintenanceContract`. After `StoreUnavailable`, retrying
+ * helps and is safe.
  */
 export class Maintenance extends Context.Service<Maintenance, {
-  /** What time it is by the store's own clock, which leases and limits go by. */
+  /** The store's clock, which decides leases and limits. */
   readonly now: Effect.Effect<DateTime.Utc, StoreUnavailable>
   /**
-   * Up to `limit` sandboxes with a time limit that has come, of those behind `after`. The `Policy` of this process decides, also about
-   * sandboxes that were written under another one.
+   * Up to `limit` sandboxes with an expired time limit, after `after`. The `Policy` of this process decides, also for sandboxes written
+   * under another one.
    */
   due(limit: number, after?: Due | null): Effect.Effect<DuePage, StoreUnavailable>
-  /** Live sandboxes whose grant was revoked: they are to end. */
+  /** Live sandboxes of revoked grants, which have to end. */
   ofRevokedGrants(limit: number): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
   /**
-   * Forgets the events, the traces of who asked, and what `Setups` keeps, of up to `limit` sandboxes that ended at `endedBefore` or
-   * earlier and are still ended; the sandboxes themselves and their messages stay. One call may forget a part of long logs, the oldest
-   * events of each first: what it forgot stays forgotten, whatever becomes of the next call.
+   * Deletes the events, the traces of requests, and the `Setups` record of up to `limit` sandboxes that ended at `endedBefore` or
+   * earlier. The sandboxes and their messages stay. One call may delete a part of a long log, oldest events first. Deleted parts stay
+   * deleted if a later call fails.
    */
   purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<Purged, StoreUnavailable>
-  /** Forgets up to `limit` idempotency keys that are older than `RETENTION_DAYS`, which bind nothing any more. Says how many. */
+  /** Deletes up to `limit` idempotency keys older than `RETENTION_DAYS`, which bind no request any more, and returns their number. */
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /**
-   * What a machine need not keep of these sandboxes, of which it has something: those that are over or unknown, and those that
-   * another machine has arrived with. Each in the order given.
+   * The given sandboxes whose data the machine no longer needs: ended or unknown ones, and those that arrived on another machine. Each
+   * list keeps the given order.
    */
   left(machine: string, ids: ReadonlyArray<SandboxId>): Effect.Effect<Left, StoreUnavailable>
   /**
-   * Those of them that no machine need keep anything of: over or unknown, without work, a publication say, and held by no worker. In the
-   * order given.
+   * The sandboxes that no machine needs data of: ended or unknown, without work such as a publication, and without a lease. In the
+   * given order.
    */
   unneeded(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
-  /** For those who watch over the service. Takes time by the number of sandboxes that have work, and hardly by those at rest. */
+  /** For monitoring. The time depends on the number of sandboxes with work, and hardly on resting ones. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/Maintenance") {
 }

@@ -1,6 +1,6 @@
 /**
- * Port: what people see of a grant's sandboxes together, over the rows of a `SandboxStore`: the list, who waits, what was asked for
- * last, what came of it and what it cost. Checked by `SandboxDashboardContract`.
+ * Port: views of a grant's sandboxes for people, over the rows of a `SandboxStore`: the list, the queue, recent requests, results and
+ * costs. Checked by `SandboxDashboardContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -19,30 +19,30 @@ import type { Publication, Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../rules/SandboxEvent.ts"
 import type { ListPosition } from "./SandboxStore.ts"
 
-/** A list looks through so many sandboxes after where it begins, and no further: its time has a bound, whatever it searches for. */
+/** A list examines this many sandboxes from its beginning, so that every search takes a bounded time. */
 export const LOOKED_THROUGH = 10_000
-/** Of so many creations of a grant, the newest, `SandboxDashboard.recent` tells. */
+/** The newest creations of a grant in `SandboxDashboard.recent`. */
 export const RECENT = 200
-/** Of so many waiting sandboxes the place is known. */
+/** The waiting sandboxes whose place in the queue is computed. */
 export const PLACES = 1000
-/** So many groups of a {@link Past} are told, those that cost most. */
+/** The groups of a {@link Past}, those with the highest cost. */
 export const GROUPS = 2000
 
-/** Which sandboxes of a grant to list, newest first. */
+/** A page of a grant's sandboxes, newest first. */
 export interface DashboardQuery {
   readonly after: ListPosition | null
   /** At least 1. */
   readonly limit: number
   readonly attention: AttentionState | null
-  /** Matches any of a sandbox's repositories, whatever the case. */
+  /** Matches any repository of the sandbox, in any case. */
   readonly repo: RepoName | null
-  /** Part of the title, whatever the case; empty: any. */
+  /** A part of the title, in any case; empty: any title. */
   readonly search: string
-  /** Only sandboxes with a pull request that stands so, of `repo` if one is named. Left out: those without any too. */
+  /** Only sandboxes with a pull request in this state, of `repo` if given. Absent: all sandboxes. */
   readonly pull?: PullState | "any"
 }
 
-/** What was asked for. */
+/** The request of a creation. */
 export interface Asked {
   readonly createdBy: string
   readonly createdAt: DateTime.Utc
@@ -50,25 +50,25 @@ export interface Asked {
   readonly model: string
   readonly reasoningEffort: ReasoningEffort | null
   readonly toolApprovalMode: ToolApprovalMode
-  /** It ran, so its repositories could be had. */
+  /** The sandbox ran, so its repositories were accessible. */
   readonly started: boolean
 }
 
-/** Who waits for a worker, in all grants together. */
+/** The queue for workers, over all grants. */
 export interface Queue {
-  /** Of the grant's sandboxes that wait for their boot, and are among the first {@link PLACES}: which one in line it is, from 1. */
+  /** The place in the queue, from 1, of the grant's sandboxes that wait for their boot and are among the first {@link PLACES}. */
   readonly places: ReadonlyMap<SandboxId, number>
-  /** Sandboxes of all grants that take a slot of a worker. */
+  /** Sandboxes of all grants that take a worker's slot. */
   readonly atWork: number
-  /** Of all workers that are there and take on work (`Workers`); 0: there is none. */
+  /** The slots of all present workers that take sandboxes (`Workers`); 0: no such worker. */
   readonly slots: number
 }
 
-/** Sandboxes of one day that have these in common. */
+/** Sandboxes created on one day, with the same values of these fields. */
 export interface PastGroup {
-  /** Of creation, in UTC: `2026-11-23`. */
+  /** The day of creation in UTC: `2026-11-23`. */
   readonly day: string
-  /** The first of its repositories, in lower case. */
+  /** The sandbox's first repository, in lower case. */
   readonly repo: string
   readonly model: string
   readonly status: SandboxStatus
@@ -78,35 +78,35 @@ export interface PastGroup {
   readonly tokens: TokenCounts
 }
 
-/** Checked by `SandboxDashboardContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
+/** Checked by `SandboxDashboardContract`. After `StoreUnavailable`, retrying helps and is safe. */
 export class SandboxDashboard extends Context.Service<SandboxDashboard, {
-  /** Newest first; stable while others are created. A page as `pageOf` makes one by `bytesOf.sandbox` of the store. */
+  /** Newest first; stable while sandboxes are created. The limits of a page are those of `pageOf` with the store's `bytesOf.sandbox`. */
   list(grantId: string, query: DashboardQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
-  /** What differs in the newest checkpoint of each, where that is known. */
+  /** The changes in each sandbox's newest checkpoint, if known. */
   changes(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyMap<SandboxId, ReadonlyArray<ChangeCounts>>, StoreUnavailable>
   /** The newest {@link RECENT} creations, newest first. */
   recent(grantId: string): Effect.Effect<ReadonlyArray<Asked>, StoreUnavailable>
   queue(grantId: string): Effect.Effect<Queue, StoreUnavailable>
-  /** Of the newest {@link LOOKED_THROUGH} that were created since then, those that cost most first. */
+  /** Groups of the newest {@link LOOKED_THROUGH} sandboxes created since then, the highest cost first. */
   past(grantId: string, since: DateTime.Utc): Effect.Effect<ReadonlyArray<PastGroup>, StoreUnavailable>
 }>()("@slipway/domain/SandboxDashboard") {
 }
 
-/** Its pull requests that stand so, of the repository if one is named. */
+/** The pull requests of a sandbox in this state, of `repo` if given. */
 export const pullsOf = ({ publications }: Sandbox, pull: PullState | "any", repo: RepoName | null): ReadonlyArray<Publication> =>
   publications.filter((publication) =>
     publication.number !== null && (pull === "any" || pullStateOf(publication) === pull) &&
     (repo === null || sameRepo(publication.repo, repo))
   )
 
-/** A repository that the grant worked with. */
+/** A repository that the grant used. */
 export interface KnownRepository {
   readonly fullName: RepoName
-  /** The ref that was asked for last; `null`: the default branch. */
+  /** The ref of the newest request; `null`: the default branch. */
   readonly ref: string | null
 }
 
-/** Newest first, each once, however it was spelled. */
+/** Newest first, each once. Spellings that differ in case are one repository. */
 export const repositoriesOf = (recent: ReadonlyArray<Asked>): ReadonlyArray<KnownRepository> => {
   const known = new Map<string, KnownRepository>()
   for (const { repos } of recent) {
@@ -118,15 +118,15 @@ export const repositoriesOf = (recent: ReadonlyArray<Asked>): ReadonlyArray<Know
   return Array.from(known.values())
 }
 
-/** Accounts, in lower case, of repositories that the grant could have: whoever has one knows what the account is called. */
+/** The accounts, in lower case, of repositories that the grant could access. The grant may know the names of these accounts. */
 export const ownersOf = (recent: ReadonlyArray<Asked>): ReadonlySet<string> =>
   new Set(recent.flatMap(({ repos, started }) => started ? repos.map(({ fullName }) => fullName.split("/")[0]?.toLowerCase() ?? "") : []))
 
-/** What this person asked for last; `null`: nothing that is known. */
+/** This person's last request; `null`: none is known. */
 export const lastChoice = (recent: ReadonlyArray<Asked>, userId: string): Asked | null =>
   recent.find(({ createdBy }) => createdBy === userId) ?? null
 
-/** What the groups come to by one of their properties, those of the largest cost first, then of the largest count, then by name. */
+/** The totals of the groups by one of their properties, by descending cost, then descending count, then name. */
 export const totalsBy = (
   groups: ReadonlyArray<PastGroup>,
   keyOf: (group: PastGroup) => string | null

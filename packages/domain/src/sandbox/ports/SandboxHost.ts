@@ -1,4 +1,4 @@
-/** Port: where the processes of a sandbox run, and what keeps them in. Checked by `SandboxHostContract`. */
+/** Port: runs and isolates the processes of a sandbox. Checked by `SandboxHostContract`. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -17,7 +17,7 @@ export class HostError extends Schema.TaggedError<HostError>()("HostError", {
   /** A sentence for people: what happened and what to do. */
   detail: Schema.String,
   retryable: Schema.Boolean,
-  /** The sandbox itself brought it about, by what is in its home or on its disk: others on this machine do not meet it. */
+  /** The sandbox itself caused the failure by the content of its home or disk. Other sandboxes of this machine are not affected. */
   ofSandbox: Schema.optionalKey(Schema.Boolean)
 }) {
   override get message() {
@@ -25,14 +25,14 @@ export class HostError extends Schema.TaggedError<HostError>()("HostError", {
   }
 }
 
-/** What was to be read of a home is more than may be, in bytes or in files. A retry does not help as long as the files are there. */
+/** The files of a home exceed a limit of bytes or of number. A retry does not help while the files exist. */
 export class HomeTooLarge extends Schema.TaggedError<HomeTooLarge>()("HomeTooLarge", { maximumBytes: Schema.Int }) {
   override get message() {
     return `the files of the home take more than ${this.maximumBytes} bytes, or are too many`
   }
 }
 
-/** What was to be written into a home is not what was read of one: cut, changed, or of files that may not be. Nothing was written. */
+/** The content for a home is invalid: truncated, altered, or with forbidden files. Nothing was written. */
 export class HomeDamaged extends Schema.TaggedError<HomeDamaged>()("HomeDamaged", {
   /** A sentence for people. */
   detail: Schema.String
@@ -42,119 +42,119 @@ export class HomeDamaged extends Schema.TaggedError<HomeDamaged>()("HomeDamaged"
   }
 }
 
-/** What a repository's commands and its agent find of programs. As `SandboxHost.programs` gave it: for `BoxCommand.programs` alone. */
+/** The programs for a repository's commands and its agent, as `SandboxHost.programs` returned them. Only for `BoxCommand.programs`. */
 export interface Programs {
-  /** Names them all: of the same name, what a setup installed with some works with the others. */
+  /** Identifies the whole set. A setup's installed files work with any programs of the same id. */
   readonly id: string
-  /** Of the box; `null`: the host has none to choose from, or it is the host's own. */
+  /** The image of the box; `null`: the host offers no images, or uses its own. */
   readonly image: string | null
-  /** Whether another image was asked for, which the operator does not offer. */
+  /** Whether an image was requested that the operator does not offer. */
   readonly isRefused: boolean
-  /** Folders in the box that come first on the PATH. */
+  /** Folders of the box that come first on the PATH. */
   readonly path: ReadonlyArray<string>
-  /** What those programs have to be told. */
+  /** Environment variables for these programs. */
   readonly env: Readonly<Record<string, string>>
 }
 
 /** A program to run in a box. */
 export interface BoxCommand {
-  /** Absolute path inside the box, or a name on its PATH. Never a shell string. */
+  /** An absolute path inside the box, or a name on its PATH. Never a shell string. */
   readonly command: string
   readonly args: ReadonlyArray<string>
   /**
-   * The command's own variables. They win over `programs.env`; PATH, HOME, TMPDIR, LANG, TERM and the proxy variables of the box's egress,
-   * which the box sets itself, win over them. Nothing of the service's environment is inherited.
+   * The command's own variables. They override `programs.env`. The variables that the box sets override them: PATH, HOME, TMPDIR, LANG,
+   * TERM and the proxy variables of its egress. Nothing of the service's environment is inherited.
    */
   readonly env: Readonly<Record<string, string>>
-  /** Written below the home before the process starts, readable by the box alone. Keys are relative paths. */
+  /** Files written below the home before the process starts, readable by the box only. Keys are relative paths. */
   readonly homeFiles?: Readonly<Record<string, string>>
-  /** For work of the service itself: it sees the service's own repositories of the sandbox's trees, and cannot write to them. */
+  /** For work of the service itself: the process can read, but not write, the service's own repositories of the sandbox's trees. */
   readonly seesRepositories?: true
-  /** Without the box's way out. */
+  /** Without the box's network egress. */
   readonly isOffline?: boolean
-  /** Left out: what the host has by itself, as for work of the service. */
+  /** Absent: the host's own programs, as for work of the service. */
   readonly programs?: Programs
 }
 
-/** A running program. Its end is told by `exited`, never by a failure. */
+/** A running program. `exited` reports its end, which is never a failure. */
 export interface BoxProcess {
   readonly pid: number
-  /** Writes and waits until the pipe took it. Writing to a process that is gone does nothing: `exited` tells. */
+  /** Writes, and waits until the pipe has taken the bytes. Does nothing if the process has ended: `exited` reports that. */
   write(bytes: Uint8Array | string): Effect.Effect<void>
   /** Closes standard input, which asks a well-behaved agent to end. */
   readonly endInput: Effect.Effect<void>
-  /** Reading slowly slows the process down. */
+  /** A slow reader slows the process down. */
   readonly stdout: Stream.Stream<Uint8Array>
-  /** The whole lines of the last 8 KiB of standard error so far. May hold secrets: for the operator's log, never for an event. */
+  /**
+   * The complete lines within the last 8 KiB of standard error. It may contain secrets: use it for the operator's log, never for an
+   * event.
+   */
   readonly stderrTail: Effect.Effect<string>
   readonly exited: Effect.Effect<{ readonly code: number | null; readonly signal: string | null }>
 }
 
-/** A provisioned box. Stopping the sandbox ends every process that was ever started in it. */
+/** A provisioned box. Stopping the sandbox ends every process that was started in it. */
 export interface Box {
   readonly sandboxId: SandboxId
-  /** Where the working trees appear to processes in the box: one folder per repository. */
+  /** The folder of the working trees inside the box, with one folder per repository. */
   readonly workspace: string
-  /** The agent's home inside the box: private to the sandbox, outside the workspace. */
+  /** The agent's home inside the box, private to the sandbox and outside the workspace. */
   readonly home: string
   /** Starts a process in the workspace. It is killed with everything it started when the scope closes. */
   spawn(command: BoxCommand): Effect.Effect<BoxProcess, HostError, Scope.Scope>
   /**
-   * Shows what is kept in a file of the machine where it is wanted, from the next process on: as the sandbox's own, to be changed
-   * like anything else of it and by nobody else. Stays, over every rest, until the tree is made anew or the sandbox is stopped.
-   * Answers why it cannot, where nothing has changed; `null`: it is there. What runs already does not see it.
+   * Mounts cached folders at their paths, for processes that start later. The sandbox can change them like its own files, and no other
+   * sandbox sees the changes. They stay while the sandbox rests, until the tree is made anew or the sandbox is stopped. Returns why it
+   * failed, with nothing changed; `null`: mounted. Running processes do not see them.
    */
   readonly overlay?: (wanted: KeptFolders) => Effect.Effect<string | null>
-  /** Grows only, while the box is there. Absent: the host cannot tell. */
+  /** Never falls while the box exists. Absent: the host cannot count. */
   readonly limitsMet?: Effect.Effect<LimitsMet>
 }
 
 /** Folders that a setup filled, in a file that the box's host can mount. */
 export interface KeptFolders {
-  /** The file, by its path on the machine that the worker runs on: only boxes of that machine have `overlay`. */
+  /** The path of the file on the worker's machine. Only boxes of that machine have `overlay`. */
   readonly image: string
-  /** The tree's folder in the box. */
+  /** The tree's folder inside the box. */
   readonly tree: string
-  /** In the tree nothing is there, in the home an empty folder. */
+  /** The paths must not exist in the tree, and must be empty folders in the home. */
   readonly paths: ReadonlyArray<CachePath>
 }
 
-/** Every call is safe to repeat. Those about one sandbox wait for each other, except for `find`, `readHome` and what goes on in a visit. */
+/** Every call is safe to repeat. Calls for one sandbox wait for each other, except `find`, `readHome` and work in a visit. */
 export class SandboxHost extends Context.Service<SandboxHost, {
-  /** `none` gives no isolation at all: the offline agent only, unless the operator says otherwise. */
+  /** `none` gives no isolation: only for the offline agent, unless the operator allows more. */
   readonly isolation: "none" | "bubblewrap" | "docker" | "gvisor" | "runner" | "kubernetes"
   /**
-   * The programs for repositories as they are now: the toolchains that the operator keeps, in the image that is asked for where the
-   * host has it. `image`: `null` asks for none.
+   * The present programs for repositories: the operator's toolchains, in the requested image if the host has it. `image`: `null`
+   * requests none.
    */
   programs(image: string | null): Effect.Effect<Programs>
   /**
-   * Makes the box, or returns the one that is there, its home as it was. Whatever still runs in it is ended first: the
-   * agent of an earlier worker, which may not know yet that its lease is lost. The trees may still be on their way: boxes and
-   * trees are prepared side by side.
+   * Makes the box, or returns the existing one with its home unchanged. First ends everything that still runs in it, such as the agent
+   * of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are prepared in parallel.
    *
-   * `fence` is that of the lease it is made under. A host whose boxes are elsewhere refuses a lower one than the box has seen,
-   * for good, and asks nobody else. One whose boxes end with their worker, or are ended here, need not look at it.
+   * `fence` is that of the present lease. A host with boxes on other machines permanently refuses a lower fence than the box has seen.
+   * Hosts whose boxes end with their worker may ignore it.
    */
   provision(options: { readonly sandboxId: SandboxId; readonly fence: number }): Effect.Effect<Box, HostError>
   /**
-   * The box of a sandbox that was provisioned by this process and neither stopped nor put to rest since. What runs in it goes on:
-   * for work of the service itself, beside the agent.
+   * The box, if this process provisioned the sandbox and has neither stopped it nor put it to rest. Running processes continue: for
+   * work of the service itself beside the agent.
    */
   find(sandboxId: SandboxId): Effect.Effect<Option.Option<Box>>
   /**
-   * A box to look at the trees, of a sandbox that may be at rest: the one that is there, else one without a way out, which
-   * cannot write to the trees, made for as long as somebody looks. Visits at once share it. Whoever provisions the sandbox
-   * meanwhile does not wait: what runs in the visit is ended, and what it starts next runs in the sandbox's own box. Made for
-   * trees that are there.
+   * A box for reading the trees of a sandbox, which may be at rest: the existing box, otherwise a temporary one without egress and with
+   * read-only trees. Concurrent visits share it. `provision` does not wait for a visit: processes of the visit are ended, and later
+   * ones run in the sandbox's own box. The trees must exist.
    */
   visit(options: { readonly sandboxId: SandboxId }): Effect.Effect<Box, HostError, Scope.Scope>
   /**
-   * What is at these paths below the home, files and folders with all that is in them, for `writeHome` of any host of the same
-   * isolation. Plain files with one name only: links, devices and the like are left out, and so is what is not there. The same
-   * files are the same bytes. Also of a sandbox at rest. Whoever writes to them ends first or is idle: each file is as it was
-   * when it was read. Fails with `HomeTooLarge` before it has given more than `maximumBytes`, and with a retryable `HostError`
-   * when it takes over a minute.
+   * Reads these paths below the home, with the content of folders, for `writeHome` of any host of the same isolation. Only plain files
+   * with one name are included: links, devices and missing paths are left out. Equal files give equal bytes. It works for a resting
+   * sandbox. Processes that write to the files must end or be idle first: each file is as it was when it was read. Fails with
+   * `HomeTooLarge` before it returns more than `maximumBytes`, and with a retryable `HostError` after a minute.
    */
   readHome(
     sandboxId: SandboxId,
@@ -162,22 +162,22 @@ export class SandboxHost extends Context.Service<SandboxHost, {
     options: { readonly maximumBytes: number }
   ): Stream.Stream<Uint8Array, HostError | HomeTooLarge>
   /**
-   * Makes what is at the paths that `content` was read of as it was then: what lies there now is gone, all else of the home
-   * stays. The home is made when it is missing, the box is not. All of `content` is checked before the home is touched; what a
-   * crash or a `HostError` leaves half done the next call does whole. For a sandbox whose agent does not run.
+   * Replaces the paths that `content` was read from. Other files of the home stay. A missing home is made, the box is not. All of
+   * `content` is validated before the home is changed. A retry completes what a crash or a `HostError` left incomplete. The sandbox's
+   * agent must not run.
    */
   writeHome<E>(
     sandboxId: SandboxId,
     content: Stream.Stream<Uint8Array, E>
   ): Effect.Effect<void, E | HostError | HomeDamaged>
   /**
-   * Kills every process of the sandbox and gives back what a box costs while nothing runs in it. Home and trees stay: the next
-   * `provision` goes on with them. Safe to repeat; an unknown sandbox is fine.
+   * Kills every process of the sandbox and frees the resources of its box. Home and trees stay for the next `provision`. Safe to
+   * repeat, also for an unknown sandbox.
    */
   rest(sandboxId: SandboxId): Effect.Effect<void, HostError>
-  /** Kills every process of the sandbox and gives back what it held. Safe to repeat; an unknown sandbox is fine. */
+  /** Kills every process of the sandbox and deletes its data on the host. Safe to repeat, also for an unknown sandbox. */
   stop(sandboxId: SandboxId): Effect.Effect<void, HostError>
-  /** Sandboxes of which something is left on this host, those at rest among them: what a reaper compares with the store. */
+  /** Sandboxes with data on this host, including resting ones, for the reaper. */
   readonly list: Effect.Effect<ReadonlyArray<SandboxId>, HostError>
 }>()("@slipway/domain/SandboxHost") {
 }

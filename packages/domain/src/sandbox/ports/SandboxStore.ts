@@ -1,6 +1,6 @@
 /**
- * Port: where sandboxes, their log and their commands live. Every write is one transaction under the lock of its sandbox.
- * Beside it, over the same rows: `Leases` and `Maintenance`. Checked by `SandboxStoreContract`.
+ * Port: stores sandboxes, their logs and their commands. Every write is one transaction under the lock of its sandbox. `Leases` and
+ * `Maintenance` use the same rows. Checked by `SandboxStoreContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
@@ -29,7 +29,7 @@ import type { Lease, StaleLease } from "./Leases.ts"
 
 export type { LogEntry, Message } from "../rules/EventProjection.ts"
 
-/** No sandbox has this id, or it is another grant's. Callers must not be able to tell which. */
+/** No sandbox has this id, or another grant owns it. Callers must not be able to tell which. */
 export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("SandboxNotFound", {}) {
   override get message() {
     return "No such sandbox."
@@ -39,10 +39,10 @@ export class SandboxNotFound extends Schema.TaggedError<SandboxNotFound>()("Sand
 /** The id is taken. Draw another one. */
 export class SandboxIdTaken extends Schema.TaggedError<SandboxIdTaken>()("SandboxIdTaken", {}) {}
 
-/** The types of the entries that `checkpointLog` has. */
+/** The types of the entries of `checkpointLog`. */
 export const CHECKPOINT_TYPES = ["sandbox.checkpoint", "sandbox.restored"] as const satisfies ReadonlyArray<SandboxEvent["type"]>
 
-/** What clients are shown of a sandbox, of many at once: without its prompts, which are most of it. */
+/** The fields of a sandbox in lists for clients: without its prompts, which take the most bytes. */
 export interface SandboxSummary extends
   Pick<
     Sandbox,
@@ -63,6 +63,7 @@ export interface SandboxSummary extends
   readonly turn: Pick<Turn, "state"> | null
 }
 
+/** The summary of a sandbox. */
 export const summaryOf = (sandbox: Sandbox): SandboxSummary => ({
   id: sandbox.id,
   createdAt: sandbox.createdAt,
@@ -79,7 +80,7 @@ export const summaryOf = (sandbox: Sandbox): SandboxSummary => ({
   usage: sandbox.usage
 })
 
-/** Bytes of what of an entry, a message, a sandbox, its summary can be large: what their pages are measured by. */
+/** Bytes of the large fields of an entry, message, sandbox and summary, for the limits of pages. */
 export const bytesOf = {
   entry: ({ wire }: LogEntry): number => utf8Length(wire),
   message: ({ text }: Message): number => utf8Length(text),
@@ -89,47 +90,47 @@ export const bytesOf = {
   summary: ({ error, metadata, repos, title }: SandboxSummary): number => utf8Length(JSON.stringify([error, metadata, repos, title]))
 }
 
-/** Position in a list that is ordered by `createdAt`, then `id`, both descending. */
+/** A position in a list that is ordered by `createdAt`, then `id`, both descending. */
 export interface ListPosition {
   readonly createdAt: DateTime.Utc
   readonly id: SandboxId
 }
 
-/** Which sandboxes of a grant to list, newest first. */
+/** A page of a grant's sandboxes, newest first. */
 export interface ListQuery {
   readonly after: ListPosition | null
   /** At least 1. */
   readonly limit: number
   readonly status: SandboxStatus | null
-  /** Matches any of a sandbox's repositories, whatever the case. */
+  /** Matches any repository of the sandbox, in any case. */
   readonly repo: RepoName | null
 }
 
-/** Who changes a sandbox: a worker under its lease, a request of a grant, or the service's own rules. */
+/** The author of a change: a worker under its lease, a request of a grant, or the service's own rules. */
 export type Writer = Lease | { readonly grantId: string } | "policy"
 
-/** What is to be recorded of a request for a sandbox. */
+/** The input for recording a creation. */
 export interface CreationRequest {
   readonly creation: Creation
-  /** `null`: the request came without a key. */
+  /** `null`: the request had no idempotency key. */
   readonly keyed: KeyedRequest | null
-  /** The grant's. If the creator has a touch there, the task's start is told to partners with it; `null`: nobody is told. */
+  /** The grant's organization. If the creator has a touch there, partners get the start of the task; `null`: no partner does. */
   readonly organizationId: string | null
-  /** The trace of whoever asked, as `RootSpan.traceparent` writes it; absent or `null`: none. A replay keeps the first one's. */
+  /** The trace of the request, in the form of `RootSpan.traceparent`; absent or `null`: no trace. A replay keeps the first request's. */
   readonly trace?: string | null
 }
 
-/** What one transaction recorded of a sandbox. */
+/** The result of one transaction on a sandbox. */
 export interface Recorded {
-  /** As it was decided on. */
+  /** The state that the decision was based on. */
   readonly before: Sandbox
   /** In order. Empty: nothing was written. */
   readonly events: ReadonlyArray<SandboxEvent>
-  /** As it is with them. */
+  /** The state after the events. */
   readonly sandbox: Sandbox
 }
 
-/** Whose trace goes on: as W3C Trace Context writes a `traceparent`. */
+/** The traces to continue, each a `traceparent` of W3C Trace Context. */
 export interface Traces {
   readonly creation: string | null
   readonly turn: string | null
@@ -138,26 +139,25 @@ export interface Traces {
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
 /**
- * What was answered is there for whoever opens the same storage next, and of a call in the midst of which a process died there is all
- * or nothing (`DurabilityContract`). After each commit that wrote events {@link topicsOf} it are hinted, and nothing else is.
- * Checked by `SandboxStoreContract`. `StoreUnavailable`: retrying helps, and is safe everywhere.
+ * A completed write is visible to the next process that opens the storage. A call during which the process died is complete or has no
+ * effect (`DurabilityContract`). After each commit that wrote events, exactly {@link topicsOf} it are hinted. Checked by
+ * `SandboxStoreContract`. After `StoreUnavailable`, retrying helps and is safe.
  */
 export class SandboxStore extends Context.Service<SandboxStore, {
   /**
-   * Records a new sandbox with its first events, and the key when there is one: all or nothing. A key that is bound to
-   * an equal request gives the sandbox as it is now, `replayed`, whatever `MaxActiveSandboxes` says; a new one never
-   * makes the grant's active sandboxes more than that, however many are created at once. `CheckpointNotFound`: what it is to
-   * start with is not kept; once it is recorded, that stays for it (`Checkpoints.prune`). Keys of creations, and of forks of each
-   * sandbox, are apart.
+   * Records a new sandbox with its first events and its key, in one transaction. A key of an equal earlier request returns that
+   * request's sandbox with `replayed`, whatever `MaxActiveSandboxes` is. A new sandbox never exceeds that limit, also among concurrent
+   * creations. `CheckpointNotFound`: the checkpoint to start with is not stored; otherwise it is kept for the new sandbox
+   * (`Checkpoints.prune`). Keys of creations, and of forks of each sandbox, are separate.
    */
   create(request: CreationRequest): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CheckpointNotFound | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
   >
   /**
-   * The sandbox that the grant's key made, as it is now, if it is bound to an equal request; `null`: the key is free. For a
-   * request that may make nothing: whoever repeats one that was accepted is answered all the same. `forkOf`: of which sandbox
-   * the request asks for a fork; `null`: of none.
+   * The present sandbox that the grant's key made, if it is bound to an equal request; `null`: the key is free. For requests that are
+   * no longer allowed: a repetition of an accepted request is still answered. `forkOf`: the sandbox that the request forks; `null`: not
+   * a fork.
    */
   replay(
     grantId: string,
@@ -166,32 +166,33 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   ): Effect.Effect<Sandbox | null, IdempotencyConflict | StoreUnavailable>
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   /**
-   * Sandboxes of one grant, newest first; stable while others are created. A page as `pageOf` makes one by {@link bytesOf}. What
-   * waits in them comes without its text.
+   * The sandboxes of one grant, newest first; stable while sandboxes are created. The limits of a page are those of `pageOf` with
+   * {@link bytesOf}. Waiting messages have no texts.
    */
   list(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
-  /** As `list`, of each what {@link summaryOf} has of it: a page as `pageOf` makes one by {@link bytesOf} of summaries. */
+  /** Like `list`, with {@link summaryOf} each sandbox. The limits of a page are those of `pageOf` with {@link bytesOf} of summaries. */
   summaries(grantId: string, query: ListQuery): Effect.Effect<ReadonlyArray<SandboxSummary>, StoreUnavailable>
   /**
-   * Entries with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
-   * has checked whose sandbox it is.
+   * Entries with a `seq` greater than `after`, ascending. The limits of a page are those of `pageOf` with {@link bytesOf}. The caller
+   * has checked access to the sandbox.
    */
   log(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
-  /** As `log`, of its checkpoints and of what was restored alone: as quick in a long log as in a short one. */
+  /** Like `log`, with entries of checkpoints and restores only. The time does not depend on the length of the log. */
   checkpointLog(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
   /**
-   * Messages with a `seq` greater than `after`, ascending: a page as `pageOf` makes one by {@link bytesOf}. The caller
-   * has checked whose sandbox it is.
+   * Messages with a `seq` greater than `after`, ascending. The limits of a page are those of `pageOf` with {@link bytesOf}. The caller
+   * has checked access to the sandbox.
    */
   messages(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Message>, StoreUnavailable>
 
   /**
-   * Carries out one command of a person: locks the sandbox, reads the receipt and the approval that the command names,
-   * writes what it decides together with its receipt. A duplicate is answered from the first one's receipt. With a key
-   * (unique per sandbox) that is bound to an equal request, it is a duplicate of that request's command, whatever `command`
-   * would decide now; an applied command binds the key. `turnId`: the turn that the command started or waits for; a duplicate has
-   * the first one's, whatever came since. Only a message has one. `trace`: of whoever asked, as in a {@link CreationRequest}; kept of
-   * an applied command for the turn that it gets.
+   * Executes one command of a person. It locks the sandbox, reads the receipt and the approval of the command, and writes the decision
+   * together with its receipt. A duplicate gets the answer of the first receipt. A key, unique per sandbox, that is bound to an equal
+   * request makes it a duplicate of that request's command, whatever `command` would decide now. An applied command binds the key.
+   *
+   * `turnId`: the turn that a message started or waits for; a duplicate returns the first one's, whatever happened since. Other
+   * commands have none. `trace`: the request's trace, as in a {@link CreationRequest}; that of an applied message is stored for its
+   * turn.
    */
   command<E>(key: ById, command: Command<E>, now: DateTime.Utc, keyed?: KeyedRequest, trace?: string | null): Effect.Effect<
     Recorded & { readonly result: CommandResult; readonly turnId: Uuid | null },
@@ -199,16 +200,15 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   >
 
   /**
-   * The traces of the request for the sandbox and of the message that got the turn, as they were given; `null`: none was kept.
-   * `turnId`: `null` for none. An unknown sandbox has no traces.
+   * The stored traces of the creating request and of the turn's message; `null`: none. `turnId`: `null` for no turn. An unknown sandbox
+   * has no traces.
    */
   traces(id: SandboxId, turnId: string | null): Effect.Effect<Traces, StoreUnavailable>
 
   /**
-   * Records what `decide` makes of the sandbox as it is; nothing is written when that is empty. It may be asked more than once: what
-   * it made of an older state is thrown away. `opened`: which pull
-   * request it says is there. Partners are told with it, once, if the sandbox started under a touch. `StaleLease`: it is not the
-   * sandbox's newest lease; one of an unknown sandbox is stale too.
+   * Records the events that `decide` returns for the present sandbox; an empty result writes nothing. `decide` may run repeatedly, and
+   * results for older states are dropped. `opened`: the pull request that the events report as opened. Partners get it once, if the
+   * sandbox started under a touch. `StaleLease`: it is not the sandbox's newest lease, or the sandbox is unknown.
    */
   change<E>(
     id: SandboxId,
@@ -218,15 +218,15 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     opened?: Pull
   ): Effect.Effect<Recorded, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
-  /** How these approvals stand; unknown ids are left out. */
+  /** The state of these approvals. Unknown ids are left out. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
 
-  /** `seq` of the newest event that is no longer kept; 0 while all are. The caller has checked whose sandbox it is. */
+  /** `seq` of the newest deleted event; 0: all events are stored. The caller has checked access to the sandbox. */
   purged(id: SandboxId): Effect.Effect<number, StoreUnavailable>
 }>()("@slipway/domain/SandboxStore") {
 }
 
-/** The note of the hint of a change (`Hints.publish`): all entries that its transaction appended to the log, ascending. */
+/** The note of a change's hint (`Hints.publish`): all entries that its transaction appended to the log, ascending. */
 export class Appended {
   readonly entries: ReadonlyArray<LogEntry>
   constructor(entries: ReadonlyArray<LogEntry>) {
@@ -234,13 +234,13 @@ export class Appended {
   }
 }
 
-/** What to hint after this was committed: a worker is to look when one may be needed that was not. */
+/** The topics to hint after this commit. Includes `WORK` if the sandbox newly needs a worker. */
 export const topicsOf = ({ before, events, sandbox }: Recorded): ReadonlyArray<Topic> =>
   events.some(({ type }) => type === "sandbox.status") || workOf(before) === null && workOf(sandbox) !== null
     ? [sandbox.id, WORK]
     : [sandbox.id]
 
-/** What the audit log is told of events: what a person decided, took back or made of another sandbox. */
+/** The security events for these events: a person's decisions, withdrawals and forks. */
 export const securityEvents = (
   sandboxId: SandboxId,
   events: ReadonlyArray<SandboxEvent>,
@@ -270,7 +270,7 @@ export const securityEvents = (
     }
   })
 
-/** The turn that a person's message gets by these events, if they have one. The reason of a denial comes after what it denies. */
+/** The turn that a person's message gets by these events, or `null`. The message with the reason of a denial comes after the denial. */
 const gotten = (events: ReadonlyArray<SandboxEvent>): Uuid | null => {
   for (const event of events) if (event.type === "message.queued") return event.data.message_id
   const [first] = events
@@ -278,8 +278,8 @@ const gotten = (events: ReadonlyArray<SandboxEvent>): Uuid | null => {
 }
 
 /**
- * What the caller of a command is told, the turn that a message gets, and the receipt to keep of it: none when it is a duplicate.
- * A rejection never replaces what was applied. `revision` is the sandbox's after the command.
+ * The answer of a command, the turn of a message, and the receipt to store: none for a duplicate. A rejection never replaces the
+ * receipt of an applied command. `revision` is the sandbox's after the command.
  */
 export const conclude = (
   revision: number,

@@ -5,15 +5,15 @@ import * as Layer from "effect/Layer"
 
 /** The worker reports it, and health checks read it. By default there is no problem. */
 export const WorkerReadiness = Context.Reference<{
-  /** A sentence for people, with nothing internal; `null`: no problem. Cheap: it may be asked at any rate. */
+  /** A sentence for people without internal details; `null`: no problem. Cheap enough for every request. */
   readonly problem: Effect.Effect<string | null>
-  /** From now on `problem` says this. */
+  /** Sets the source of `problem`. */
   report(problem: Effect.Effect<string | null>): Effect.Effect<void>
 }>("@slipway/domain/WorkerReadiness", {
   defaultValue: () => ({ problem: Effect.succeed(null), report: () => Effect.void })
 })
 
-/** One state, shared by all that is built on this layer. */
+/** One state, shared by everything built on this layer. */
 export const layer: Layer.Layer<never> = Layer.sync(WorkerReadiness, () => {
   let current: Effect.Effect<string | null> = Effect.succeed(null)
   return {

@@ -1,47 +1,48 @@
-/** Port: which workers there are, and what room each says it has (docs/decisions/15). Checked by `WorkersContract`. */
+/** Port: the present workers, with the capacity that each reports (docs/decisions/15). Checked by `WorkersContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { Worker } from "./Leases.ts"
 
-/** How much there is of something, and how much of that is taken. What people set free may take more than there is for a moment. */
+/** A total and the part in use. Resumed sandboxes may exceed the total for a moment. */
 export interface Share {
   readonly all: number
   readonly taken: number
 }
 
-/** What a worker says of itself. */
+/** A worker's report about itself. */
 export interface WorkerReport extends Worker {
-  /** Agents at work or booting. */
+  /** Agents that work or boot. */
   readonly slots: Share
-  /** Agent processes that are alive, with those that are warm or wait for a person. */
+  /** Live agent processes, including idle ones and those that wait for a person. */
   readonly agents: Share
   readonly boots: Share
-  /** It begins nothing any more, and ends as soon as what it holds is handed on. */
+  /** The worker takes no sandboxes any more, and ends when it has handed over its own. */
   readonly isDraining: boolean
 }
 
+/** A worker that reported recently. */
 export interface KnownWorker extends WorkerReport {
   readonly seenAt: DateTime.Utc
-  /** It was heard of within {@link GONE_SECONDS}. */
+  /** Its last report is at most {@link GONE_SECONDS} old. */
   readonly isThere: boolean
 }
 
-/** A worker that was not heard of for so long is gone. Each tells of itself as often as it renews its leases. */
+/** A worker whose last report is older is gone. Workers report each time they renew their leases. */
 export const GONE_SECONDS = 90
-/** One that is gone is still told of for so long. */
+/** A worker whose last report is older is not listed. */
 export const FORGOTTEN_SECONDS = 3600
-/** More are not told of. */
+/** The workers of a list. */
 export const MAX_WORKERS = 200
 
-/** Checked by `WorkersContract`. `StoreUnavailable`: retrying helps, and is safe everywhere. */
+/** Checked by `WorkersContract`. After `StoreUnavailable`, retrying helps and is safe. */
 export class Workers extends Context.Service<Workers, {
-  /** Also says that the worker is there. The last report counts. */
+  /** Stores the worker's newest report, which also shows that the worker is there. */
   report(report: WorkerReport): Effect.Effect<void, StoreUnavailable>
-  /** The worker ends: it is told of no more. */
+  /** Removes an ended worker from the list. */
   leave(worker: string): Effect.Effect<void, StoreUnavailable>
-  /** By machine, then by worker: the first {@link MAX_WORKERS} that were heard of within {@link FORGOTTEN_SECONDS}. */
+  /** By machine, then by worker: the first {@link MAX_WORKERS} that reported within {@link FORGOTTEN_SECONDS}. */
   readonly list: Effect.Effect<ReadonlyArray<KnownWorker>, StoreUnavailable>
 }>()("@slipway/domain/Workers") {
 }

@@ -1,4 +1,4 @@
-/** Tool calls that wait for a person (docs/decisions/3). The first decision wins and stays. */
+/** Tool calls that wait for a person (docs/decisions/3). The first decision is final. */
 import type { Approval, Decision } from "../schema/Approval.ts"
 import type { ApprovalOutcome, ApprovalRequest } from "../schema/SandboxEvent.ts"
 import type { SandboxEventOf } from "./SandboxEvent.ts"
@@ -7,19 +7,19 @@ import type { ToolKind } from "./ToolCall.ts"
 export type { Approval, ApprovalDecision, Decision } from "../schema/Approval.ts"
 
 /**
- * Whether calls like this one can be approved for the rest of a turn: commands, network requests, and edits of plain files. `null`: this
- * one is approved alone.
+ * The kind of calls that an approval for the rest of the turn covers: commands, network requests, and edits of plain files. `null`:
+ * this call can only be approved by itself.
  */
 export const coveredKind = ({ kind, plain }: Pick<ApprovalRequest, "kind" | "plain">): ToolKind | null =>
   kind === undefined || kind === "other" || kind === "edit" && plain !== true ? null : kind
 
-/** What the agent gets to read of a denial as a message. */
+/** The message that gives the agent the reason of a denial. */
 export const denialMessage = (tool: string, reason: string): string => `Denied: ${tool}\n\n${reason}`
 
-/** What a decision makes of the approval. */
+/** The outcome of an approval, by decision. */
 export const outcomeOf: Readonly<Record<Decision, ApprovalOutcome>> = { approve: "approved", deny: "denied" }
 
-/** How the approval stands with the event. */
+/** The state of the approval after the event. */
 export const approvalOf = ({ data, type }: SandboxEventOf<"approval.requested" | "approval.resolved">): Approval => {
   if (type === "approval.requested") return { approvalId: data.approval_id, outcome: null, by: null }
   const { approval_id: approvalId, by, outcome, reason } = data

@@ -1,4 +1,6 @@
-/** Whether a sandbox needs the attention of people, in one word: lists and the overview are grouped by it. Pure functions. */
+/**
+ * Whether a sandbox needs the attention of people, in one word, by which lists and the overview are grouped. Pure functions.
+ */
 import type { AttentionState } from "../schema/AttentionState.ts"
 import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
 import { isActive } from "./Turn.ts"
@@ -9,8 +11,8 @@ const isOpen = ({ state }: Publication) => state === "open"
 const isClosed = ({ state }: Publication) => state === "closed"
 
 /**
- * A sandbox at rest is `ready` while a pull request is open, and after a turn that succeeded until its pull requests are closed or merged.
- * A sandbox that has ended is `ready` only while a pull request is open.
+ * A sandbox at rest is `ready` while a pull request is open. After a successful turn it is `ready` until its pull requests are closed
+ * or merged. An ended sandbox is `ready` only while a pull request is open.
  */
 export const attentionStateOf = (
   { approvals, publications, restoring, status, turn }: Pick<Sandbox, "approvals" | "publications" | "restoring" | "status" | "turn">

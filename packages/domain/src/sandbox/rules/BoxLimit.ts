@@ -1,21 +1,21 @@
 /**
- * A limit of the sandbox's box that its programs met in a turn, as the kernel counts it. People are told, since what they see else, an
- * agent that is gone or a command that fails without a word, names no cause.
+ * A limit of the sandbox's box that its programs reached in a turn, as the kernel counts it. People get it as an error, because a
+ * killed agent or command does not name the cause.
  */
 import { admit } from "./OutputLimit.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
 import { isActive } from "./Turn.ts"
 
-/** How often the kernel kept a box to its limits, since the box was made. */
+/** How often the kernel enforced the limits of a box since the box was made. */
 export interface LimitsMet {
-  /** Programs that were ended because memory ran out. */
+  /** Programs that were killed because memory ran out. */
   readonly outOfMemory: number
-  /** Processes and threads that were not started because there were as many as there may be. */
+  /** Processes and threads that could not start because of the limit of processes. */
   readonly tooManyProcesses: number
 }
 
-/** `code` of the error that tells it, and `reason` of the turn's end where its agent went with it. */
+/** `code` of the error, and `reason` of the turn's end if its agent ended because of it. */
 export type BoxLimit = "out_of_memory" | "too_many_processes"
 
 const sentences: Record<BoxLimit, string> = {
@@ -23,13 +23,13 @@ const sentences: Record<BoxLimit, string> = {
   too_many_processes: "The sandbox has too many processes: it could start no more of them."
 }
 
-/** Those that were met since `before`, the one that ends programs first. */
+/** The limits that were reached since `before`. The limit that kills programs comes first. */
 export const metSince = (before: LimitsMet, now: LimitsMet): ReadonlyArray<BoxLimit> => [
   ...now.outOfMemory > before.outOfMemory ? ["out_of_memory" as const] : [],
   ...now.tooManyProcesses > before.tooManyProcesses ? ["too_many_processes" as const] : []
 ]
 
-/** Tells of it in the turn; nothing where that is not the active one any more. */
+/** The error event for the turn; empty if that turn is no longer active. */
 export const tell = (sandbox: Sandbox, turnId: string, limit: BoxLimit): ReadonlyArray<SandboxEvent> =>
   isActive(sandbox.turn) && sandbox.turn.id === turnId
     ? admit(sandbox, [{ type: "sandbox.error", turn_id: turnId, data: { code: limit, message: sentences[limit], retryable: true } }])

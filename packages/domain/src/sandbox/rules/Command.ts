@@ -1,7 +1,7 @@
 /**
- * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, take back one that
- * waits, go back to a checkpoint. Each has a natural identity, so repeating one finds the first. Every command is decided under the
- * lock of its sandbox and is durable before it is answered.
+ * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, withdraw a waiting
+ * message, restore a checkpoint. Each has a natural identity, so that a repetition finds the first. Every command is decided under the
+ * lock of its sandbox and stored before it is answered.
  */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
@@ -17,17 +17,17 @@ import { isActive, turnId } from "./Turn.ts"
 
 export type { CommandResult, Rejection } from "../schema/Command.ts"
 
-/** The durable trace of a command, found again by its id. */
+/** The stored record of a command, found by its identity. */
 export interface Receipt {
   readonly commandId: Uuid
-  /** Revision of the sandbox after the command; unchanged by a rejected one. */
+  /** The revision of the sandbox after the command. A rejected command does not change it. */
   readonly revision: number
   readonly outcome: "applied" | "rejected"
-  /** The turn that it started or waits for; `null`: it was no message, or was rejected. */
+  /** The turn that the command started or waits for; `null`: it was no message, or was rejected. */
   readonly turnId: Uuid | null
 }
 
-/** The sandbox has no such checkpoint, or has it no longer. */
+/** The sandbox has no such checkpoint, or it was deleted. */
 export class CheckpointNotFound extends Data.TaggedError("CheckpointNotFound") {
   override get message() {
     return "No such checkpoint."
@@ -40,7 +40,7 @@ export class ApprovalNotFound extends Data.TaggedError("ApprovalNotFound") {
     return "No such approval."
   }
 }
-/** Calls like this one cannot be approved for the rest of the turn. `isEdit`: it is an edit, but not of plain files. */
+/** Calls like this one cannot be approved for the rest of the turn. `isEdit`: the call is an edit, but not of plain files. */
 export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported")<{ readonly isEdit: boolean }> {
   override get message() {
     return this.isEdit
@@ -48,37 +48,37 @@ export class ScopeUnsupported extends Data.TaggedError("ScopeUnsupported")<{ rea
       : "The agent does not say of which kind this is. Approve it alone."
   }
 }
-/** The sandbox is not running, so it cannot take a message, show files or publish. */
+/** The sandbox is not running, so it cannot take messages, show files or publish. */
 export class SandboxNotRunning extends Data.TaggedError("SandboxNotRunning") {
   override get message() {
     return "The sandbox is not running."
   }
 }
-/** A turn is active; a message must wait for its end. */
+/** A turn is active, so the message would have to wait. */
 export class TurnActive extends Data.TaggedError("TurnActive") {
   override get message() {
     return "A turn is active. Wait for its end or interrupt it."
   }
 }
-/** As many messages wait as may. One that is taken back or gets its turn makes room. */
+/** The queue of waiting messages is full. A retry helps after one was withdrawn or got its turn. */
 export class QueueFull extends Data.TaggedError("QueueFull") {
   override get message() {
     return `${MAX_WAITING} messages wait already. Take one back, or wait for the next turn.`
   }
 }
-/** The sandbox's agent takes nothing while it is at a turn. */
+/** The sandbox's agent takes no messages during a turn. */
 export class SteeringUnsupported extends Data.TaggedError("SteeringUnsupported") {
   override get message() {
     return "The agent of this sandbox takes no message while a turn is active. Queue the message instead."
   }
 }
-/** No message of a person has this id in this sandbox. */
+/** The sandbox has no message of a person with this id. */
 export class MessageNotFound extends Data.TaggedError("MessageNotFound") {
   override get message() {
     return "No such message."
   }
 }
-/** The message waits no longer, so it cannot be taken back. `isActive`: its own turn is the active one. */
+/** The message no longer waits, so it cannot be withdrawn. `isActive`: its own turn is active. */
 export class MessageNotWaiting extends Data.TaggedError("MessageNotWaiting")<{ readonly isActive: boolean }> {
   override get message() {
     return this.isActive
@@ -87,32 +87,32 @@ export class MessageNotWaiting extends Data.TaggedError("MessageNotWaiting")<{ r
   }
 }
 
-/** What a command comes to. `duplicate`: an equal one took effect before. */
+/** The result of a command. `duplicate`: an equal command took effect before. */
 export type Verdict =
   | { readonly outcome: "applied"; readonly events: ReadonlyArray<SandboxEvent> }
   | { readonly outcome: "duplicate" }
   | { readonly outcome: "rejected"; readonly rejection: Rejection }
 
-/** What a command is decided on, read under the lock of its sandbox. */
+/** The input of a decision, read under the lock of the sandbox. */
 export interface Current {
   readonly sandbox: Sandbox
-  /** Of the command's own identity. */
+  /** The receipt with the command's identity. */
   readonly receipt: Receipt | null
-  /** The one the command names. */
+  /** The approval that the command names. */
   readonly approval: Approval | null
-  /** Whether the receipt of another command has the turn that the command names. */
+  /** Whether the receipt of another command has the turn that this command names. */
   readonly isMessage: boolean
 }
 
-/** A person's command, decided under the lock of its sandbox. Pure: `E` is what its caller did wrong. */
+/** A person's command, decided under the lock of its sandbox. Pure. `E`: the caller's errors. */
 export interface Command<E> {
-  /** Two commands with one identity are the same command. */
+  /** Two commands with the same identity are the same command. */
   identity(sandbox: Sandbox): Uuid
-  /** The approval it is about. */
+  /** The id of the approval that the command decides, or `null`. */
   readonly approvalId: string | null
-  /** The message that it is about: the turn of an earlier command. */
+  /** The id of the message that the command withdraws: the turn of an earlier command. */
   readonly messageId?: string
-  /** The first situation of docs/decisions/3, that matches. */
+  /** Applies the first case of docs/decisions/3 that matches. */
   decide(current: Current): Result.Result<Verdict, E>
 }
 
@@ -120,7 +120,7 @@ const applied = (events: ReadonlyArray<SandboxEvent>): Result.Result<Verdict> =>
 const rejected = (rejection: Rejection): Result.Result<Verdict> => Result.succeed({ outcome: "rejected", rejection })
 const duplicate: Result.Result<Verdict> = Result.succeed({ outcome: "duplicate" })
 
-/** Neither running nor on its way there: nobody works for it any more. */
+/** The sandbox has ended or is ending: no worker runs it any more. */
 const isOver = (sandbox: Sandbox) => sandbox.status === "terminating" || isSettled(sandbox.status)
 
 type Derive = Pick<Ids["Service"], "derive">
@@ -132,14 +132,14 @@ export const terminate = (ids: Derive): Command<never> => ({
   decide: ({ receipt, sandbox }) =>
     receipt?.outcome === "applied"
       ? duplicate
-      // One that time or a revoked grant already ends is accepted too: there is nothing left to change.
+      // A sandbox that a time limit or a revoked grant is already ending accepts the command: there is nothing left to change.
       : applied(Result.getOrElse(moveTo(sandbox, "terminated"), () => []))
 })
 
 /** Ends the active turn. */
 export const interrupt = (ids: Derive): Command<never> => ({
   identity: ({ id, revision, turn }) =>
-    // Naming an ended turn finds the interrupt that ended it, if there was one.
+    // Naming an ended turn finds the interrupt that ended it, if any.
     ids.derive(
       turn !== null && (isActive(turn) || turn.interruptRequested)
         ? `${id}/interrupt/${turn.id}`
@@ -152,7 +152,7 @@ export const interrupt = (ids: Derive): Command<never> => ({
     const { turn } = sandbox
     if (!isActive(turn)) return rejected("no_active_turn")
     const asked = { reason: "interrupt", initiator: "user" } as const
-    // No agent has a pending turn, so it ends here; any other one ends when its agent answers.
+    // A pending turn has no agent, so it ends here. Other turns end when their agent answers.
     return applied([
       ...denyApprovals(sandbox, "interrupt"),
       turn.state === "pending"
@@ -163,15 +163,15 @@ export const interrupt = (ids: Derive): Command<never> => ({
   }
 })
 
-/** Who decides, and how the agent of a sandbox is told why. */
+/** The user who decides, and how the sandbox's agent gets the reason of a denial. */
 export interface Decider {
   readonly userId: string
   tellingOf(sandbox: Sandbox): DenialTelling
 }
 
 /**
- * Approves or denies a pending tool call. With the scope of a turn, what else waits of the same kind is approved by it too. A reason
- * that the agent is not told with the denial itself waits for it as a message.
+ * Approves or denies a pending tool call. With the scope of a turn it also approves the waiting calls of the same kind. A reason that
+ * the agent cannot get with the denial becomes a waiting message.
  */
 export const decideApproval = (
   ids: Derive,
@@ -179,7 +179,7 @@ export const decideApproval = (
   { decision, reason, scope }: ApprovalDecision,
   { tellingOf, userId }: Decider
 ): Command<ApprovalNotFound | QueueFull | ScopeUnsupported> => ({
-  // Whatever goes with it: whoever decides the same again is told that it is decided.
+  // The identity leaves out scope and reason: repeating the decision with others finds it decided.
   identity: ({ id }) => ids.derive(`${id}/approval/${approvalId}/${decision}`),
   approvalId,
   decide: ({ approval, sandbox }) => {
@@ -212,10 +212,10 @@ export const decideApproval = (
   }
 })
 
-/** How many prompts a sandbox has accepted. Each has the number of the turn that it gets, whether or not it gets one. */
+/** The number of prompts that the sandbox has accepted. Each is numbered like the turn that it would get, even if it gets none. */
 const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
 
-/** A message that begins to wait. Its id is that of the turn that it gets. */
+/** The event of a message that begins to wait. Its id is that of its turn. */
 const queued = (
   ids: Derive,
   sandbox: Sandbox,
@@ -236,14 +236,14 @@ const queued = (
   })
 }
 
-/** What is to become of a message while a turn is active. */
+/** The treatment of a message while a turn is active. */
 export interface Busy {
   readonly whenBusy: WhenBusy
   /** Whether the sandbox's agent can be steered. */
   canSteer(sandbox: Sandbox): boolean
 }
 
-/** Starts the next turn, or waits for it. Its id is that of the turn that it gets. */
+/** Starts the next turn, or adds the message to the queue. Its id is that of its turn. */
 export const sendMessage = (
   ids: Derive,
   prompt: string,
@@ -262,7 +262,7 @@ export const sendMessage = (
   }
 })
 
-/** Takes back a message that waits. */
+/** Withdraws a waiting message. */
 export const cancelMessage = (ids: Derive, messageId: string): Command<MessageNotFound | MessageNotWaiting> => ({
   identity: ({ id }) => ids.derive(`${id}/cancel/${messageId}`),
   approvalId: null,
@@ -280,8 +280,8 @@ export const cancelMessage = (ids: Derive, messageId: string): Command<MessageNo
 })
 
 /**
- * Takes trees and conversation back to a checkpoint, between turns; the log goes on. `isKept`: its bytes are there. A worker
- * carries it out; going back once more is another command then, whether or not a checkpoint could be taken.
+ * Restores trees and conversation to a checkpoint, between turns; the log continues. `isKept`: its bytes are stored. A worker executes
+ * it. The identity counts restores, so a later restore of the same checkpoint is a new command.
  */
 export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Command<CheckpointNotFound | SandboxNotRunning> => ({
   identity: ({ id, restores }) => ids.derive(`${id}/restore/${checkpoint}/${restores}`),

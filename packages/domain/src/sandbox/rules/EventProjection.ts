@@ -1,18 +1,18 @@
-/** What is written of a sandbox's events: entries of its log, and what follows from them: how approvals stand, and messages. */
+/** The rows that stores write for a sandbox's events: log entries, approvals and messages. */
 import type * as DateTime from "effect/DateTime"
 import { toWire } from "../schema/SandboxEvent.ts"
 import { type Approval, approvalOf } from "./Approval.ts"
 import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent } from "./SandboxEvent.ts"
 
-/** One event of the public log. `wire` is its JSON as every reader gets it. */
+/** One event of the public log. `wire` is its JSON for every reader. */
 export interface LogEntry {
   readonly seq: number
   readonly type: SandboxEvent["type"]
   readonly wire: string
 }
 
-/** One prompt, or one message of the agent in full. `seq` orders them: see {@link WholeMessage}. */
+/** One prompt, or one complete message of the agent. `seq` orders them: see {@link WholeMessage}. */
 export interface Message {
   readonly seq: number
   readonly id: string
@@ -22,33 +22,36 @@ export interface Message {
   readonly createdAt: DateTime.Utc
 }
 
-/** An entry of the log, and which part it is of; entries of one part replace each other. `null`: it stands for itself. */
+/** An entry of the log, and the part that it belongs to. Entries of one part replace each other. `null`: the entry is never replaced. */
 export interface RecordedEntry extends LogEntry {
   readonly part: string | null
 }
 
-/** A message that became whole. `seq`: the event that told the newest text of it by then, or the prompt. */
+/** A message that became complete. `seq`: the event with its newest text at that time, or the prompt. */
 export interface WholeMessage extends Omit<Message, "createdAt" | "text"> {
-  /** `null`: none of these events has a text of it, so its newest text of before counts. Without one it says nothing and is not listed. */
+  /**
+   * `null`: these events have no text of it, so its earlier newest text counts. Without such a text the message is empty and not
+   * listed.
+   */
   readonly text: string | null
 }
 
-/** What events come to, in one transaction. */
+/** The result of events that are recorded in one transaction. */
 export interface EventProjection {
-  /** When they are recorded. */
+  /** The time of recording. */
   readonly at: DateTime.Utc
-  /** The sandbox with them. */
+  /** The sandbox after the events. */
   readonly sandbox: Sandbox
   readonly entries: ReadonlyArray<RecordedEntry>
-  /** Each approval that they are about once, as it stands after them. */
+  /** Each approval of these events once, in its final state. */
   readonly approvals: ReadonlyArray<Approval>
-  /** Prompts, and messages of the agent that became whole, ascending: each once without a text and once with one at most. */
+  /** Prompts and completed messages of the agent, ascending. A message appears at most twice: once without a text and once with one. */
   readonly messages: ReadonlyArray<WholeMessage>
-  /** The newest text of each message of the agent that they are about, whole or not. */
+  /** The newest text of each agent message in these events, complete or not. */
   readonly texts: ReadonlyMap<string, string>
 }
 
-/** The agent's message that is whole because of the event between the two; `null`: none. It may have been whole before. */
+/** The agent's message that the event completes; `null`: none. The message may have been complete before. */
 const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pick<WholeMessage, "id" | "seq"> | null => {
   const { speaking, spokeAt: seq = after.lastSeq } = before.turn ?? {}
   if (event.type === "message.completed" && event.data.message_id !== speaking) return { id: event.data.message_id, seq: after.lastSeq }
@@ -56,8 +59,8 @@ const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pic
 }
 
 /**
- * What is to be written of events that happen to the sandbox at one time, in order. A caller reads its clock before it waits for the lock
- * of the row, and others record events meanwhile: these are dated `now` or, if that is later, as the newest event of `before`.
+ * The rows for events that happen to the sandbox at one time, in order. Callers read their clock before they wait for the row's lock,
+ * and other events may be recorded meanwhile. So the time is `now` or, if later, the time of the newest event of `before`.
  */
 export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent>, now: DateTime.Utc): EventProjection => {
   const at = dateOf(before, now)
@@ -66,7 +69,7 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
   const approvals = new Map<string, Approval>()
   const messages: Array<WholeMessage> = []
   const texts = new Map<string, string>()
-  // By id: an agent may write thousands of short messages at once.
+  // An index by id: an agent may write thousands of short messages at once.
   const listed = new Map<string, number>()
   for (const event of events) {
     const previous = sandbox
@@ -83,13 +86,13 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
       const text = texts.get(whole.id) ?? null
       const known = listed.get(whole.id)
       const message = known === undefined ? undefined : messages[known]
-      // What it said before is not known here: if nothing, it is listed only now.
+      // Its earlier text is not known here. Without one, the message is listed only now.
       if (known === undefined || message === undefined || message.text === null && text !== null) {
         listed.set(whole.id, messages.length)
         messages.push({ ...whole, turnId, role: "assistant", text })
       } else messages[known] = { ...message, text }
     }
-    // After what it interrupts.
+    // The prompt comes after the message that it interrupts.
     if (event.type === "turn.started") {
       messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text })
     }
@@ -101,8 +104,8 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
 }
 
 /**
- * The messages of a sandbox with those that became whole. `textOf`: the newest text of a message before. A message of the agent
- * that went on after it was listed stays where it was, with all of its text.
+ * Adds the completed messages to a sandbox's messages. `textOf`: the earlier newest text of a message. An agent message that continued
+ * after it was listed keeps its place and gets its full text.
  */
 export const withMessages = (
   known: ReadonlyArray<Message>,

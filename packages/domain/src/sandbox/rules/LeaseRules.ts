@@ -1,4 +1,6 @@
-/** Which sandboxes need a worker, who may lease them, and which of them first (docs/decisions/15). Rules of `Leases.take`. */
+/**
+ * Which sandboxes need a worker, which workers may lease them, and in what order (docs/decisions/15). Rules of `Leases.take`.
+ */
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type { SandboxId } from "../../ids/SandboxId.ts"
@@ -8,12 +10,12 @@ import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"
 import { isActive } from "./Turn.ts"
 
 /**
- * What a sandbox needs a worker for. `boot`: to get ready. `turn`: for its agent. `errand`: for what no agent is needed for: to
- * end, to publish, to go back to a checkpoint, to take one.
+ * The work that a sandbox needs a worker for. `boot`: booting. `turn`: running its agent. `errand`: work without an agent, such as
+ * ending, publishing, and restoring or taking a checkpoint.
  */
 export type Work = "boot" | "turn" | "errand"
 
-/** `null`: it is at rest, or over. */
+/** `null`: the sandbox rests or has ended. */
 export const workOf = (
   { owesCheckpoint, publications, restoring, status, turn }: Pick<
     Sandbox,
@@ -36,75 +38,75 @@ export const workOf = (
   }
 }
 
-/** Whether a worker that works for it has one slot less: to wait for a person takes none. */
+/** Whether running the sandbox takes a slot. Waiting for a person takes none. */
 export const takesSlot = (sandbox: Parameters<typeof workOf>[0]): boolean => {
   const work = workOf(sandbox)
   return work === "boot" || work === "turn" && sandbox.turn?.state !== "awaiting_approval"
 }
 
-/** Whether what a lease's holder recorded says that its machine has all of the sandbox, wherever that was before. */
+/** Whether these events of a lease's holder show that its machine has all of the sandbox's data. */
 export const isArrival = (events: ReadonlyArray<SandboxEvent>): boolean =>
   events.some(({ data, type }) => type === "sandbox.restored" && data.checkpoint !== undefined)
 
-/** An agent is at it. */
+/** Whether an agent is working on the turn. */
 export const isAtWork = ({ turn }: Pick<Sandbox, "turn">): boolean => isActive(turn) && turn.startedAt !== null
 
-/** No agent has done anything in it yet, nor in what it was forked from. */
+/** Whether no agent has worked in the sandbox yet, nor in the sandbox that it was forked from. */
 export const isUntouched = ({ checkpoint, origin, turn }: Pick<Sandbox, "checkpoint" | "origin" | "turn">): boolean =>
   checkpoint === 0 && origin === null && (turn === null || turn.n === 1 && turn.startedAt === null)
 
-/** Something of it may be on its machine alone. */
+/** Whether the sandbox may have data that exists only on its machine. */
 export const isUnsaved = (
   sandbox: Pick<Sandbox, "checkpoint" | "origin" | "owesCheckpoint" | "pinned" | "turn">
 ): boolean =>
   sandbox.turn !== null && !isUntouched(sandbox) &&
   (sandbox.owesCheckpoint || sandbox.pinned || isAtWork(sandbox) || sandbox.checkpoint === 0 && sandbox.origin === null)
 
-/** What of a sandbox decides who may lease it. */
+/** The facts about a sandbox that decide which worker may lease it. */
 export interface Leasable {
   readonly id: SandboxId
   readonly grantId: string
   readonly createdAt: DateTime.Utc
   readonly status: SandboxStatus
   readonly work: Work | null
-  /** When it began to need a worker, by the store's clock; it has needed one ever since. `null`: it needs none. */
+  /** The time since when it has needed a worker without a break, by the store's clock. `null`: it needs none. */
   readonly workSince: DateTime.Utc | null
-  /** `null`: no worker ever had it. */
+  /** `null`: it never had a worker. */
   readonly lease: { readonly machine: string; readonly until: DateTime.Utc } | null
-  /** Its machine gave it up: it need not wait for that one to come back. */
+  /** Its machine gave it up, so it need not wait for that machine. */
   readonly drained: boolean
-  /** `isUnsaved`: giving it up would lose something. */
+  /** `isUnsaved`: giving it up would lose data. */
   readonly unsaved: boolean
 }
 
-/** Who asks, and when. */
+/** The worker that asks, and the time. */
 export interface Taker {
   readonly machine: string
   readonly now: DateTime.Utc
-  /** `Policy.lost`: how long a lost worker's machine may take to come back for what it has. */
+  /** `Policy.lost`: how long a lost worker's machine may take to return for its sandboxes. */
   readonly lost: Duration.Duration
 }
 
-/** How many a worker takes at most. */
+/** The most sandboxes that a worker takes. */
 export interface Room {
   /** Boots and turns together. */
   readonly slots: number
-  /** Of these, boots. */
+  /** Boots among `slots`. */
   readonly boots: number
-  /** On top: they free room, and a full worker must not keep them from it. */
+  /** In addition to `slots`: errands free capacity, so a full worker must still do them. */
   readonly errands: number
 }
 
 const isHeld = ({ lease }: Leasable, now: DateTime.Utc) => lease !== null && Instant.isGreaterThan(lease.until, now)
 const needsSlot = ({ work }: Leasable) => work === "boot" || work === "turn"
 
-/** Any machine may have it at once: its own gave it up, and had nothing that would be lost. */
+/** Whether any machine may take it at once: its own machine gave it up, and no data would be lost. */
 export const isGivenUp = ({ drained, unsaved }: Pick<Leasable, "drained" | "unsaved">): boolean => drained && !unsaved
 
 /**
- * Whether it needs a worker and has none. Its own machine may have it at once, any other one only when that machine had its time
- * to come for it. What was given up, and what is over, of which no machine has anything, may go anywhere; but what its machine alone
- * has waits for that one however it was given up.
+ * Whether the sandbox needs a worker and has none. The machine it last ran on may take it at once; others after a grace period. A
+ * sandbox that was given up, and an ended one without data on a machine, may go to any machine at once. A sandbox with unsaved data
+ * always waits for its machine first.
  */
 export const mayLease = (sandbox: Leasable, { lost, machine, now }: Taker): boolean => {
   const { lease, status, work, workSince } = sandbox
@@ -119,8 +121,8 @@ const longestFirst = (a: Leasable, b: Leasable) =>
   Instant.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /**
- * What a worker is given. Grants take turns: a sandbox comes behind as many as workers hold at work of its grant, and behind those
- * of its grant that waited longer. Boots that find no room keep no turn from its place.
+ * The sandboxes for a worker, in order. A sandbox is ranked by the number of its grant's active sandboxes plus those of its grant that
+ * waited longer, so grants take turns. Boots that do not fit take no place from turns.
  */
 export const leaseOrder = (sandboxes: ReadonlyArray<Leasable>, taker: Taker, room: Room): ReadonlyArray<SandboxId> => {
   const held = new Map<string, number>()

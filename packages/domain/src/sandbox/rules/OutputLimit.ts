@@ -1,7 +1,7 @@
 /**
- * How much of what an agent does is recorded: of each part, in each turn and in each sandbox. Decided with the events
- * themselves, so that no driver and no worker can go around it. Whoever goes beyond ends the turn as `failed`, reason
- * {@link OUTPUT_LIMIT}; what a part has too much is cut off, with a mark.
+ * Limits of recorded agent output: of each part, each turn and each sandbox. They are applied when events are decided, so drivers and
+ * workers cannot bypass them. A turn above a limit ends as `failed` with reason {@link OUTPUT_LIMIT}. A part above its limit is cut,
+ * with a mark.
  */
 import { cut, utf8Length } from "../../text/Utf8.ts"
 import type { Sandbox } from "./Sandbox.ts"
@@ -13,48 +13,45 @@ import { isActive } from "./Turn.ts"
 const MIB = 1024 * 1024
 
 /**
- * Bytes of one text. Models end an answer at 128,000 tokens at most, which is about twice this: what is cut is no answer
- * that anybody reads to its end.
+ * Bytes of one text. Models end an answer at 128,000 tokens at most, which is about twice this. A person would not read a longer answer
+ * to its end.
  */
 export const PART_BYTES = 256 * 1024
 
-/**
- * Events of one turn. A model that streams for all of the two hours a turn may take makes 28,800 (one every 250 ms), and a
- * tool call makes three.
- */
+/** Events of one turn. A model that streams for the longest turn, two hours, makes 28,800 (one every 250 ms). A tool call makes three. */
 export const TURN_EVENTS = 50_000
 /**
- * Bytes of one turn's events. As an event has all of its text so far, streams cost many times their text; the worker writes
- * long texts more seldom, at 16 KiB a second at most, which makes 113 MiB in two hours.
+ * Bytes of one turn's events. Each event has the whole text so far, so streams cost many times their text. The worker writes long texts
+ * less often, at most 16 KiB a second, which makes 113 MiB in two hours.
  */
 export const TURN_BYTES = 128 * MIB
 
-/** Events of one sandbox: five turns as large as they may be; a thousand as they are (measured: 20 to 250 events). */
+/** Events of one sandbox: five turns of the largest size, or a thousand ordinary ones (measured: 20 to 250 events). */
 export const SANDBOX_EVENTS = 250_000
 /** Bytes of one sandbox's events. */
 export const SANDBOX_BYTES = 512 * MIB
 
-/** Approvals that wait at once. Each is a process of the agent's that waits; runtimes make a dozen calls at once at most. */
+/** Pending approvals. Each is a waiting process of the agent; runtimes make at most a dozen calls at once. */
 export const PENDING_APPROVALS = 100
-/** Bytes of the approvals that wait: they are in the row, and in every snapshot. */
+/** Bytes of the pending approvals: they are in the row and in every snapshot. */
 export const PENDING_BYTES = MIB
 
-/** Bytes of an id, as the path of an approval takes them. Ours have less than 60. */
+/** Bytes of an id in the path of an approval. Our ids are shorter than 60. */
 const ID_BYTES = 300
-/** Bytes of what a tool call is shown as, and of a path. Our drivers cut at 200 characters. */
+/** Bytes of a tool call's title, and of a path. Our drivers cut them at 200 characters. */
 const NAME_BYTES = 1000
-/** Bytes of why a tool call failed. */
+/** Bytes of a failed tool call's error. */
 const ERROR_BYTES = 8 * 1024
 /** Paths of one approval. */
 const PATHS = 100
 
-/** `reason` of the turn's end, and `code` of the error that says which limit it was. */
+/** `reason` of the turn's end, and `code` of the error that names the limit. */
 export const OUTPUT_LIMIT = "output_limit"
 
-/** At the end of a text that was cut. */
+/** The end of a text that was cut. */
 export const CUT_MARK = "\n[cut here: a text is recorded up to 256 KiB]"
 
-/** A text as it may be recorded. Drivers ask early, so that they carry no more than this through memory. */
+/** Cuts a text to its limit. Drivers call it early, so that memory never holds more. */
 export const recordable = (text: string): string => cut(text, PART_BYTES, CUT_MARK)
 
 const id = (value: string) => cut(value, ID_BYTES, "")
@@ -68,7 +65,7 @@ const boundDetail = ({ command, output, paths }: Detail): Detail => ({
   ...(output === undefined ? {} : { output: cut(output, OUTPUT_BYTES, "…") })
 })
 
-/** The event with each of its texts cut to what may be recorded. */
+/** The event with each of its texts cut to its limit. */
 export const boundWork = (event: Work): Work => {
   switch (event.type) {
     case "message.updated":
@@ -96,7 +93,7 @@ export const boundWork = (event: Work): Work => {
   }
 }
 
-/** The request with each of its texts cut to what may be recorded. */
+/** The request with each of its texts cut to its limit. */
 export const boundApproval = <A extends Omit<ApprovalRequest, "expires_at">>(approval: A): A => ({
   ...approval,
   approval_id: id(approval.approval_id),
@@ -114,7 +111,7 @@ const sentences = {
   message: "The agent sent a message that is larger than any may be, so the turn was ended."
 }
 
-/** The end of the turn, and why. */
+/** The events that end the turn, with the limit as the reason. */
 const ended = (sandbox: Sandbox, limit: keyof typeof sentences): ReadonlyArray<SandboxEvent> => [
   {
     type: "sandbox.error",
@@ -122,19 +119,19 @@ const ended = (sandbox: Sandbox, limit: keyof typeof sentences): ReadonlyArray<S
     data: { code: OUTPUT_LIMIT, message: sentences[limit], retryable: limit !== "sandbox" }
   },
   ...(limit === "sandbox"
-    // Nothing could be recorded of a next one.
+    // The limit leaves no room for the events of another turn.
     ? [...closeTurn(sandbox, "failed", { reason: OUTPUT_LIMIT, initiator: "policy" }), ...cancelWaiting(sandbox, OUTPUT_LIMIT)]
     : endTurn(sandbox, "failed", { reason: OUTPUT_LIMIT, initiator: "policy" }))
 ]
 
-/** Which limit has been gone beyond when the log has come to `seq` events and `bytes`; `null`: none. */
+/** The limit that a log of `seq` events and `bytes` exceeds; `null`: none. */
 const exceeded = ({ turn }: Sandbox, seq: number, bytes: number): "turn" | "sandbox" | null => {
   if (seq > SANDBOX_EVENTS || bytes > SANDBOX_BYTES) return "sandbox"
   const began = turn?.began
   return began !== undefined && (seq - began.seq > TURN_EVENTS || bytes - began.bytes > TURN_BYTES) ? "turn" : null
 }
 
-/** How many of the events may still be recorded, and what keeps the next one from it. */
+/** How many of the events fit, and the limit that refuses the next one. */
 const room = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) => {
   let { lastSeq: seq, logBytes: bytes } = sandbox
   for (const [fits, event] of events.entries()) {
@@ -146,20 +143,20 @@ const room = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) => {
   return { fits: events.length, limit: null }
 }
 
-/** Those of the active turn's events that may still be recorded. If not all of them may be, the turn's end follows. */
+/** The events of the active turn that fit. If some do not fit, the turn's end follows. */
 export const admit = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>): ReadonlyArray<SandboxEvent> => {
   const { fits, limit } = room(sandbox, events)
   return limit === null ? events : [...events.slice(0, fits), ...ended(sandbox, limit)]
 }
 
-/** An approval's request with the `more` that it makes; the turn's end when not all of it may be recorded. */
+/** An approval's request with the events that belong to it, or the turn's end if they do not all fit. */
 export const admitApproval = (
   sandbox: Sandbox,
   requested: SandboxEventOf<"approval.requested">,
   more: ReadonlyArray<SandboxEvent>
 ): ReadonlyArray<SandboxEvent> => {
   const { approvals } = sandbox
-  // What a person is to judge is whole or not asked about: nothing is cut off here.
+  // A person must see the whole request, so it is refused instead of cut.
   const isTooMuch = approvals.length >= PENDING_APPROVALS ||
     utf8Length(Object.values(requested.data.preview ?? {}).join("")) > PREVIEW_BYTES ||
     utf8Length(JSON.stringify(approvals)) + sizeOf(requested) > PENDING_BYTES
@@ -168,9 +165,9 @@ export const admitApproval = (
   return limit === null ? events : ended(sandbox, limit)
 }
 
-/** The end of the active turn after a message of the agent's that its driver does not read; nothing when none is active. */
+/** The end of the active turn after an agent message that is too large for its driver. Empty without an active turn. */
 export const endForMessage = (sandbox: Sandbox): ReadonlyArray<SandboxEvent> => isActive(sandbox.turn) ? ended(sandbox, "message") : []
 
-/** The end of a turn that begins in a sandbox that may record nothing more; nothing otherwise. */
+/** The end of a turn that begins in a full sandbox. Empty for any other sandbox. */
 export const endIfFull = (sandbox: Sandbox): ReadonlyArray<SandboxEvent> =>
   exceeded(sandbox, sandbox.lastSeq + 1, sandbox.logBytes + 1) === "sandbox" ? ended(sandbox, "sandbox") : []

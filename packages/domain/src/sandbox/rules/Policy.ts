@@ -1,29 +1,29 @@
-/** The time limits of a sandbox's life. Configuration; the defaults are those of docs/decisions/2.1, 2.2, 3 and 5. */
+/** The time limits of a sandbox's life. A setting; the defaults are those of docs/decisions/2.1, 2.2, 3 and 5. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 
-/** How long each state of a sandbox may last. */
+/** The longest duration of each state of a sandbox. */
 export interface Limits {
   /** Waiting for a worker. */
   readonly queue: Duration.Duration
   /** From the first worker's lease until the agent is ready. */
   readonly boot: Duration.Duration
-  /** Running without an active turn or a pending approval. It costs nothing meanwhile (docs/decisions/15), so it may be long. */
+  /** Running without an active turn or a pending approval. Such a sandbox costs nothing (docs/decisions/15), so the limit may be long. */
   readonly idle: Duration.Duration
   /**
-   * How long a lost machine keeps its sandboxes to itself before other machines may take them (docs/decisions/15), and how long an agent or
-   * a box may fail to start again.
+   * How long a lost machine keeps its sandboxes before other machines may take them (docs/decisions/15), and how long an agent or a box
+   * may fail to restart.
    */
   readonly lost: Duration.Duration
-  /** From creation until it is terminated, whatever it does. */
+  /** From creation until termination, whatever the sandbox does. */
   readonly lifetime: Duration.Duration
-  /** How long the host may refuse to confirm that nothing is left. */
+  /** How long the host may fail to confirm that no data is left. */
   readonly release: Duration.Duration
-  /** From the agent's taking a prompt until the turn fails. */
+  /** From the start of a turn until it fails. */
   readonly turn: Duration.Duration
-  /** A pending approval counts as denied from then on. */
+  /** The age at which a pending approval expires and counts as denied. */
   readonly approval: Duration.Duration
-  /** How long the events of a sandbox are kept after its end. */
+  /** How long the events of an ended sandbox are stored. */
   readonly retention: Duration.Duration
 }
 

@@ -1,7 +1,7 @@
 /**
- * The sandbox aggregate: its status, its current turn, its pending approvals and its publications. Pure: `evolve` folds
- * the events of its log, with the times they were recorded at, so the same history always gives the same sandbox.
- * `Transition.ts` has the state machine, `TimeLimit.ts` what time does, `SystemCommand.ts` and `Command.ts` the commands.
+ * The sandbox aggregate: its status, current turn, pending approvals and publications. Pure: `evolve` folds the events of its log with
+ * their times, so the same history always gives the same sandbox. `Transition.ts` has the state machine, `TimeLimit.ts` the time
+ * limits, `SystemCommand.ts` and `Command.ts` the commands.
  */
 import type * as DateTime from "effect/DateTime"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
@@ -17,18 +17,18 @@ import { isActive } from "./Turn.ts"
 
 export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
 
-/** No worker has anything left to do for it, until a terminate command. */
+/** Whether the sandbox has ended. Workers have nothing left to do, except for a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
 
-/** Whether there are trees to look at and to publish: live ones, or after a sandbox succeeded or failed those of its last checkpoint. */
+/** Whether there are trees to read and to publish: live ones, or those of the last checkpoint after a sandbox succeeded or failed. */
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
   status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
 
-/** What an event is dated that is recorded `now`: no event is dated before its predecessor. */
+/** The time of an event that is recorded `now`: at least that of its predecessor. */
 export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
   recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now
 
-/** A sandbox that was just asked for, before its first event. */
+/** A new sandbox before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
   ...creation,
   status: "queued",
@@ -79,7 +79,7 @@ const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | 
   const { message_id: id } = event.data
   if (!isWaiting(sandbox, id)) return sandbox
   const { turn } = sandbox
-  // What the agent was saying comes before what it was told then.
+  // The agent's text so far comes before the message that interrupts it.
   const isInterrupted = event.type === "message.steered" && turn?.id === event.turn_id && turn?.spokeAt !== undefined
   return {
     ...sandbox,
@@ -138,14 +138,14 @@ const evolveTurn = (
           state: event.data.state,
           interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
         },
-        // What no agent took changed nothing.
+        // A turn that no agent took has changed nothing.
         owesCheckpoint: sandbox.owesCheckpoint || turn.startedAt !== null,
         idleSince: at
       }
   }
 }
 
-/** A text begins or goes on; the next message, of whomever, the next tool call or its own completion says that it is whole. */
+/** A text begins or continues. The next message, the next tool call or its own completion ends it. */
 const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">): Sandbox => {
   const { turn } = sandbox
   if (turn === null || turn.id !== event.turn_id) return sandbox
@@ -159,7 +159,7 @@ const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated"
     case "message.completed":
       return event.data.message_id === turn.speaking ? { ...sandbox, turn: silent(turn) } : sandbox
     case "tool.updated":
-      // Calls begin as pending. What goes on beside a text says nothing of it.
+      // A new call begins as pending and ends the text. Later updates of calls do not.
       return event.data.status === "pending" ? { ...sandbox, turn: silent(turn) } : sandbox
   }
 }
@@ -188,7 +188,7 @@ const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status
   error: data.status !== "failed" ? null : (data.reason === null ? undefined : sentences[data.reason]) ?? sandbox.error
 })
 
-/** What setups took by `at`: of a run no more than it may. */
+/** The time that setups took until `at`. A run counts for at most its limit. */
 const spentMs = ({ setupTime }: Sandbox, at: DateTime.Utc): number => {
   if (setupTime === null) return 0
   const { run, spentMs } = setupTime
@@ -196,7 +196,7 @@ const spentMs = ({ setupTime }: Sandbox, at: DateTime.Utc): number => {
 }
 
 const evolveSetup = (sandbox: Sandbox, { data, type }: SandboxEventOf<"sandbox.boot" | "setup.started">, at: DateTime.Utc): Sandbox => {
-  // Later ones are of no boot.
+  // Setups outside a boot do not count.
   if (sandbox.status !== "creating") return sandbox
   if (type === "setup.started") {
     return { ...sandbox, setupTime: { spentMs: spentMs(sandbox, at), run: { since: at, limitMs: data.limit_ms } } }
@@ -228,7 +228,7 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   }
   return {
     ...sandbox,
-    // The machine that goes on with the sandbox has to know what was pushed.
+    // Another machine needs a checkpoint that has the pushed commit.
     owesCheckpoint: sandbox.owesCheckpoint || sandbox.status === "running" && next.headSha !== (known?.headSha ?? null),
     idleSince: isUnderWay(known) && !isUnderWay(next) && !isActive(sandbox.turn) ? at : sandbox.idleSince,
     publications: known === undefined
@@ -276,9 +276,9 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
       const { cause, checkpoint } = event.data
       return {
         ...sandbox,
-        // A machine that is lost takes nothing back of what a person asked for.
+        // The restore after a lost machine does not fulfil the restore that a person requested.
         ...(cause === "command" ? { restoring: null, restores: sandbox.restores + 1 } : {}),
-        // Whoever goes on next takes the newest one, which is another.
+        // The next worker takes the newest checkpoint, which is not the restored one.
         owesCheckpoint: checkpoint === undefined ? sandbox.owesCheckpoint : cause === "fork" || checkpoint !== sandbox.checkpoint,
         pinned: sandbox.pinned && checkpoint === undefined
       }
@@ -291,7 +291,7 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
   }
 }
 
-/** Total: an event that means nothing in this state only counts. `at` is when the event was recorded. */
+/** Total: an event without meaning in the present state is only counted. `at`: the time of recording. */
 export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox => {
   const next = apply(sandbox, event, at)
   return {
@@ -303,14 +303,14 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
   }
 }
 
-/** `evolve` over events of one time, in order. */
+/** Folds events of one time, in order. */
 export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
   events.reduce((current, event) => evolve(current, event, at), sandbox)
 
-/** `undefined`: nothing was asked for yet. */
+/** `undefined`: no publication was requested. */
 export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
   sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
 
-/** Whether a worker still has to carry it out. */
+/** Whether a worker still has to execute the publication. */
 export const isUnderWay = (publication: Publication | undefined): boolean =>
   publication?.actionState === "publishing" || publication?.actionState === "updating"

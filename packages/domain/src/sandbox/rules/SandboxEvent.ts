@@ -1,6 +1,6 @@
 /**
- * The public event log of a sandbox (docs/decisions/5). The same events are the aggregate's history: `evolve` in
- * `Sandbox.ts` folds them. Field case is that of the wire. Event types and `data` fields may be added, never removed.
+ * Rules about the events of a sandbox's public log (docs/decisions/5), which are also the history of the aggregate: `evolve` in
+ * `Sandbox.ts` folds them.
  */
 import { utf8Length } from "../../text/Utf8.ts"
 import type { SandboxEvent } from "../schema/SandboxEvent.ts"
@@ -26,8 +26,8 @@ export type {
 export type SandboxEventOf<T extends SandboxEvent["type"]> = Extract<SandboxEvent, { readonly type: T }>
 
 /**
- * Events that change sandbox, turn, approval, pull request or what waits. Each counts 1 in the sandbox's `revision`; text, tool,
- * usage, boot, setup, checkpoint and error events do not.
+ * Events that change the sandbox, turn, approvals, pull requests or waiting messages. Each adds 1 to the sandbox's `revision`. Text,
+ * tool, usage, boot, setup, checkpoint and error events do not.
  */
 export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = {
   "sandbox.status": true,
@@ -53,10 +53,10 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "usage.updated": false
 }
 
-/** What a message's text has in the id of its part, after the message's. */
+/** The suffix of the part id of a message's text. */
 export const TEXT_PART = ":text"
 
-/** How parts of the log are named. A tool call is of no message of the agent: `toolsOf` names the one of all calls of a turn. */
+/** The ids of log parts. Tool calls belong to no agent message: `toolsOf` is the message id of all calls of a turn. */
 export const partId = {
   text: (messageId: string): string => `${messageId}${TEXT_PART}`,
   reasoning: (messageId: string): string => `${messageId}:thought`,
@@ -65,9 +65,7 @@ export const partId = {
   usage: "usage"
 } as const
 
-/**
- * Events of the same part replace each other: after a turn only the last one need remain. `null`: never compacted.
- */
+/** The part of an event. Events of a part replace each other, so that after a turn only the last has to remain. `null`: never replaced. */
 export const partOf = (event: SandboxEvent): string | null => {
   switch (event.type) {
     case "message.updated":
@@ -80,8 +78,8 @@ export const partOf = (event: SandboxEvent): string | null => {
   }
 }
 
-/** Bytes of what {@link toWire} puts around an event. */
+/** Bytes of the envelope that {@link toWire} adds. */
 const ENVELOPE_BYTES = 115
 
-/** Bytes the event takes in the log, to a few of its envelope. */
+/** Bytes of the event in the log, exact to a few bytes of its envelope. */
 export const sizeOf = (event: SandboxEvent): number => ENVELOPE_BYTES + utf8Length(JSON.stringify(event))

@@ -1,4 +1,4 @@
-/** Which of a sandbox's repositories a request is about. */
+/** Selects the repository of a request. */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
 import { sameRepo } from "../../source/schema/Naming.ts"
@@ -18,7 +18,7 @@ export class RepoNotFound extends Data.TaggedError("RepoNotFound") {
   }
 }
 
-/** The repository a request is about, as the sandbox spells it. */
+/** The repository of a request, spelled as in the sandbox. */
 export const selectRepo = (
   sandbox: Sandbox,
   repo: RepoName | undefined

@@ -1,4 +1,4 @@
-/** What the service itself does to a sandbox: booting, recording what the agent does, ending. People's commands are in `Command.ts`. */
+/** Commands of the service itself: booting, recording the agent's work, ending. People's commands are in `Command.ts`. */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
@@ -16,16 +16,16 @@ import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState 
 
 type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
 
-/** What the service itself does to a sandbox. The commands of people are in `Command.ts`. */
+/** A command of the service itself. */
 export type SystemCommand =
   /** A worker took the lease and begins to boot. */
   | { readonly _tag: "StartBoot" }
   | { readonly _tag: "ReportBoot"; readonly data: SandboxEventOf<"sandbox.boot">["data"] }
-  /** The repositories' setups begin, in a boot or where trees were made again, and may take `limit` together, at most `MAX_SETUP`. */
+  /** The repositories' setups begin, in a boot or after trees were restored. Together they may take `limit`, at most `MAX_SETUP`. */
   | { readonly _tag: "StartSetup"; readonly limit: Duration.Duration }
-  /** Box, clones and agent are ready. `turnId` names the first turn. */
+  /** Box, clones and agent are ready. `turnId` is the id of the first turn. */
   | { readonly _tag: "FinishBoot"; readonly turnId: string }
-  /** Boot went wrong, or agent or host are gone for good. `error` is a sentence for people, free of secrets. */
+  /** The boot failed, or agent or host failed permanently. `error` is a sentence for people without secrets. */
   | {
     readonly _tag: "Fail"
     readonly reason: "boot_failed" | "clone_failed" | "repo_not_accessible" | "agent_lost" | "host_lost"
@@ -34,7 +34,7 @@ export type SystemCommand =
   }
   /** The agent took the prompt of the pending turn. */
   | { readonly _tag: "StartTurn"; readonly turnId: string }
-  /** What the agent did. Ignored unless that turn is active: a late event of an ended turn is dropped. */
+  /** The agent's work. Ignored unless that turn is active: late events of an ended turn are dropped. */
   | { readonly _tag: "RecordWork"; readonly turnId: string; readonly events: ReadonlyArray<SandboxEventOf<Work>> }
   | {
     readonly _tag: "RequestApproval"
@@ -48,48 +48,48 @@ export type SystemCommand =
     readonly reason?: string
     readonly initiator?: Initiator
   }
-  /** The agent took a message that steers, which waited for it. Ignored unless that turn is active. */
+  /** The agent took a waiting message that steers. Ignored unless that turn is active. */
   | { readonly _tag: "RecordSteer"; readonly turnId: string; readonly messageId: string }
-  /** Programs of the sandbox met a limit of its box. Ignored unless that turn is active. */
+  /** The sandbox's programs reached a limit of its box. Ignored unless that turn is active. */
   | { readonly _tag: "ReportBoxLimit"; readonly turnId: string; readonly limit: BoxLimit }
-  /** The agent sent a message larger than its driver reads, which ends the turn. */
+  /** The agent sent a message above the size limit of its driver, which ends the turn. */
   | { readonly _tag: "RefuseMessage"; readonly turnId: string }
   | {
     readonly _tag: "ReportUsage"
     readonly usage: Usage
-    /** Left out: they are not known, as what the agent itself says of its usage has none. */
+    /** Absent: unknown, because an agent's own report has no tokens. */
     readonly tokens?: TokenCounts
   }
-  /** Applies every limit whose time has come. */
+  /** Applies every expired time limit. */
   | { readonly _tag: "Expire" }
   | { readonly _tag: "RevokeGrant" }
-  /** The host confirmed that nothing of a terminating sandbox is left. */
+  /** The host confirmed that a terminating sandbox has no data left. */
   | { readonly _tag: "Release" }
   | { readonly _tag: "ReportPublication"; readonly data: SandboxEventOf<"pull_request.updated">["data"] }
-  /** A checkpoint is stored, or could not be taken. Its number is the next one. `workedTurns`: when its files began to be read. */
+  /** A checkpoint was stored, or failed. Its number is the next one. `workedTurns`: the count when reading its files began. */
   | {
     readonly _tag: "RecordCheckpoint"
     readonly data: Omit<SandboxEventOf<"sandbox.checkpoint">["data"], "turn_id">
     readonly workedTurns?: number
   }
-  /** Trees and conversation are those of a checkpoint. A turn that an agent of another machine was at is over. */
+  /** Trees and conversation were restored from a checkpoint. A turn with an agent on another machine has ended. */
   | {
     readonly _tag: "RecordRestore"
     readonly data: Omit<SandboxEventOf<"sandbox.restored">["data"], "checkpoint" | "error" | "lost_turn"> & { readonly checkpoint: number }
   }
-  /** Nothing of what a person wants back can be read: everything is as it was. `error` is a sentence for people, free of secrets. */
+  /** The checkpoint that a person wants cannot be read, and nothing has changed. `error` is a sentence for people without secrets. */
   | { readonly _tag: "FailRestore"; readonly error: string; readonly damaged: ReadonlyArray<number> }
 
-/** What the service's own decisions depend on beside the sandbox. */
+/** Further input of the service's decisions. */
 export interface Context {
   readonly now: DateTime.Utc
   readonly limits: Limits
 }
 
-/** The number of the newest turn that an agent may have been at. */
+/** The number of the newest turn that an agent may have worked on. */
 export const workedTurns = ({ turn }: Sandbox): number => turn === null ? 0 : turn.startedAt === null ? turn.n - 1 : turn.n
 
-/** The newest turn that has ended, where no agent is at another one. */
+/** The newest ended turn. A later turn counts only if no agent has taken it. */
 const lastEnded = ({ turn }: Sandbox): string | undefined =>
   turn === null || isActive(turn) && turn.startedAt !== null ? undefined : isActive(turn) ? turn.after : turn.id
 
@@ -99,9 +99,9 @@ const refuse = (command: string, sandbox: Sandbox) =>
 const inTurn = (sandbox: Sandbox, turnId: string, to: TurnState): sandbox is Sandbox & { readonly turn: Turn } =>
   sandbox.turn !== null && sandbox.turn.id === turnId && turnTransitions[sandbox.turn.state].includes(to)
 
-/** How a request is answered at once; `null`: a person decides. */
+/** The immediate answer to an approval request; `null`: a person decides. */
 const answerOf = ({ approvedKinds, interruptRequested }: Turn, request: Pick<ApprovalRequest, "kind" | "plain">) => {
-  // Nobody may decide for a turn that is being ended.
+  // A turn that is being interrupted takes no decisions.
   if (interruptRequested) return { outcome: "denied", by: "interrupt" } as const
   const kind = coveredKind(request)
   return kind !== null && approvedKinds?.includes(kind) === true ? { outcome: "approved", by: "policy" } as const : null
@@ -113,7 +113,7 @@ type Decided = Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition>
 const startTurn = (sandbox: Sandbox, command: CommandOf<"StartTurn">, now: DateTime.Utc): Decided => {
   if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
   const { authorId, id, prompt, state } = sandbox.turn
-  // A prompt handed to a second agent after a crash is the same turn, already started.
+  // After a crash a second agent gets the prompt again: the same turn, already started.
   if (state !== "pending") return Result.succeed([])
   const started: SandboxEvent = {
     type: "turn.started",
@@ -153,7 +153,7 @@ const requestApproval = (
 const recordCheckpoint = (sandbox: Sandbox, command: CommandOf<"RecordCheckpoint">): Decided => {
   const { data } = command
   if (sandbox.status !== "running" && sandbox.status !== "terminating") return refuse(command._tag, sandbox)
-  // An agent was at it meanwhile: what that left is owed still.
+  // An agent worked meanwhile, so a newer checkpoint is still needed.
   if (command.workedTurns !== undefined && command.workedTurns !== workedTurns(sandbox)) return refuse(command._tag, sandbox)
   if (data.checkpoint !== undefined && data.checkpoint !== sandbox.checkpoint + 1) return refuse(command._tag, sandbox)
   const turnId = lastEnded(sandbox)
@@ -163,7 +163,7 @@ const recordCheckpoint = (sandbox: Sandbox, command: CommandOf<"RecordCheckpoint
 const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): Decided => {
   const { data } = command
   if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
-  // A fork's is of the sandbox that it was forked from.
+  // The checkpoint of a fork belongs to the original sandbox.
   if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
   const { turn } = sandbox
   const isLost = isActive(turn) && turn.startedAt !== null
@@ -174,7 +174,7 @@ const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): D
   ])
 }
 
-/** What the command changes, as events; empty when it has nothing left to do. */
+/** The events of the command; empty if nothing has to change. */
 export const decide = (
   sandbox: Sandbox,
   command: SystemCommand,
@@ -182,7 +182,7 @@ export const decide = (
 ): Decided => {
   switch (command._tag) {
     case "StartBoot":
-      // A boot taken over from a lost worker starts again without another event.
+      // Another worker's boot starts again without an event.
       return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "leased")
     case "ReportBoot":
       return sandbox.status === "creating" || sandbox.status === "running" && command.data.stage === "setup"
@@ -219,7 +219,7 @@ export const decide = (
       const { initiator, reason, state, turnId } = command
       if (sandbox.turn?.id !== turnId) return Result.succeed([])
       const more = { ...(reason === undefined ? {} : { reason }), ...(initiator === undefined ? {} : { initiator }) }
-      // Who may spend nothing more is refused a message, so none that waits goes on.
+      // A caller without budget or credits cannot send messages, so waiting ones get no turn either.
       return Result.succeed(
         initiator === "policy" && (reason === "budget_exceeded" || reason === "no_credits") && isActive(sandbox.turn)
           ? [...closeTurn(sandbox, state, more), ...cancelWaiting(sandbox, reason)]

@@ -1,4 +1,4 @@
-/** What time does to a sandbox (docs/decisions/2.1, 2.2 and 3): every limit that can come due, and its consequence. */
+/** The time limits of a sandbox (docs/decisions/2.1, 2.2 and 3) and their consequences. */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
@@ -9,13 +9,13 @@ import type { SandboxEvent } from "./SandboxEvent.ts"
 import { endTurn, type IllegalTransition, live, moveTo, resolveApprovals } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
-/** When a limit that began at `start` comes due. */
+/** The end of a limit that began at `start`. */
 export const after = (start: DateTime.Utc, limit: Duration.Duration) => Instant.addDuration(start, limit)
 
-/** What the setups of a sandbox's repositories may take together, and what a boot may take longer for all runs of them. */
+/** The most time for the setups of a sandbox's repositories together, and the most that a boot is extended for all runs of them. */
 export const MAX_SETUP = Duration.hours(1)
 
-/** When a boot has taken too long. The time of its setups does not count: a running one has what it may take. */
+/** The deadline of a boot. The time of setups does not count; a running setup may use all of its limit. */
 export const bootDeadline = ({ setupTime, statusAt }: Pick<Sandbox, "setupTime" | "statusAt">, { boot }: Limits): DateTime.Utc => {
   const setupMs = setupTime === null ? 0 : setupTime.spentMs + (setupTime.run?.limitMs ?? 0)
   return after(statusAt, Duration.sum(boot, Duration.min(Duration.millis(setupMs), MAX_SETUP)))
@@ -26,7 +26,7 @@ interface Deadline {
   readonly expire: (sandbox: Sandbox) => Result.Result<Array<SandboxEvent>, IllegalTransition>
 }
 
-/** The limits that apply in the present state, in the order in which they are to be applied. */
+/** The limits of the present state, in the order in which they are applied. */
 const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> => {
   const found: Array<Deadline> = []
   const { createdAt, idleSince, status, statusAt, turn } = sandbox
@@ -62,8 +62,8 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
 }
 
 /**
- * When `Expire` has something to do next; `null`: never, as long as nothing changes. A store that keeps it computes it again for every
- * sandbox when `limits` change.
+ * When `Expire` has something to do next; `null`: never, unless the sandbox changes. A store that keeps the result recomputes it for
+ * every sandbox when `limits` change.
  */
 export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | null =>
   deadlines(sandbox, limits).reduce<DateTime.Utc | null>(
@@ -71,7 +71,7 @@ export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | n
     null
   )
 
-/** Applies every limit whose time has come. */
+/** Applies every expired limit. */
 export const expire = (
   sandbox: Sandbox,
   limits: Limits,
@@ -79,7 +79,7 @@ export const expire = (
 ): Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition> => {
   const events: Array<SandboxEvent> = []
   let current = sandbox
-  // One limit may end what another would have: look again after each.
+  // One limit may end what another would have ended: compute again after each.
   for (;;) {
     const due = deadlines(current, limits).find(({ at }) => Instant.isLessThanOrEqualTo(at, now))
     if (due === undefined) return Result.succeed(events)

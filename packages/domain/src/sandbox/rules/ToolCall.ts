@@ -1,6 +1,6 @@
 /**
- * What people are shown of a tool call: before it is allowed a `Preview` of what will happen, and with each of its updates
- * a `Detail` of what happened (docs/decisions/5). All of it is text of others: bounded, and visible in full.
+ * The visible form of a tool call: a `Preview` of its effect before it is allowed, and a `Detail` of its progress with each update
+ * (docs/decisions/5). All texts are untrusted: they are limited, and invisible characters are shown.
  */
 import * as Result from "effect/Result"
 import { isProtected } from "../../source/rules/FileRules.ts"
@@ -11,23 +11,23 @@ import type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
 
 export type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
 
-/** Bytes of UTF-8 of a preview (docs/decisions/5). */
+/** UTF-8 bytes of a preview (docs/decisions/5). */
 export const PREVIEW_BYTES = 64 * 1024
-/** Bytes of UTF-8 of a call's output (docs/decisions/5). */
+/** UTF-8 bytes of a call's output (docs/decisions/5). */
 export const OUTPUT_BYTES = 8 * 1024
 const MAX_PATHS = 100
 /** Characters of one path, as in the interface (docs/interface.md 8). */
 const MAX_PATH_CHARACTERS = 1000
 
-/** A tool call in the agent's words, whole and as they are. */
+/** A tool call with the complete texts of the agent. */
 export interface ToolCall {
   readonly kind?: ToolKind | undefined
   /** Relative to the workspace. */
   readonly paths?: ReadonlyArray<string> | undefined
   readonly command?: string | undefined
-  /** Where the command runs, relative to the workspace. Absent: in the workspace, or the agent does not say. */
+  /** The working directory of the command, relative to the workspace. Absent: the workspace, or unknown. */
   readonly cwd?: string | undefined
-  /** Of an edit: whether it deletes or moves a file. Absent: the agent does not say. */
+  /** Whether an edit deletes or moves a file. Absent: unknown. */
   readonly removes?: boolean | undefined
   readonly diff?: string | undefined
   readonly url?: string | undefined
@@ -36,20 +36,20 @@ export interface ToolCall {
 
 const shown = (text: string): string => visible(text.toWellFormed())
 
-/** No character is of less than a byte: more of them than that need not be looked at. */
+/** A character has at least one byte, so longer texts need no counting. */
 const tooLong = (text: string, bytes: number) => text.length > bytes || utf8Length(text) > bytes
 
-/** At the end of a diff that goes on. */
+/** The end of a diff that was cut. */
 export const DIFF_CUT = "\n… the rest of the changes is not shown: there are too many of them\n"
-/** Why a call is denied of which nobody could see all. */
+/** The reason for denying a call that cannot be shown completely. */
 export const TOO_LARGE = "It is larger than 64 KiB, so it cannot be shown whole."
 const COMMAND_CUT = "\n… the rest is not shown: it is too long\n"
 const OUTPUT_CUT = "… what came before is not shown\n"
 
-/** As much of the beginning as there is room for, with `mark` behind it when something is left out. */
+/** The beginning of the text within `bytes`, with `mark` at the end if something is left out. */
 const beginning = (text: string, bytes: number, mark: string): string => cut(shown(text.slice(0, bytes + 1)), bytes, mark)
 
-/** As {@link beginning}, from the end. */
+/** Like {@link beginning}, from the end. */
 const ending = (text: string, bytes: number, mark: string): string => {
   const end = shown(text.slice(-bytes - 1))
   if (!tooLong(end, bytes)) return end
@@ -59,29 +59,29 @@ const ending = (text: string, bytes: number, mark: string): string => {
   return `${mark}${kept}`
 }
 
-/** Paths as they are shown: the first ones, each as far as there is room. */
+/** The first paths in visible form, as far as the limit allows. */
 export const shownPaths = (paths: ReadonlyArray<string>): ReadonlyArray<string> =>
   paths.slice(0, MAX_PATHS).map((path) => {
     const whole = shown(path.slice(0, MAX_PATH_CHARACTERS + 1))
     return whole.length <= MAX_PATH_CHARACTERS ? whole : `${whole.slice(0, MAX_PATH_CHARACTERS - 1).toWellFormed()}…`
   })
 
-/** Characters of a title before it is cut. */
+/** Characters of a title, before it is cut. */
 const MAX_TITLE_CHARACTERS = 200
 
-/** A display string of one line. A line feed is shown as `⏎`: what comes after it is no part of the line before. */
+/** A title on one line. Line feeds become `⏎`, so that later text does not look like part of the line before. */
 export const shownTitle = (title: string): string => {
   const line = shown(inOneLine(title).replaceAll(/[ \t]+/gu, " "))
   return line.length <= MAX_TITLE_CHARACTERS ? line : `${line.slice(0, MAX_TITLE_CHARACTERS).toWellFormed()}…`
 }
 
-/** Whether {@link shownPaths} shows all of them. */
+/** Whether {@link shownPaths} shows all paths completely. */
 const arePathsShown = (paths: ReadonlyArray<string>) =>
   paths.length <= MAX_PATHS && paths.every((path) => path.length <= MAX_PATH_CHARACTERS && shown(path).length <= MAX_PATH_CHARACTERS)
 
 /**
- * What a person sees before they decide. Fails with a sentence where they could not see what they allow: a call that is
- * too large to be shown, or of which the agent does not say what it does. Nobody may approve it then.
+ * The preview for a person's decision. Fails with a sentence if the person could not see the whole effect: the call is too large to
+ * show, or the agent does not describe it. Such a call cannot be approved.
  */
 export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
   if (kind === "command" && (command === undefined || command.trim() === "")) {
@@ -104,7 +104,7 @@ export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall)
   return Result.succeed({ ...whole, diff: beginning(diff, room, DIFF_CUT) })
 }
 
-/** What is told of the call with its updates; `undefined`: nothing is known of it. */
+/** The progress of a call for its updates; `undefined`: nothing is known. */
 export const detail = ({ command, output, paths }: ToolCall): Detail | undefined =>
   command === undefined && output === undefined && (paths === undefined || paths.length === 0) ? undefined : {
     ...(command === undefined ? {} : { command: beginning(command, PREVIEW_BYTES, COMMAND_CUT) }),
@@ -112,12 +112,12 @@ export const detail = ({ command, output, paths }: ToolCall): Detail | undefined
     ...(output === undefined ? {} : { output: ending(output, OUTPUT_BYTES, OUTPUT_CUT) })
   }
 
-/** Characters of a file that are compared; of a change behind them only is said that it is there. */
+/** Characters of a file that are compared. A change after them is only mentioned. */
 const MAX_COMPARED = 512 * 1024
-/** Unchanged lines that are shown around a change, as `diff -u` does. */
+/** Unchanged lines around a change, as in `diff -u`. */
 const CONTEXT = 3
 
-/** No more of them than a preview has room for. */
+/** Limits the lines to the size of a preview. */
 const prefixed = (prefix: string, lines: ReadonlyArray<string>): string => {
   let text = ""
   for (const line of lines) {
@@ -128,8 +128,8 @@ const prefixed = (prefix: string, lines: ReadonlyArray<string>): string => {
 }
 
 /**
- * A change of a file's content as of `diff -u`, in one hunk: all between what both begin and end with. `null`: the file is
- * not there. The time is linear in the texts. What a protected file held is not shown, only what is written to it.
+ * A change of a file's content in the form of `diff -u`, with one hunk between the common beginning and end. `null`: the file does not
+ * exist. The time is linear in the texts. The old content of a protected file is not shown, only the new one.
  */
 export const unifiedDiff = (path: string, before: string | null, after: string | null): string => {
   const texts = [isProtected(path) ? "" : before ?? "", after ?? ""] as const

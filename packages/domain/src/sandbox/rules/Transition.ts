@@ -1,7 +1,4 @@
-/**
- * The sandbox state machine (docs/decisions/2.1): every legal change of status as data, and the events of each change, built
- * in one place.
- */
+/** The sandbox state machine (docs/decisions/2.1): every allowed change of status as data, and the events of each change. */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
 import { textOf } from "./MessageQueue.ts"
@@ -23,10 +20,10 @@ interface Cause {
   readonly initiator: Initiator
 }
 
-/** On its way or at work: somebody may still want something of it. */
+/** Sandboxes that start or run, for which people may still want something. */
 export const live: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running"]
 
-/** Every legal change of status, by its reason (docs/decisions/2.1). Nothing else is legal; `terminated` is final. */
+/** Every allowed change of status, by its reason (docs/decisions/2.1). `terminated` is final. */
 export const transitions = {
   leased: { from: ["queued"], to: "creating", initiator: "system" },
   ready: { from: ["creating"], to: "running", initiator: "system" },
@@ -46,10 +43,10 @@ export const transitions = {
   release_failed: { from: ["terminating"], to: "failed", initiator: "provider" }
 } as const satisfies Record<StatusReason | "leased" | "ready" | "released", Cause>
 
-/** What can change a sandbox's status, by name. */
+/** The causes of status changes. */
 export type TransitionCause = keyof typeof transitions
 
-/** The command is not legal in the present state. Retrying it unchanged cannot succeed. */
+/** The command is not allowed in the present state. Retrying it unchanged cannot succeed. */
 export class IllegalTransition extends Data.TaggedError("IllegalTransition")<{ readonly command: string; readonly state: string }> {
   override get message() {
     return `${this.command} is not possible while ${this.state}`
@@ -66,14 +63,14 @@ const statusEvent = (
     data: {
       status: to,
       previous: sandbox.status,
-      // A released sandbox carries the reason and initiator that began its end.
+      // A released sandbox keeps the reason and initiator that began its end.
       reason: cause === "released" ? sandbox.reason : cause === "leased" || cause === "ready" ? null : cause,
       initiator: cause === "released" ? sandbox.initiator : initiator
     }
   }
 }
 
-/** Pending approvals resolved as denied, oldest first. */
+/** The events that deny all pending approvals, oldest first. */
 export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<SandboxEvent> =>
   sandbox.approvals.map(({ approval_id }) => ({
     type: "approval.resolved",
@@ -81,7 +78,7 @@ export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<San
     data: { approval_id, outcome: "denied", by }
   }))
 
-/** A step of a turn. Whether it is legal is for the caller to know: `turnTransitions`. */
+/** A step of a turn. The caller has checked it against `turnTransitions`. */
 export const turnUpdated = (
   turn: Turn,
   state: TurnState,
@@ -99,13 +96,13 @@ export const turnPending = (turnId: string, text: string, authorId: string): San
   data: { state: "pending", previous: null, text, author: { id: authorId } }
 })
 
-/** The turn of whoever waits first, where one may begin. */
+/** The turn of the longest waiting message, if a turn may begin. */
 export const nextTurn = (sandbox: Sandbox): Array<SandboxEvent> => {
   const [first] = sandbox.waiting
   return first === undefined || sandbox.status !== "running" ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
 }
 
-/** Nobody that waits gets a turn. */
+/** The events that cancel all waiting messages. */
 export const cancelWaiting = (sandbox: Sandbox, reason: CancelReason): Array<SandboxEvent> =>
   sandbox.waiting.map(({ id }) => ({ type: "message.cancelled", data: { message_id: id, reason } }))
 
@@ -114,13 +111,13 @@ interface EndOfTurn {
   readonly initiator?: Initiator
 }
 
-/** As {@link closeTurn}, and the beginning of the next one where a message waits for it. */
+/** Like {@link closeTurn}, followed by the beginning of the next turn if a message waits. */
 export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): Array<SandboxEvent> => {
   const end = closeTurn(sandbox, state, more)
   return end.length === 0 ? [] : [...end, ...nextTurn(sandbox)]
 }
 
-/** The end of the active turn, pending approvals denied first; nothing when none is active. */
+/** The end of the active turn, after denying pending approvals. Empty without an active turn. */
 export const closeTurn = (
   sandbox: Sandbox,
   state: TurnOutcome,
@@ -128,12 +125,12 @@ export const closeTurn = (
 ): Array<SandboxEvent> => {
   if (!isActive(sandbox.turn)) return []
   const { id } = sandbox.turn
-  // An agent never took a pending turn, so however it ends, it was cancelled.
+  // An agent never took a pending turn, so its end is always `cancelled`.
   const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
   return [...denyApprovals(sandbox, "turn_end"), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
 }
 
-/** A publication that nobody will carry out any more must not look as if somebody would. */
+/** A publication that no worker will execute must not stay pending. */
 const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_request.updated">> =>
   sandbox.publications
     .filter(({ actionState }) => actionState === "publishing" || actionState === "updating")
@@ -142,34 +139,34 @@ const abandonPublications = (sandbox: Sandbox): Array<SandboxEventOf<"pull_reque
       data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }
     }))
 
-/** The change of status and what must end before it. */
+/** The change of status, after the events that must come before it. */
 export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<Array<SandboxEvent>, IllegalTransition> => {
   const { from, initiator, to } = transitions[cause]
   if (!(from as ReadonlyArray<SandboxStatus>).includes(sandbox.status)) {
     return Result.fail(new IllegalTransition({ command: cause, state: sandbox.status }))
   }
   const before = to === "terminating" ?
-    // The worker ends the turn once the agent is gone; nobody can decide an approval any more.
+    // The worker ends the turn when the agent has ended; approvals can no longer be decided.
     [
       ...denyApprovals(sandbox, "terminate"),
       ...(sandbox.turn?.state === "awaiting_approval" ? [turnUpdated(sandbox.turn, "running")] : [])
     ]
-    // However its release went, a turn that is left ends with what began the end of its sandbox.
+    // Whatever the result of the release, a remaining turn ends with the cause of the sandbox's end.
     : sandbox.status === "terminating" ?
     closeTurn(sandbox, "interrupted", { reason: sandbox.reason ?? "terminated", initiator: sandbox.initiator })
-    // Of the other changes only a failure finds a turn to end.
+    // Among the other changes, only failures find an active turn.
     : closeTurn(sandbox, "failed", { reason: cause, initiator })
   const changed = statusEvent(sandbox, cause)
   return Result.succeed([
     ...(live.includes(to) ? [] : [...abandonPublications(sandbox), ...cancelWaiting(sandbox, "sandbox_ended")]),
     ...before,
     changed,
-    // Nothing was begun for one that is queued, so nothing is left to be released.
+    // A queued sandbox has no data on any host, so it needs no release.
     ...(sandbox.status === "queued" && to === "terminating" ? [statusEvent(changed.data, "released")] : [])
   ])
 }
 
-/** Resolved approvals, and the turn's going on when they were the last ones pending. */
+/** The resolved approvals, and the continuation of the turn if no other approval is pending. */
 export const resolveApprovals = (
   sandbox: Sandbox,
   resolved: ReadonlyArray<SandboxEventOf<"approval.resolved">["data"]>

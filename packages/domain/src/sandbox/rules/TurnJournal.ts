@@ -1,6 +1,6 @@
 /**
- * What an agent did in one turn and the store does not know yet, in order. Texts and usage wait for their interval, and
- * a newer one takes the place of one that still waits, so the journal stays short however fast the agent talks.
+ * The agent's work in one turn that is not stored yet, in order. Texts and usage wait for their interval, and a newer entry replaces a
+ * waiting one of the same part. So the journal stays short for any speed of the agent.
  */
 import * as Duration from "effect/Duration"
 import * as HashMap from "effect/HashMap"
@@ -16,87 +16,87 @@ import { finishes, type TurnOutcome } from "./Turn.ts"
 type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
 type ToolUpdate = Omit<SandboxEventOf<"tool.updated">["data"], "part_id" | "message_id" | "call_id">
 
-/** How long it is from one update to the next. */
+/** The intervals between updates. */
 export interface Intervals {
-  /** Of one part's text, at least: a long text waits longer. */
+  /** The least interval for one part's text. Long texts wait longer. */
   readonly message: Duration.Duration
-  /** Of what the sandbox has used. */
+  /** The interval for the sandbox's usage. */
   readonly usage: Duration.Duration
 }
 
-/** What a journal is of, and how it is kept. */
+/** The turn of a journal, and its settings. */
 export interface Options {
   readonly turnId: Uuid
-  /** What the sandbox had used before the turn. */
+  /** The sandbox's usage before the turn. */
   readonly before: Spent
   readonly intervals: Intervals
-  /** Whether what tool calls do and write is told. */
+  /** Whether details of tool calls are recorded. */
   readonly showsDetail: boolean
 }
 
 interface Entry {
-  /** What a newer entry replaces; `null`: nothing is ever replaced. */
+  /** The part whose newer entry replaces this one; `null`: never replaced. */
   readonly part: string | null
   readonly command: SystemCommand
   readonly characters: number
-  /** Milliseconds, by the clock of whoever keeps the journal. */
+  /** Milliseconds of the clock that the caller uses. */
   readonly due: number
 }
 
 interface OpenCall {
-  /** Calls are closed in the order of these. */
+  /** The order in which open calls are closed. */
   readonly opened: number
   readonly tool: ToolUpdate
 }
 
-/** A turn may have tens of thousands of parts and calls, so what is kept of each is in maps that share what stays. */
+/** A turn may have tens of thousands of parts and calls, so the journal keeps them in maps with structural sharing. */
 export interface TurnJournal extends Options {
   readonly ended: boolean
   readonly entries: ReadonlyArray<Entry>
-  /** Of all entries. */
+  /** Characters of all entries together. */
   readonly characters: number
-  /** When each part was taken last. */
+  /** The time of each part's last write. */
   readonly taken: HashMap.HashMap<string, number>
-  /** The message that the agent wrote last. */
+  /** The agent's newest message. */
   readonly message: string | null
-  /** Calls that have not ended, and how many were ever opened. */
+  /** Calls that have not ended, and the number of all calls opened so far. */
   readonly open: HashMap.HashMap<string, OpenCall>
   readonly opened: number
-  /** What was reported last. */
+  /** The usage reported last. */
   readonly reported: Spent
   readonly metered: boolean
 }
 
-/** How a turn ends. `tooLarge`: by a message of the agent's that is not read; the reason is then told by the rule that ends it. */
+/** The end of a turn. `tooLarge`: caused by an agent message above the size limit; the rule that ends the turn adds the reason. */
 export interface Ending extends Pick<TurnEnd, "finish" | "reason"> {
   readonly state: TurnOutcome
   readonly initiator?: Initiator
   readonly tooLarge?: boolean
 }
 
-/** What is to be recorded now, in order and in one transaction, and the journal without it. */
+/** The entries to record now, in order and in one transaction, and the journal without them. */
 export interface Taking {
   readonly commands: ReadonlyArray<SystemCommand>
   readonly journal: TurnJournal
-  /** When the next entry of those that are left falls due; `null`: none waits. */
+  /** The due time of the next remaining entry; `null`: no entry waits. */
   readonly nextDue: number | null
 }
 
-/** When that is due which waits for nothing. */
+/** The due time of entries that wait for nothing. */
 const AT_ONCE = 0
 
-/** From this many entries that nobody took on the agent waits for the store. */
+/** With this many entries the agent waits for the store. */
 const BACKLOG = 256
 
-/** Characters that are written in one transaction, unless a single entry has more, and from which on the agent waits. */
+/** Characters of one transaction, except for a single larger entry. With this many the agent waits. */
 const WRITE_CHARACTERS = 1024 * 1024
 /**
- * Characters of a long text that are written in a millisecond on average: an event has all of the text so far, so long texts
- * are written ever more seldom, and a turn that streams costs the log 16 KiB a second at most.
+ * Average characters of a long text written per millisecond. Each event has the whole text so far, so longer texts are written less
+ * often. A streaming turn adds at most 16 KiB a second to the log.
  */
 const CHARACTERS_PER_MILLI = 16
 
-/** Characters of the command, about. Texts are long and are replaced with every word, so only they are not written out. */
+/** The approximate number of characters of the command. Only texts are counted exactly: they are long, and each word replaces them. */
 const charactersOf = (command: SystemCommand): number => {
   if (command._tag !== "RecordWork") return JSON.stringify(command).length
   return command.events.reduce(
@@ -105,13 +105,13 @@ const charactersOf = (command: SystemCommand): number => {
   )
 }
 
-/** Of a turn that begins at `now`: milliseconds of a clock that only moves forward, the same one in every call. */
+/** The journal of a turn that begins at `now`: milliseconds of a monotonic clock, the same in every call. */
 export const begin = (options: Options, now: number): TurnJournal => ({
   ...options,
   ended: false,
   entries: [],
   characters: 0,
-  // Short turns report what they used once, at their end.
+  // Short turns report their usage once, at the end.
   taken: HashMap.make([partId.usage, now]),
   message: null,
   open: HashMap.empty(),
@@ -120,10 +120,10 @@ export const begin = (options: Options, now: number): TurnJournal => ({
   metered: false
 })
 
-/** Whether there is so much that nobody took that the agent has to wait. */
+/** Whether the agent has to wait, because too many entries are not taken. */
 export const isFull = ({ characters, entries }: TurnJournal): boolean => entries.length >= BACKLOG || characters >= WRITE_CHARACTERS
 
-/** Whether the turn ended and everything has been taken. */
+/** Whether the turn has ended and all entries are taken. */
 export const isFinished = ({ ended, entries }: TurnJournal): boolean => ended && entries.length === 0
 
 const recordWork = ({ turnId }: TurnJournal, event: Work): SystemCommand => ({ _tag: "RecordWork", turnId, events: [event] })
@@ -137,7 +137,7 @@ const push = (journal: TurnJournal, commands: ReadonlyArray<SystemCommand>): Tur
   }
 }
 
-/** An update of the part in the place of one that waits, else one that is due when the part's pause is over. */
+/** Replaces the part's waiting entry. Without one, adds an entry that is due when the part's interval is over. */
 const replace = (journal: TurnJournal, part: string, interval: Duration.Duration, command: SystemCommand): TurnJournal => {
   const characters = charactersOf(command)
   const at = journal.entries.findIndex((waiting) => waiting.part === part)
@@ -158,7 +158,7 @@ const replace = (journal: TurnJournal, part: string, interval: Duration.Duration
   }
 }
 
-/** What began before is whole, but for this part: its last text goes first, whenever it would have been due. */
+/** All earlier parts except this one are complete: their last texts are due now. */
 const hurry = (journal: TurnJournal, part: string | null): TurnJournal => ({
   ...journal,
   entries: journal.entries.map((entry) => entry.part === part || entry.part === partId.usage ? entry : { ...entry, due: AT_ONCE })
@@ -173,7 +173,7 @@ const toolUpdated = (journal: TurnJournal, callId: string, tool: ToolUpdate): Sy
 const report = (journal: TurnJournal, reported: Spent, command: SystemCommand): TurnJournal =>
   replace({ ...journal, reported }, partId.usage, journal.intervals.usage, command)
 
-/** The agent did this. Nothing that it does after the end counts. */
+/** Adds an event of the agent. Events after the end are dropped. */
 export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
   if (journal.ended) return journal
   const { intervals, open, opened, showsDetail, turnId } = journal
@@ -214,7 +214,7 @@ export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
   }
 }
 
-/** What the sandbox has used by now. What the agent itself says of it counts no more. */
+/** Sets the sandbox's usage so far. From then on the agent's own report is ignored. */
 export const meter = (journal: TurnJournal, spent: Spent): TurnJournal => {
   const { ended, reported } = journal
   const { tokens, usage } = spent
@@ -222,11 +222,11 @@ export const meter = (journal: TurnJournal, spent: Spent): TurnJournal => {
   return ended || isSameSpent(spent, reported) ? metered : report(metered, { usage, tokens }, { _tag: "ReportUsage", usage, tokens })
 }
 
-/** The turn's programs met a limit of their box. */
+/** Records that the turn's programs reached a limit of their box. */
 export const meet = (journal: TurnJournal, limit: BoxLimit): TurnJournal =>
   journal.ended ? journal : push(journal, [{ _tag: "ReportBoxLimit", turnId: journal.turnId, limit }])
 
-/** Closes what the agent left open, completes the turn's last message and ends the turn. Everything is due at once. */
+/** Closes open calls, completes the turn's last message and ends the turn. Everything is due at once. */
 export const end = (journal: TurnJournal, { finish, tooLarge = false, ...ending }: Ending): TurnJournal => {
   const { entries, message, open, turnId } = journal
   const calls = HashMap.toEntries(open).sort(([, a], [, b]) => a.opened - b.opened)
@@ -240,7 +240,7 @@ export const end = (journal: TurnJournal, { finish, tooLarge = false, ...ending 
   return { ...push({ ...journal, entries: entries.map((entry) => ({ ...entry, due: AT_ONCE })) }, closing), ended: true }
 }
 
-/** Takes what is due at `now`, in order: all of it, or as much as goes into one transaction. */
+/** Takes the entries due at `now`, in order: all, or as many as fit in one transaction. */
 export const take = (journal: TurnJournal, now: number): Taking => {
   const due: Array<Entry> = []
   const left: Array<Entry> = []

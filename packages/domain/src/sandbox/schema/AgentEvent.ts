@@ -1,4 +1,4 @@
-/** Events of an agent in a turn, and how it ended the turn. */
+/** Events of an agent in a turn, and the result of the turn. */
 import * as Schema from "effect/Schema"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 
@@ -7,14 +7,14 @@ export const Finish = Schema.Literals(["end_turn", "max_tokens", "refusal", "can
 export type Finish = typeof Finish.Type
 
 /**
- * What an agent does during a turn, in the order it happened. Native frames never get this far. Texts are whole, not
- * deltas: each `MessageUpdated` replaces the one before of the same part. A message is whole when the next one or the next
- * tool call begins, or the turn ends.
+ * The agent's actions during a turn, in order. Drivers translate native messages to these. Texts are complete, not deltas: each
+ * `MessageUpdated` replaces the previous one of the same part. A message is final when the next message or tool call begins, or the
+ * turn ends.
  */
 export const AgentEvent = Schema.TaggedUnion({
   /**
-   * `text` is all of the part so far. `messageId` is unique within the sandbox. A message has one text at most, and before
-   * it one thought at most.
+   * `text` is the whole part so far. `messageId` is unique within the sandbox. A message has at most one text, and before it at most
+   * one thought.
    */
   MessageUpdated: { messageId: Schema.String, kind: Schema.Literals(["text", "reasoning"]), text: Schema.String },
   /** Statuses of one call only move forward: pending, running, then completed or error. `tool` is for display. */
@@ -26,29 +26,29 @@ export const AgentEvent = Schema.TaggedUnion({
     detail: Schema.optionalKey(Detail)
   },
   /**
-   * The agent waits until `decide` names this id. Sent in `prompt` mode only, and only for calls of which a person can see
-   * what they do: others are denied at once. Paths are relative to the workspace.
+   * The agent waits until `decide` gets this id. Sent in `prompt` mode only, and only for calls whose effect can be shown to a person;
+   * others are denied at once. Paths are relative to the workspace.
    */
   ApprovalRequested: {
     approvalId: Schema.String,
     tool: Schema.String,
     kind: Schema.optionalKey(ToolKind),
     paths: Schema.optionalKey(Schema.Array(Schema.String)),
-    /** As `PlainEdit.isPlain` says of the names that the agent gives. */
+    /** The result of `PlainEdit.isPlain` for the names that the agent gives. */
     plain: Schema.optionalKey(Schema.Literal(true)),
     preview: Schema.optionalKey(Preview)
   },
-  /** A text that `steer` handed over is part of the turn by now. Once for each, in the order they were handed over. */
+  /** The agent has taken a text of `steer` into the turn. Sent once for each text, in the order of `steer`. */
   MessageSteered: { messageId: Schema.String },
-  /** Totals of the turn so far as the agent counts them: for display while it runs, not for charging. */
+  /** Totals of the turn as the agent counts them: for display while it runs, not for charges. */
   UsageReported: { llmRequestCount: Schema.Int, costMicroUsd: Schema.Int }
 })
 export type AgentEvent = typeof AgentEvent.Type
 
-/** How the agent ended a turn. `interrupted` only after our own `interrupt`. `reason` is a sentence, free of secrets. */
+/** How the agent ended a turn. `interrupted` only after our own `interrupt`. `reason` is a sentence without secrets. */
 export interface TurnEnd {
   readonly state: "succeeded" | "failed" | "interrupted"
   readonly reason?: string
-  /** Absent: as `finishes` has it for the state. */
+  /** Absent: the default of `finishes` for the state. */
   readonly finish?: Finish
 }

@@ -3,17 +3,17 @@ import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
 import { ApprovalOutcome, ApprovalResolver, ApprovalScope } from "./SandboxEvent.ts"
 
-/** As the agent named the tool call; 1 to 300 characters. */
+/** The agent's id of the tool call; 1 to 300 characters. */
 export const ApprovalId = text(1, 300)
 
 /** A person's answer to an approval. */
 export const Decision = Schema.Literals(["approve", "deny"])
 export type Decision = typeof Decision.Type
 
-/** Why a person denies, for the agent: 1 to 2000 characters. */
+/** A person's reason for a denial, for the agent: 1 to 2000 characters. */
 export const DenialReason = text(1, 2000)
 
-/** A decision, and what goes with it. */
+/** A decision with its options. */
 export const ApprovalDecision = Schema.Struct({
   decision: Decision.annotateKey({ description: "Whether the agent may do it." }),
   scope: Schema.optionalKey(ApprovalScope).annotateKey({
@@ -29,12 +29,12 @@ export const ApprovalDecision = Schema.Struct({
 )
 export type ApprovalDecision = typeof ApprovalDecision.Type
 
-/** How an approval stands. Both are `null` while it is pending. */
+/** The state of an approval. Both fields are `null` while it is pending. */
 export const Approval = Schema.Struct({
   approvalId: Schema.String,
   outcome: Schema.NullOr(ApprovalOutcome),
   by: Schema.NullOr(ApprovalResolver),
-  /** Why a person denied it, where they said so. */
+  /** The reason of a denial, if the person gave one. */
   reason: Schema.optionalKey(Schema.String)
 })
 export type Approval = typeof Approval.Type

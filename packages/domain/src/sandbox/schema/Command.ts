@@ -1,15 +1,15 @@
-/** What people's commands bring and what they are told, as it is sent. */
+/** The inputs and answers of people's commands, as they are sent. */
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Counter, text } from "../../text/Text.ts"
 
-/** Characters of a prompt at most. */
+/** Characters of a prompt. */
 export const MAX_PROMPT = 60_000
 
 /** 1 to 60000 characters. */
 export const Prompt = text(1, MAX_PROMPT)
 
-/** Names a message of a sandbox: the `turnId` that sending it answered. Any case of letters names the same one. */
+/** The id of a sandbox's message: the `turnId` that sending it returned. Case is ignored. */
 export const MessageId = Schema.String.check(Schema.isUUID()).pipe(Schema.decode(SchemaTransformation.toLowerCase()))
 
 /** Why a command has no effect (docs/decisions/3). Retrying does not help. */
@@ -23,7 +23,7 @@ export const Rejection = Schema.Literals([
 ])
 export type Rejection = typeof Rejection.Type
 
-/** What the caller of a command is told (docs/interface.md 2.4). `rejection` is there iff the outcome is `rejected`. */
+/** The answer to a command (docs/interface.md 2.4). `rejection` is present iff the outcome is `rejected`. */
 export const CommandResult = Schema.Struct({
   commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
   revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),

@@ -1,4 +1,4 @@
-/** What names a request that may be repeated. */
+/** The key of a request that may be repeated. */
 import * as Schema from "effect/Schema"
 
 /** Chosen by the caller: 1 to 255 printable ASCII characters, taken raw. Unique per grant and route. */

@@ -1,21 +1,21 @@
-/** Messages that wait, as they are stored. */
+/** Waiting messages, as they are stored. */
 import * as Schema from "effect/Schema"
 
-/** What becomes of a message while a turn is active: refused, the next turn, or handed to the agent at once. */
+/** The treatment of a message while a turn is active: refuse it, make it the next turn, or give it to the agent at once. */
 export const WhenBusy = Schema.Literals(["reject", "queue", "steer"])
 export type WhenBusy = typeof WhenBusy.Type
 
-/** A message that waits. */
+/** A waiting message. */
 export const WaitingMessage = Schema.Struct({
-  /** Also of the turn that it gets, unless an agent takes it into another one. */
+  /** Also the id of the message's turn, unless an agent takes it into another turn. */
   id: Schema.String,
-  /** User who sent it. */
+  /** The user who sent it. */
   authorId: Schema.String,
-  /** The agent of the active turn is to have it at once, if it can take it in time. */
+  /** The agent of the active turn gets it at once, if it can take it in time. */
   steers: Schema.Boolean
 })
 export type WaitingMessage = typeof WaitingMessage.Type
 
-/** The text of a message that waits. */
+/** The text of a waiting message. */
 export const WaitingText = Schema.Struct({ id: Schema.String, text: Schema.String })
 export type WaitingText = typeof WaitingText.Type

@@ -1,4 +1,4 @@
-/** A sandbox as stores keep it beside its log: what `evolve` in `../Sandbox.ts` makes. */
+/** The stored state of a sandbox beside its log, as `evolve` in `../rules/Sandbox.ts` computes it. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SandboxId } from "../../ids/SandboxId.ts"
@@ -14,7 +14,7 @@ import { WaitingMessage, WaitingText } from "./MessageQueue.ts"
 import { ApprovalRequest, Initiator, Merges, PublicationTrouble, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
 import { Turn } from "./Turn.ts"
 
-/** Free-form strings of the client: at most 16 pairs, kept as they came. */
+/** Free strings of the client: at most 16 pairs, kept unchanged. */
 export const Metadata = Schema.Record(
   text(1, 64).check(Schema.makeFilter((key: string) => key !== "__proto__", {
     expected: "a key other than __proto__",
@@ -23,36 +23,36 @@ export const Metadata = Schema.Record(
   text(0, 1000)
 ).check(Schema.isMaxProperties(16))
 
-/** A repository's pull request as the last `pull_request.updated` told it. */
+/** A repository's pull request, as in the last `pull_request.updated`. */
 export const Publication = Schema.Struct({
   repo: RepoName,
   actionState: ActionState,
   number: Schema.NullOr(Counter),
-  /** Its page, as the host says; missing in what was stored before this was kept. */
+  /** The address of its page at the host. Absent in rows of earlier versions. */
   url: Schema.optionalKey(Schema.String),
   headSha: Schema.NullOr(Schema.String),
   state: Schema.NullOr(Schema.Literals(["open", "closed"])),
   draft: Schema.NullOr(Schema.Boolean),
   merged: Schema.NullOr(Schema.Boolean),
   /**
-   * What Slipway pushed last for this pull request, whatever was restored since; missing before, and in what was stored before this
-   * was kept.
+   * The commit last pushed for this pull request, whatever was restored since. Absent before the first push and in rows of earlier
+   * versions.
    */
   pushed: Schema.optionalKey(Schema.Struct({ headRef: Schema.String, sha: Schema.String, merges: Merges })),
-  /** Why the last publication failed; `null` while one runs and after it went through. */
+  /** Why the last publication failed; `null` while one runs and after a success. */
   error: Schema.NullOr(PublicationTrouble)
 })
 export type Publication = typeof Publication.Type
 
-/** The checkpoint that a fork starts with, of a sandbox of the same grant. */
+/** The checkpoint that a fork starts with. Its sandbox is of the same grant. */
 export const Origin = Schema.Struct({ sandboxId: SandboxId, checkpoint: Counter })
 export type Origin = typeof Origin.Type
 
-/** What a creation fixes for ever. */
+/** The fields that are fixed at creation. */
 export const Creation = Schema.Struct({
   id: SandboxId,
   grantId: Schema.String,
-  /** User of the key that created it. */
+  /** The user of the key that created it. */
   createdBy: Schema.String,
   title: Schema.String,
   repos: Schema.Array(RepoRef),
@@ -62,70 +62,73 @@ export const Creation = Schema.Struct({
   reasoningEffort: Schema.NullOr(ReasoningEffort),
   toolApprovalMode: ToolApprovalMode,
   metadata: Metadata,
-  /** `null`: it starts with its repositories as they are. */
+  /** `null`: it starts with the present state of its repositories. */
   origin: Schema.NullOr(Origin),
   createdAt: Timestamp
 })
 export type Creation = typeof Creation.Type
 
-/** The time of a boot that is its setups': the limit of a boot does not count it. */
+/** The part of a boot that setups take. It does not count for the time limit of a boot. */
 export const SetupTime = Schema.Struct({
-  /** What runs that are over took, or one that a lost worker left, milliseconds. */
+  /** Milliseconds of finished runs, including runs of lost workers. */
   spentMs: Counter,
-  /** The one that goes on, and what it may take; `null`: none. */
+  /** The present run and its limit; `null`: none. */
   run: Schema.NullOr(Schema.Struct({ since: Timestamp, limitMs: Counter }))
 })
 export type SetupTime = typeof SetupTime.Type
 
-/** A sandbox as its events made it. Reading one is never a fold: stores keep this beside the log. */
+/** The state computed from the sandbox's events. It is stored beside the log, so reading it never folds events. */
 export const Sandbox = Schema.Struct({
   ...Creation.fields,
   status: SandboxStatus,
   reason: Schema.NullOr(StatusReason),
   initiator: Initiator,
-  /** When `status` was entered. */
+  /** The time of entering `status`. */
   statusAt: Timestamp,
-  /** First entry to running. */
+  /** The first time of entering `running`. */
   startedAt: Schema.NullOr(Timestamp),
-  /** While it is creating; `null`: no setup began. */
+  /** Set while it is `creating`; `null`: no setup began. */
   setupTime: Schema.NullOr(SetupTime),
-  /** First entry to succeeded, failed or terminated. */
+  /** The first time of entering `succeeded`, `failed` or `terminated`. */
   completedAt: Schema.NullOr(Timestamp),
-  /** A sentence for people: why it `failed`, or the newest trouble it got over. */
+  /** A sentence for people: why it `failed`, or the newest problem that it recovered from. */
   error: Schema.NullOr(Schema.String),
-  /** The newest turn, ended or not; `null` before running. */
+  /** The newest turn, active or ended; `null` before `running`. */
   turn: Schema.NullOr(Turn),
-  /** Messages that wait, in the order of their turns: what steers comes first. While it runs, only beside an active turn. */
+  /**
+   * Waiting messages in the order of their turns; steering ones come first. In a running sandbox there are some only while a turn is
+   * active.
+   */
   waiting: Schema.Array(WaitingMessage),
-  /** Their texts, up to 600,000 characters: a list of sandboxes leaves them out. */
+  /** Their texts, up to 600,000 characters. Lists of sandboxes leave them out. */
   waitingTexts: Schema.Array(WaitingText),
-  /** How many waited and got no turn: they were cancelled, or an agent took them into another one. */
+  /** The number of waiting messages that got no turn: they were cancelled, or an agent took them into another turn. */
   turnless: Counter,
-  /** When the last turn or, where that was later, the last publication ended; the idle window counts from here. */
+  /** The end of the last turn or, if later, of the last publication. The idle timeout starts here. */
   idleSince: Schema.NullOr(Timestamp),
-  /** Pending ones only, oldest first. */
+  /** Only pending approvals, oldest first. */
   approvals: Schema.Array(ApprovalRequest),
   publications: Schema.Array(Publication),
   usage: Usage,
-  /** What {@link Usage} is of, in tokens, as far as they were counted: no agent without a gateway has any. */
+  /** The tokens of {@link Usage}, as far as they were counted. Agents without a gateway have none. */
   tokens: TokenCounts,
-  /** The newest checkpoint; 0: there is none. */
+  /** The newest checkpoint; 0: none. */
   checkpoint: Counter,
-  /** Something of the trees or the conversation may be in no checkpoint, and nobody has tried yet. */
+  /** Trees or conversation may have changed since the newest checkpoint, and no attempt at a new one was made since. */
   owesCheckpoint: Schema.Boolean,
-  /** The newest try at a checkpoint failed: what its machine has of it is in none. */
+  /** The newest attempt at a checkpoint failed, so data of its machine is in no checkpoint. */
   pinned: Schema.Boolean,
-  /** The checkpoint that a person wants back and no worker has restored yet. */
+  /** The checkpoint that a person wants restored and that no worker has restored yet. */
   restoring: Schema.NullOr(Counter),
-  /** How often a worker was done with what a person wanted back, whatever came of it. */
+  /** The number of finished restores, whatever their result. */
   restores: Counter,
-  /** 1 at creation, +1 per event that `changesRevision`. */
+  /** 1 at creation, plus 1 per event with `changesRevision`. */
   revision: Counter,
-  /** `seq` of the newest event: the cursor a snapshot hands out. */
+  /** `seq` of the newest event, which is the cursor of a snapshot. */
   lastSeq: Counter,
-  /** When the newest event was recorded: none is recorded before it. `null`: there is none, or an earlier version wrote it. */
+  /** The time of the newest event; later events have no earlier time. `null`: no event, or a row of an earlier version. */
   recordedAt: Schema.NullOr(Timestamp).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
-  /** What the events so far take in the log, as `sizeOf` counts. */
+  /** Bytes of all events in the log, counted by `sizeOf`. */
   logBytes: Counter
 })
 export type Sandbox = typeof Sandbox.Type

@@ -1,5 +1,5 @@
 /**
- * The events of a sandbox's log (docs/decisions/5), as they are stored and sent. Field case is that of the wire. Event types and
+ * The events of a sandbox's log (docs/decisions/5), as they are stored and sent. Fields have the names of the wire. Event types and
  * `data` fields may be added, never removed.
  */
 import type * as DateTime from "effect/DateTime"
@@ -14,7 +14,7 @@ import { Finish } from "./AgentEvent.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
 
-/** Where a sandbox is in its life (docs/interface.md 3); `Transition.ts` has the legal steps. */
+/** The status of a sandbox (docs/interface.md 3). `Transition.ts` has the allowed transitions. */
 export const SandboxStatus = Schema.Literals([
   "queued",
   "creating",
@@ -26,11 +26,11 @@ export const SandboxStatus = Schema.Literals([
 ])
 export type SandboxStatus = typeof SandboxStatus.Type
 
-/** Who caused a change: a person's command, a time limit, the agent or its host, or the service itself. */
+/** The cause of a change: a person's command, a time limit, the agent or its host, or the service itself. */
 export const Initiator = Schema.Literals(["user", "policy", "provider", "system"])
 export type Initiator = typeof Initiator.Type
 
-/** Why it got there (docs/decisions/2.1). */
+/** The reason of a status (docs/decisions/2.1). */
 export const StatusReason = Schema.Literals([
   "queue_timeout",
   "boot_timeout",
@@ -48,7 +48,7 @@ export const StatusReason = Schema.Literals([
 ])
 export type StatusReason = typeof StatusReason.Type
 
-/** What an agent asks to be allowed. */
+/** An agent's request for an approval. */
 export const ApprovalRequest = Schema.Struct({
   approval_id: Schema.String.annotateKey({ description: "Names the request; equals the tool call's `call_id`." }),
   tool: Schema.String.annotateKey({ description: "What the agent wants to do, for display." }),
@@ -65,19 +65,19 @@ export const ApprovalRequest = Schema.Struct({
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
-/** How an approval ended. */
+/** The result of an approval. */
 export const ApprovalOutcome = Schema.Literals(["approved", "denied"])
 export type ApprovalOutcome = typeof ApprovalOutcome.Type
 
-/** `user`: a decision; `policy`: a decision for the rest of the turn; the others deny because nobody can decide any more. */
+/** `user`: a decision; `policy`: a decision for the rest of the turn; the others deny, because a decision is no longer possible. */
 export const ApprovalResolver = Schema.Literals(["user", "policy", "timeout", "interrupt", "terminate", "turn_end"])
 export type ApprovalResolver = typeof ApprovalResolver.Type
 
-/** What an approval covers beside its own tool call: `turn`, all of the same kind that its turn still asks for. */
+/** The approvals that a decision covers besides its own: `turn`, later ones of the same kind in the same turn. */
 export const ApprovalScope = Schema.Literals(["turn"])
 export type ApprovalScope = typeof ApprovalScope.Type
 
-/** As `MergeStep` of the working trees. */
+/** Like `MergeStep` of the working trees. */
 export const Merges = Schema.Array(Schema.Struct({
   onto: Schema.String.annotateKey({ description: "A commit of the base branch that the changes were merged with." }),
   ancestor: Schema.NullOr(Schema.String).annotateKey({
@@ -85,7 +85,7 @@ export const Merges = Schema.Array(Schema.Struct({
   })
 }))
 
-/** Why a publication did not go through. */
+/** Why a publication failed. */
 export const PublicationTrouble = Schema.Struct({
   code: Schema.String.annotateKey({ description: "The one its caller gets." }),
   message: Schema.String.annotateKey({ description: "For people." }),
@@ -93,17 +93,17 @@ export const PublicationTrouble = Schema.Struct({
 })
 
 /**
- * Why a message that waited gets no turn. `command`: somebody took it back; `sandbox_ended`; the others ended the turn before it, and
- * would have ended its own.
+ * Why a waiting message gets no turn. `command`: its sender withdrew it. `sandbox_ended`: the sandbox ended. The others ended the turn
+ * before it and would also have ended its own.
  */
 export const CancelReason = Schema.Literals(["command", "sandbox_ended", "output_limit", "budget_exceeded", "no_credits"])
 export type CancelReason = typeof CancelReason.Type
 
-/** Why the trees of a sandbox were made again from a checkpoint. */
+/** Why the trees of a sandbox were restored from a checkpoint. */
 export const RestoreCause = Schema.Literals(["machine_lost", "machine_drained", "command", "fork"])
 export type RestoreCause = typeof RestoreCause.Type
 
-/** A repository's tree as a checkpoint has it. */
+/** A repository's tree in a checkpoint. */
 export const CheckpointRepo = Schema.Struct({
   repo: RepoName.annotateKey({ description: "`owner/name`." }),
   sha: Schema.String.annotateKey({ description: "The commit of the tree as it was. No branch of the repository has it." })
@@ -112,7 +112,7 @@ export type CheckpointRepo = typeof CheckpointRepo.Type
 
 const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
 
-/** A message that waits, as it is told. */
+/** A waiting message, as it is sent. */
 export const QueuedMessage = Schema.Struct({
   message_id: Schema.String.annotateKey({ description: "Names the message; equals the id of the turn that it gets." }),
   position: Counter.annotateKey({ description: "Counts from 1: how many turns it is until its own, if no agent takes it before." }),
@@ -129,7 +129,7 @@ const durable = <const T extends string, const F extends Schema.Struct.Fields>(t
     data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
   })
 
-/** Every durable event, as deciders make it: the envelope is added when it is recorded. */
+/** Every stored event, as deciders return it. Recording adds the envelope. */
 export const SandboxEvent = Schema.Union([
   durable("sandbox.status", {
     status: SandboxStatus.annotateKey({ description: "The new status." }),
@@ -244,7 +244,7 @@ export const SandboxEvent = Schema.Union([
     message_id: Schema.String.annotateKey({ description: "The message. It gets no turn." }),
     reason: CancelReason.annotateKey({ description: "Why; reasons may be added." })
   }),
-  // Earlier messages of a turn are whole when its next part begins.
+  // Earlier messages of a turn are final when its next part begins.
   durable("message.completed", {
     message_id: Schema.String.annotateKey({ description: "The last message of the turn." }),
     finish: Finish.annotateKey({ description: "Why the model stopped." })
@@ -301,7 +301,7 @@ export const SandboxEvent = Schema.Union([
   })
 ]).annotate({ identifier: "SandboxEvent" })
 export type SandboxEvent = typeof SandboxEvent.Type
-/** An event as the log keeps it. `seq` starts at 1 and rises by one within the sandbox; the wire calls it `id`. */
+/** An event as it is stored in the log. `seq` starts at 1 and rises by one within the sandbox; the wire calls it `id`. */
 export interface RecordedEvent {
   readonly seq: number
   readonly at: DateTime.Utc
@@ -315,21 +315,21 @@ const Envelope = Schema.Struct({
   ts: Timestamp,
   sandbox_id: SandboxId
 })
-/** An event as every reader gets it. */
+/** An event as readers get it. */
 export type WireEvent = typeof Envelope.Encoded & typeof SandboxEvent.Encoded
 const encodeEnvelope = Schema.encodeSync(Envelope)
 const encodeEvent = Schema.encodeSync(SandboxEvent)
 const decodeEnvelope = Schema.decodeUnknownSync(Envelope)
 const decodeEvent = Schema.decodeUnknownSync(SandboxEvent)
 
-/** The event's JSON on the wire. Encoded once, when it is recorded: the log and every reader share these bytes. */
+/** The event's JSON on the wire. It is encoded once, when it is recorded; the log and every reader share these bytes. */
 export const toWire = (sandboxId: SandboxId, { at, event, seq }: RecordedEvent): string => {
   const head = encodeEnvelope({ object: "sandbox.event", version: "v1", id: String(seq), ts: at, sandbox_id: sandboxId })
   const { data, turn_id, type } = encodeEvent(event)
   return JSON.stringify({ ...head, type, data, ...(turn_id === undefined ? {} : { turn_id }) })
 }
 
-/** Reads back what {@link toWire} wrote. Throws on anything else: the log is ours, so that is a defect. */
+/** Decodes the text of {@link toWire}. Throws for any other text: the log has only our own, so that is a defect. */
 export const fromWire = (wire: string): RecordedEvent => {
   const json: unknown = JSON.parse(wire)
   const { id, ts } = decodeEnvelope(json)

@@ -1,11 +1,11 @@
-/** What people are shown of a tool call, as it is stored and sent. */
+/** The visible details of a tool call, as they are stored and sent. */
 import * as Schema from "effect/Schema"
 
-/** What a tool call is about, where the runtime tells. */
+/** The kind of a tool call, if the runtime reports it. */
 export const ToolKind = Schema.Literals(["edit", "command", "network", "other"])
 export type ToolKind = typeof ToolKind.Type
 
-/** What will happen if the call is allowed; at most {@link PREVIEW_BYTES} together. */
+/** The effect of an allowed call; at most {@link PREVIEW_BYTES} in total. */
 export const Preview = Schema.Struct({
   command: Schema.optionalKey(Schema.String).annotateKey({
     description: "The whole command with its line feeds, or of a tool that runs none its arguments. Never cut."
@@ -20,7 +20,7 @@ export const Preview = Schema.Struct({
 })
 export type Preview = typeof Preview.Type
 
-/** What a call did so far: of the command at most {@link PREVIEW_BYTES}, of the output {@link OUTPUT_BYTES}. */
+/** The progress of a call: at most {@link PREVIEW_BYTES} of the command and {@link OUTPUT_BYTES} of the output. */
 export const Detail = Schema.Struct({
   command: Schema.optionalKey(Schema.String).annotateKey({ description: "The command; cut, with a mark, above 64 KiB." }),
   paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),

@@ -1,4 +1,4 @@
-/** What a creation (docs/interface.md 4.2) and a fork (docs/decisions/16) may ask for, and what is made of it. */
+/** The requests for a creation (docs/interface.md 4.2) and a fork (docs/decisions/16), and the `Creation` that they become. */
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -12,7 +12,7 @@ import type { Creation, Origin } from "../rules/Sandbox.ts"
 import { Prompt } from "../schema/Command.ts"
 import { Metadata } from "../schema/Sandbox.ts"
 
-/** At most this many repositories in one sandbox (docs/decisions/12). */
+/** The most repositories of one sandbox (docs/decisions/12). */
 const MAX_REPOS = 16
 
 const Repos = Schema.Array(RepoRef).check(
@@ -24,7 +24,7 @@ const Repos = Schema.Array(RepoRef).check(
   )
 )
 
-/** What creations and forks say in the same way. */
+/** The common fields of creations and forks. */
 const firstPrompt = Prompt.annotateKey({ description: "What the agent is to do first." })
 const shownTitle = Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." })
 const ownMetadata = Metadata.annotateKey({
@@ -32,9 +32,7 @@ const ownMetadata = Metadata.annotateKey({
   default: {}
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
-/**
- * The body of a creation (docs/interface.md 4.2), with its defaults filled in. Unknown fields are refused where it is decoded.
- */
+/** The body of a creation (docs/interface.md 4.2) with its defaults. Decoding refuses unknown fields. */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
   prompt: firstPrompt,
@@ -51,7 +49,7 @@ export const CreateSandbox = Schema.Struct({
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
-/** The body of a fork (docs/decisions/16). What is left out is as in the sandbox that it is a fork of. */
+/** The body of a fork (docs/decisions/16). Omitted fields are taken from the original sandbox. */
 export const ForkSandbox = Schema.Struct({
   prompt: firstPrompt,
   model: Schema.optionalKey(ModelId).annotateKey({
@@ -67,14 +65,14 @@ export const ForkSandbox = Schema.Struct({
 }).annotate({ identifier: "ForkSandbox" })
 export type ForkSandbox = typeof ForkSandbox.Type
 
-/** There is nothing to fork from yet. It helps to ask again after the first turn. */
+/** The sandbox has no checkpoint to fork yet. A retry after the first turn helps. */
 export class NoCheckpoint extends Schema.TaggedError<NoCheckpoint>()("NoCheckpoint", {}) {
   override get message() {
     return "The sandbox has no checkpoint yet. The first one is taken when its first turn has ended: fork it then, or create a sandbox."
   }
 }
 
-/** The first line of the prompt that is not blank, its spaces collapsed, cut to 120 characters (docs/decisions/2.3). */
+/** The first line of the prompt with text, its spaces collapsed, cut to 120 characters (docs/decisions/2.3). */
 export const titleOf = (prompt: string): string => {
   const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
     candidate !== ""
@@ -82,7 +80,7 @@ export const titleOf = (prompt: string): string => {
   return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
 }
 
-/** What a request leaves to its caller. `model` is the catalogue's answer to it. */
+/** The values that the caller of `toCreation` provides. `model` is the catalogue's choice. */
 interface Given {
   readonly id: SandboxId
   readonly grantId: string
@@ -91,7 +89,7 @@ interface Given {
   readonly at: DateTime.Utc
 }
 
-/** The creation that a request asks for. `origin`: the checkpoint that it starts with. */
+/** The creation for a request. `origin`: the checkpoint that the sandbox starts with. */
 export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
   id: given.id,
   grantId: given.grantId,
@@ -109,8 +107,8 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
 })
 
 /**
- * The creation that a fork of this sandbox asks for, with what the sandbox gives to it. Of an effort that the other model does not
- * have nothing is left; asking for approvals stays, also where the model cannot: nobody drops that without a word.
+ * The creation request of a fork, with the original sandbox's values. An effort that the new model lacks is dropped. A request for
+ * approvals is kept even if the model lacks them, so that it is refused and not silently dropped.
  */
 export const asCreation = (
   { checkpoint: _checkpoint, ...request }: ForkSandbox,

@@ -1,11 +1,11 @@
-/** Whether a process can do its part, for supervisors. */
+/** Whether a process is ready, for supervisors. */
 import * as Effect from "effect/Effect"
 import { StoreHealth } from "../../store/StoreHealth.ts"
 import { ClockSkew, skewProblem } from "./StoreClock.ts"
 
 /**
- * Says why this process can serve nobody just now: a sentence for people, with nothing internal; `null`: it can. `asked`: a question
- * about nothing to its store; any answer will do, if it comes soon.
+ * Makes the check. It returns why this process cannot serve now, as a sentence for people without internal details; `null`: it can.
+ * `asked`: a query to the store, which must be answered in time with any result.
  */
 export const make = Effect.gen(function*() {
   const skew = yield* ClockSkew

@@ -1,4 +1,6 @@
-/** Decodes requests about sandboxes for callers that have no schemas of their own. The first fault is an `InvalidRequest`. */
+/**
+ * Decodes requests about sandboxes for callers without schemas of their own. The first invalid field gives an `InvalidRequest`.
+ */
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
 import { reader } from "../../text/InvalidRequest.ts"
@@ -14,16 +16,24 @@ const decoder = <A, I>(schema: Schema.Codec<A, I>, name: string) => {
   return (given: unknown) => Effect.fromResult(read(given))
 }
 
+/** The body of a creation. */
 export const creation = decoder(CreateSandbox, "request")
+/** The body of a fork. */
 export const fork = decoder(ForkSandbox, "request")
+/** The text of a message. */
 export const prompt = decoder(Prompt, "prompt")
+/** The treatment of a message while a turn is active. */
 export const whenBusy = decoder(WhenBusy, "whenBusy")
+/** The id of a message, in any case. */
 export const messageId = decoder(MessageId, "messageId")
+/** The id of an approval. */
 export const approvalId = decoder(ApprovalId, "approvalId")
+/** The body of a decision. */
 export const decision = decoder(ApprovalDecision, "decision")
+/** The number of a checkpoint. */
 export const checkpoint = decoder(Counter, "checkpoint")
 
 const readKey = decoder(IdempotencyKey, "idempotency-key")
 
-/** `undefined`: the request has none. */
+/** Decodes an Idempotency-Key. `undefined`: the request has none. */
 export const idempotencyKey = (given: unknown) => given === undefined ? Effect.succeedNone : Effect.asSome(readKey(given))

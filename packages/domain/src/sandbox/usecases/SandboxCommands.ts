@@ -1,4 +1,4 @@
-/** Commands of people to a sandbox: each is read, decided under the lock of the sandbox, and counted. */
+/** Commands of people to a sandbox: each is decided under the lock of the sandbox, and counted. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -37,31 +37,36 @@ const execute = Effect.fnUntraced(
   Effect.catchTag("IdempotencyConflict", Effect.die)
 )
 
+/** Ends a sandbox of the caller's grant. Never rejected; safe to repeat. */
 export const terminate = (deps: Dependencies, by: Principal, id: SandboxId) => execute(deps, by, id, Command.terminate(deps.ids))
 
+/** Interrupts the active turn. */
 export const interrupt = (deps: Dependencies, by: Principal, id: SandboxId) => execute(deps, by, id, Command.interrupt(deps.ids))
 
+/** Approves or denies a pending tool call. */
 export const decideApproval = (deps: Dependencies, by: Principal, id: SandboxId, approvalId: string, decision: ApprovalDecision) => {
   const decider = { userId: by.userId, tellingOf: (sandbox: Sandbox) => denialTelling(deps.catalogue, sandbox) }
   return execute(deps, by, id, Command.decideApproval(deps.ids, approvalId, decision, decider))
 }
 
-/** A checkpoint of the log may no longer be kept. */
+/** Whether a checkpoint is stored. The log may list deleted ones. */
 const isKept = ({ kept }: Dependencies, id: SandboxId, checkpoint: number) =>
   Option.isNone(kept) || checkpoint < 1
     ? Effect.succeed(false)
     : Effect.map(kept.value.list(id, checkpoint - 1, 1), ([found]) => found?.checkpoint === checkpoint)
 
+/** Requests a restore of a checkpoint. */
 export const restore = Effect.fn("Sandboxes.restore")(function*(deps: Dependencies, by: Principal, id: SandboxId, checkpoint: number) {
-  // Whose sandbox it is, first.
+  // First check access to the sandbox.
   yield* deps.store.find({ grantId: by.grantId, id })
   return yield* execute(deps, by, id, Command.restore(deps.ids, checkpoint, yield* isKept(deps, id, checkpoint)))
 })
 
+/** Sends a message. With a key, an equal request is executed once. */
 export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
   function*(deps: Dependencies, by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy: WhenBusy) {
     const { catalogue, ids, store } = deps
-    // As before there was a choice: keys bound then are still found.
+    // The fingerprint leaves out the default `reject`, so that keys bound before there was a choice are still found.
     const asked = whenBusy === "reject" ? { prompt } : { prompt, whenBusy }
     const command: Command.Command<
       Command.QueueFull | Command.SandboxNotRunning | Command.SteeringUnsupported | Command.TurnActive | SpendingRefused
@@ -69,7 +74,7 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
     const refused = yield* refusalOf(deps, by, id)
     const sent = store.command(
       { grantId: by.grantId, id },
-      // A repeated message is answered before anything is decided.
+      // A duplicate is answered before the refusal.
       refused === null ? command : { ...command, decide: () => Result.fail(refused) },
       yield* DateTime.now,
       keyed(ids, key, asked) ?? undefined,
@@ -81,5 +86,6 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
   }
 )
 
+/** Withdraws a waiting message. */
 export const cancelMessage = (deps: Dependencies, by: Principal, id: SandboxId, messageId: string) =>
   execute(deps, by, id, Command.cancelMessage(deps.ids, messageId))

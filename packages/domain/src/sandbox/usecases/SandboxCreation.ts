@@ -25,7 +25,7 @@ import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
-/** Why a request for a sandbox is refused. */
+/** The errors of a creation. */
 export type CreationRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
@@ -44,7 +44,7 @@ interface Dependencies {
   readonly source: Option.Option<SourceHost["Service"]>
 }
 
-/** Why the budget or the credits allow no new work; `null`: they allow it. */
+/** Why the budget or the credits refuse new work; `null`: allowed. */
 export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Principal, sandboxId: SandboxId | null) =>
   Option.isNone(spending) ? Effect.succeed(null) : spending.value.refusal({ grantId: by.grantId, sandboxId })
 
@@ -52,7 +52,7 @@ export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Prin
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
 
-/** `origin`: the checkpoint that the sandbox starts with. */
+/** Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. */
 const accept = Effect.fnUntraced(
   function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
     const { catalogue, ids, store } = deps
@@ -79,18 +79,20 @@ const accept = Effect.fnUntraced(
   Effect.catchTag("SandboxIdTaken", Effect.die)
 )
 
+/** Creates a sandbox. See `Sandboxes.create`. */
 export const create = Effect.fn("Sandboxes.create")(
   function*(deps: Dependencies, by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>) {
     return yield* accept(deps, by, request, keyed(deps.ids, key, request), null)
   },
-  // It starts with no checkpoint.
+  // A creation starts with no checkpoint.
   Effect.catchTag("CheckpointNotFound", Effect.die)
 )
 
+/** Forks a sandbox. See `Sandboxes.fork`. */
 export const fork = Effect.fn("Sandboxes.fork")(
   function*(deps: Dependencies, by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>) {
     const sandbox = yield* deps.store.find({ grantId: by.grantId, id })
-    // The fingerprint is of the request as it came: which checkpoint is the newest changes.
+    // The fingerprint covers the request as received, because the newest checkpoint changes.
     const bound = keyed(deps.ids, key, { ...request, forkOf: id })
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }

@@ -21,13 +21,13 @@ import { isSettled, type Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxStatus } from "../rules/SandboxEvent.ts"
 import { fromWire } from "../schema/SandboxEvent.ts"
 
-/** The cursor lies beyond the newest event. */
+/** The cursor is beyond the newest event. */
 export class CursorAhead extends Schema.TaggedError<CursorAhead>()("CursorAhead", {}) {
   override get message() {
     return "The cursor is ahead of the newest event."
   }
 }
-/** Events at the cursor are no longer kept. Start again from a snapshot. */
+/** Events after the cursor are deleted. Start again from a snapshot. */
 export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorExpired", {}) {
   override get message() {
     return "Events at this cursor are no longer kept."
@@ -36,60 +36,57 @@ export class CursorExpired extends Schema.TaggedError<CursorExpired>()("CursorEx
 
 const readCursor = reader(Schema.NullOr(Counter), "after")
 
-/** The most events one read takes from the log (docs/decisions/12). */
+/** The most events of one read (docs/decisions/12). */
 export const PAGE = 100
 
 /**
- * Characters of the log one reader may hold while its consumer is slow, or one event of more: pages of large events get shorter. A
- * character may take two bytes here, as many in the frame made of it, and again in what is written to the socket.
+ * Characters of the log that one reader may hold while its consumer is slow, except for a single larger event. Pages of large events
+ * are shorter. A character may take two bytes here, two in its frame, and two in the socket's buffer.
  */
 const PAGE_CHARACTERS = 128 * 1024
 /** Events of the first page, before their size is known. */
 const FIRST_PAGE = 4
 
-/**
- * Pages that are read for readers at once: those that come back all at the same time would have all connections to the database
- * otherwise, and everybody else waits for as long as their pages take.
- */
+/** Concurrent page reads. Without a limit, readers that reconnect at the same time would take all database connections. */
 const PAGES_AT_ONCE = 4
 
-/** Readers that are told of new events before others have a turn: a write to a socket takes about 20 µs. */
+/** Readers that get new events before other work may run: a write to a socket takes about 20 µs. */
 const TOLD_AT_ONCE = 256
 
-/** At least one event. */
+/** A non-empty page. */
 export interface Entries {
   readonly _tag: "Entries"
   readonly entries: ReadonlyArray<LogEntry>
-  /** All readers that have caught up are given this very array. */
+  /** All readers that have caught up get the same array. */
   readonly isShared: boolean
 }
 
-/** What a reader is told, in order. */
+/** The news of a reader, in order. */
 export type News =
-  /** First frame of a fresh connection: everything up to and including `sandbox.lastSeq`. */
+  /** The first frame of a new connection: everything up to and including `sandbox.lastSeq`. */
   | { readonly _tag: "Snapshot"; readonly sandbox: Sandbox }
-  /** The status as it is, once the reader has caught up. Not part of the log. */
+  /** The present status, after the reader has caught up. Not part of the log. */
   | { readonly _tag: "Status"; readonly status: SandboxStatus }
   | Entries
 
-/** What a stream is made of. */
+/** A frame of a stream. */
 export type Frame =
   | News
-  /** Nothing new, but the consumer asked to be woken. */
+  /** No news, but the consumer asked to be woken. */
   | { readonly _tag: "Idle" }
 
-/** A place in a sandbox's log. It holds at most {@link PAGE} events that were not taken yet, and nothing of who reads. */
+/** A position in a sandbox's log. It holds at most {@link PAGE} events that were not taken yet. */
 export interface Reading {
   /**
-   * Takes what comes next, if it is at hand. `unread`: the log has more, which `read` gets. `waiting`: everything was taken,
-   * and `onChange` tells when to ask again. `over`: the last event of a finished sandbox was taken.
+   * Takes the next news if it is in memory. `unread`: call `read` for more. `waiting`: everything was taken; `onChange` says when to
+   * ask again. `over`: the last event of an ended sandbox was taken.
    */
   next(): News | "unread" | "waiting" | "over"
-  /** Reads on in the log. */
+  /** Reads the next page of the log. */
   readonly read: Effect.Effect<void, StoreUnavailable>
   /**
-   * Calls this whenever the log may have grown, until the scope closes. Other readers are told after it returns, so it must
-   * neither take long nor throw. Replaces the listener before it.
+   * Calls the listener whenever the log may have grown, until the scope closes. Other readers wait until it returns, so it must be fast
+   * and must not throw. It replaces the previous listener.
    */
   onChange(listener: () => void): void
 }
@@ -98,24 +95,24 @@ export interface Reading {
 export interface Following {
   /** The sandbox when the stream was opened. */
   readonly sandbox: Sandbox
-  /** A finished sandbox whose reader already has everything: there will be nothing to read. */
+  /** The sandbox has ended and the reader has all events, so there is nothing to read. */
   readonly nothingLeft: boolean
-  /** For whoever writes to many readers: no fiber waits for each. */
+  /** For writers to many readers, without a fiber for each. */
   readonly reading: Reading
-  /** The same as a stream, for everybody else: it is what listens to `reading`. */
+  /** The same as a stream, for other callers. It takes over `onChange` of `reading`. */
   readonly frames: Stream.Stream<Frame, StoreUnavailable>
-  /** The stream's next frame comes at once: an `Idle` one when there is nothing to read. */
+  /** Makes the next frame come at once: an `Idle` frame if there is no news. */
   readonly wake: () => void
 }
 
-/** The log of a sandbox, for those who may see it. */
+/** The logs of sandboxes, for callers who may see them. */
 export class SandboxEvents extends Context.Service<SandboxEvents, {
   /** Durable events after `after`, ascending. */
   list(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<LogEntry>,
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable
   >
-  /** Follows the log from `after`, or afresh with a snapshot, until the scope closes. */
+  /** Follows the log from `after`, or from a new snapshot, until the scope closes. */
   follow(by: Principal, id: SandboxId, after: number | null): Effect.Effect<
     Following,
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable,
@@ -143,11 +140,11 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
       })
 
       /**
-       * Where reading after the cursor begins: 0 is before the oldest event that is kept. To be asked after the log was
-       * read, so that a purge in the meantime shows.
+       * The position where reading after the cursor begins; 0: before the oldest stored event. Call it after the log was read, so that
+       * a purge in between is noticed.
        */
       const begin = Effect.fnUntraced(function*({ completedAt, id, lastSeq }: Sandbox, after: number) {
-        // Only the logs of sandboxes that ended are purged, and nobody misses what they have read.
+        // Only logs of ended sandboxes are purged, and a reader that has everything misses nothing.
         if (completedAt === null || after === lastSeq) return after
         const purged = yield* store.purged(id)
         return after > 0 && after < purged ? yield* new CursorExpired() : Math.max(after, purged)
@@ -164,7 +161,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
         follow: Effect.fn("SandboxEvents.follow")(function*(by, id, asked) {
           const after = yield* Effect.fromResult(readCursor(asked))
           const tail = yield* RcMap.get(tails, id)
-          // Told before it is read, so that no hint falls between the two.
+          // Listen before reading, so that no hint is missed between the two.
           const bell = yield* tail.bell
           const sandbox = yield* find(by, id, after)
           tail.knows(sandbox.lastSeq)
@@ -213,9 +210,9 @@ const streamOf = (reading: Reading): Pick<Following, "frames" | "wake"> => {
   }
 }
 
-/** Told that the log may have grown. */
+/** Records that the log may have grown. */
 class Bell {
-  /** Since it was last asked. */
+  /** Since the last check. */
   rung = false
   listener = () => {}
   ring() {
@@ -234,7 +231,7 @@ class Reader implements Reading {
   #page = FIRST_PAGE
   #read: ReadonlyArray<LogEntry> | null = null
   #isUnread: boolean
-  /** What a fresh reader is shown first. */
+  /** The snapshot for a new reader, until it is taken. */
   #snapshot: Sandbox | null
   #showsStatus = true
 
@@ -303,42 +300,42 @@ const statusIn = ({ wire }: LogEntry): SandboxStatus | undefined => {
 
 const charactersOf = (entries: ReadonlyArray<LogEntry>) => entries.reduce((characters, { wire }) => characters + wire.length, 0)
 
-/** The first of them: one, and as many more as a reader may hold. */
+/** The first entries: one, and as many more as a reader may hold. */
 const bounded = (entries: ReadonlyArray<LogEntry>): ReadonlyArray<LogEntry> => {
   let characters = 0
   const end = entries.findIndex(({ wire }, i) => (characters += wire.length) > PAGE_CHARACTERS && i > 0)
   return end === -1 ? entries : entries.slice(0, end)
 }
 
-/** Whether the log may have had more behind the page when that was read. */
+/** Whether the log may have had more entries after the page when it was read. */
 const mayFollow = (entries: ReadonlyArray<LogEntry>, limit: number) => entries.length >= limit || mayBeCut(entries, bytesOf.entry)
 
 /**
- * The end of one sandbox's log, once for all its readers that have caught up. What this process commits need not be read again: it
- * comes with the hint, and goes out if it is what follows. Else, as for hints of others, the log says what there is.
+ * The end of one sandbox's log, shared by all readers that have caught up. Events that this process commits come with the hint and are
+ * passed on if they follow directly. After other hints, the log is read.
  */
 class Tail {
   readonly #bells = new Set<Bell>()
   readonly read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>
-  /** The last event known of. */
+  /** The last known event. */
   #head: number | undefined
-  /** Committed, and not handed on yet: {@link PAGE} entries and {@link PAGE_CHARACTERS} at most. */
+  /** Committed entries that are not passed on yet: at most {@link PAGE} entries and {@link PAGE_CHARACTERS}. */
   #told: ReadonlyArray<LogEntry> = []
-  /** There may be more in the log than was told. */
+  /** The log may have more entries than the hints had. */
   #isUnread = false
   readonly #hinted = Latch.makeUnsafe(false)
-  /** What came last; `undefined`: readers must look for themselves. */
+  /** The newest page; `undefined`: readers must read the log themselves. */
   #page: { readonly after: number; readonly entries: ReadonlyArray<LogEntry> } | undefined
 
   constructor(read: (after: number, limit: number) => Effect.Effect<ReadonlyArray<LogEntry>, StoreUnavailable>) {
     this.read = read
   }
 
-  /** Rings whenever the log may have grown, until the scope closes. */
+  /** A bell that rings whenever the log may have grown, until the scope closes. */
   readonly bell = Effect.uninterruptible(Effect.gen({ self: this }, function*() {
     const bell = new Bell()
     this.#bells.add(bell)
-    // `acquireRelease` would keep the context of whoever asks for as long.
+    // `acquireRelease` would keep the caller's context as long as the scope.
     yield* Scope.addFinalizer(yield* Effect.scope, Effect.sync(() => this.#bells.delete(bell)))
     return bell
   }))
@@ -347,7 +344,7 @@ class Tail {
     this.#head ??= seq
   }
 
-  /** A few readers at a time: others have a turn in between. */
+  /** Rings a few readers at a time, so that other work can run in between. */
   #ring() {
     return Effect.gen({ self: this }, function*() {
       let told = 0
@@ -358,7 +355,7 @@ class Tail {
     })
   }
 
-  /** The log may have grown. `note`: of the hint. */
+  /** Handles a hint. `note`: the note of the hint. */
   hint(note: unknown) {
     const told = note instanceof Appended && !this.#isUnread ? this.#told.concat(note.entries) : null
     const fits = told !== null && told.length <= PAGE && charactersOf(told) <= PAGE_CHARACTERS
@@ -367,11 +364,11 @@ class Tail {
     this.#hinted.openUnsafe()
   }
 
-  /** Waits for hints and tells the readers of a page. They find out by themselves when the store is in trouble. */
+  /** Waits for hints and tells the readers of a page. In case of a store failure the readers get the error themselves. */
   readonly advance = Effect.gen({ self: this }, function*() {
     yield* this.#hinted.await
     this.#hinted.closeUnsafe()
-    // Whoever commits does not wait for its readers, and what is committed meanwhile goes out with it.
+    // The commit does not wait for readers, and later commits go out together with it.
     yield* Effect.yieldNow
     const after = this.#head
     const told = after === undefined ? [] : this.#told.filter(({ seq }) => seq > after)
@@ -390,7 +387,7 @@ class Tail {
     yield* this.#ring()
   })
 
-  /** What lies behind the cursor, as of the page that came last; `undefined`: not known here. */
+  /** The entries of the newest page after the cursor; `undefined`: not known here. */
   after(cursor: number): ReadonlyArray<LogEntry> | undefined {
     const page = this.#page
     if (page === undefined || cursor < page.after) return undefined

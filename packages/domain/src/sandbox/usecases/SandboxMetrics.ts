@@ -1,6 +1,6 @@
 /**
- * What a process counts of what it committed: sandboxes, boots, turns, approvals, publications, checkpoints. What a lost answer hides
- * was committed and is not counted.
+ * Counts the changes that this process committed: sandboxes, boots, turns, approvals, publications, checkpoints. A commit whose answer
+ * was lost is not counted.
  */
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
@@ -22,7 +22,7 @@ const failed = counters(
   "reason",
   StatusReason.literals.filter((reason) => transitions[reason].to === "failed")
 )
-/** From half a second, as the offline agent takes, to the longest that a boot may take unless it is configured. */
+/** From half a second, the time of the offline agent, to the default limit of a boot. */
 const durations = Metric.histogram("slipway_boot_duration_seconds", {
   description: "How long boots took that went through.",
   boundaries: [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600]
@@ -39,7 +39,7 @@ const approvals = counters(
   "outcome",
   ApprovalOutcome.literals
 )
-/** `invalid_request` is told when there was nothing to publish. */
+/** `invalid_request` means that there was nothing to publish. */
 const outcomes: Readonly<Record<string, string>> = { invalid_request: "nothing_to_publish" }
 const publications = counters(
   "slipway_publications_total",
@@ -59,7 +59,7 @@ const checkpointBytes = Metric.histogram("slipway_checkpoint_bytes", {
   description: "What is stored of a checkpoint.",
   boundaries: [4, 6, 8, 10, 12, 14, 16, 18].map((power) => 2 ** (power + 10))
 })
-/** Up to the longest that one may take (docs/decisions/16). */
+/** Up to the longest duration of a checkpoint (docs/decisions/16). */
 const checkpointDurations = Metric.histogram("slipway_checkpoint_duration_seconds", {
   description: "How long checkpoints took that were taken.",
   boundaries: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60]
@@ -71,7 +71,7 @@ const restores = counters(
   RestoreCause.literals
 )
 
-/** Makes every series seen at 0. */
+/** Shows every series as 0. */
 export const declare: Effect.Effect<void> = Effect.all([
   Metric.value(created),
   Metric.value(started),
@@ -118,10 +118,10 @@ const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> =
   }
 }
 
-/** Counts what was recorded. A tap of whoever has a store record something. */
+/** Counts recorded changes. Tap it into every write of a store. */
 export const count = ({ before, events }: Recorded): Effect.Effect<void> =>
   Effect.forEach(events, (event) => countEvent(before, event), { discard: true })
 
-/** Counts a creation, unless it was there before. */
+/** Counts a creation, unless it is a replay. */
 export const countCreation = ({ replayed }: { readonly replayed: boolean }): Effect.Effect<void> =>
   replayed ? Effect.void : Metric.update(created, 1)

@@ -1,4 +1,4 @@
-/** Operations of clients on sandboxes: create, read, list, command. Each call loads, decides and commits once. */
+/** The use cases of clients: create, read, list, command. Each call loads, decides and commits once. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -46,21 +46,18 @@ const readQuery = reader(
 )
 
 /**
- * What clients may do with the sandboxes of their grant. Nothing slow happens within a call: it is decided, recorded
- * and answered; workers carry it out. Requests are decoded before, by the schemas of their types: `Requests` for callers without an HTTP
- * API.
+ * The use cases for the sandboxes of the caller's grant. No call waits for slow work: it is decided, recorded and answered, and workers
+ * execute it. The caller decodes requests with the schemas of their types; `Requests` does that for callers without an HTTP API.
  */
 export class Sandboxes extends Context.Service<Sandboxes, {
-  /**
-   * Accepts a creation; booting goes on without the caller. `replayed`: an equal request came under this key before.
-   */
+  /** Accepts a creation. Booting continues without the caller. `replayed`: an equal request with this key was executed before. */
   create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CreationRefused
   >
   /**
-   * Accepts a fork of a sandbox in any status: a creation with its repositories, whose trees start as a checkpoint of it.
-   * The sandbox itself stays as it is.
+   * Accepts a fork of a sandbox in any status: a new sandbox with its repositories, whose trees start as its checkpoint. The original
+   * sandbox does not change.
    */
   fork(by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
@@ -68,24 +65,24 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, InvalidRequest | StoreUnavailable>
-  /** As `list`, for who shows many of them. */
+  /** Like `list`, for lists of many sandboxes. */
   summaries(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<SandboxSummary>, InvalidRequest | StoreUnavailable>
   terminate(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   interrupt(by: Principal, id: SandboxId): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
-  /** Approves or denies what the agent asks for. */
+  /** Approves or denies an agent's request. */
   decideApproval(by: Principal, id: SandboxId, approvalId: string, decision: ApprovalDecision): Effect.Effect<
     CommandResult,
     ApprovalNotFound | QueueFull | SandboxNotFound | ScopeUnsupported | StoreUnavailable
   >
-  /** Takes trees and conversation back to a checkpoint, between turns. */
+  /** Restores trees and conversation to a checkpoint, between turns. */
   restore(by: Principal, id: SandboxId, checkpoint: number): Effect.Effect<
     CommandResult,
     CheckpointNotFound | SandboxNotFound | SandboxNotRunning | StoreUnavailable
   >
   /**
-   * Starts the next turn. While one is active the message is refused, or waits, as `whenBusy` says (default: `reject`). `turnId`: the
-   * turn that it gets, which is the message's id as well. `duplicate`: an equal message came under this key before, and `turnId` is the
-   * earlier one's.
+   * Starts the next turn. While a turn is active, `whenBusy` decides whether the message is refused or waits (default: `reject`).
+   * `turnId`: the id of its turn, which is also the message's id. `duplicate`: an equal message with this key was sent before, and
+   * `turnId` is its turn.
    */
   sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy?: WhenBusy): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
@@ -98,7 +95,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     | StoreUnavailable
     | TurnActive
   >
-  /** Takes back a message that waits. */
+  /** Withdraws a waiting message. */
   cancelMessage(by: Principal, id: SandboxId, messageId: string): Effect.Effect<
     CommandResult,
     MessageNotFound | MessageNotWaiting | SandboxNotFound | StoreUnavailable
@@ -108,17 +105,17 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     ReadonlyArray<Message>,
     InvalidRequest | SandboxNotFound | StoreUnavailable
   >
-  /** What is kept of the checkpoints after the one of number `after`, oldest first. */
+  /** The stored checkpoints after number `after`, oldest first. */
   checkpoints(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Checkpoint>,
     InvalidRequest | SandboxNotFound | StoreUnavailable
   >
-  /** How its setup stands, and what that wrote. */
+  /** The state of the sandbox's setup, and its output. */
   setup(by: Principal, id: SandboxId): Effect.Effect<SetupStatus, SandboxNotFound | StoreUnavailable>
 }>()("@slipway/domain/Sandboxes") {
   /**
-   * Without a `Spending` there are neither budgets nor credits; without a `SourceHost` any repository may be named; without
-   * `Checkpoints` none are kept, without `Setups` nothing is known of any.
+   * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted. Without `Checkpoints`
+   * none are stored, without `Setups` no setup is known.
    */
   static readonly layer = Layer.effect(
     Sandboxes,

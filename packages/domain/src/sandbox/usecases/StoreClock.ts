@@ -1,6 +1,6 @@
 /**
- * One time for all processes: the store's. Every process measures the time that passes with a clock that nobody sets and learns
- * from the store what time that is, so a wrong or a stepping clock of its machine ends nothing too early or too late.
+ * One clock for all processes: the store's. Every process measures time with a monotonic clock and reads the offset from the store. So
+ * a wrong or adjusted clock of its machine ends nothing too early or too late.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -10,36 +10,36 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import { Maintenance } from "../ports/Maintenance.ts"
 
-/** How far the clock of this process's machine is from the store's now, in milliseconds; above 0: it is ahead. */
+/** How far the clock of this process's machine is ahead of the store's, in milliseconds; negative: behind. */
 export const ClockSkew = Context.Reference<Effect.Effect<number>>("@slipway/domain/ClockSkew", {
   defaultValue: () => Effect.succeed(0)
 })
 
-/** A machine whose clock is off by more is not trusted: it says so, is not ready, and enforces nothing. */
+/** A machine with a larger skew is not trusted: it reports the problem, is not ready, and enforces no limits. */
 const MAX_SKEW = Duration.seconds(30)
 
-/** Between two looks at the store's clock. Also how long a process may be behind after its machine slept. */
+/** The interval of reading the store's clock, and the longest lag of a process after its machine slept. */
 const INTERVAL = Duration.seconds(5)
 
-/** What the skew comes to, for people; `null`: it is within bounds. */
+/** The sentence for people about the skew; `null`: it is within the limit. */
 export const skewProblem = (millis: number): string | null =>
   Math.abs(millis) <= Duration.toMillis(MAX_SKEW)
     ? null
     : `The clock of this machine is ${Math.round(Math.abs(millis) / 1000)} seconds ${millis > 0 ? "ahead of" : "behind"} the database's.`
 
 /**
- * The clock of the process from here on: it is never ahead of the store's, and behind it by no more than the fastest answer
- * took. Building it waits for the store's first answer.
+ * The clock of the process from here on. It is never ahead of the store's, and behind it by at most the duration of the fastest answer.
+ * Building it waits for the store's first answer.
  */
 export const layer: Layer.Layer<never, never, Maintenance> = Layer.effectContext(Effect.gen(function*() {
   const maintenance = yield* Maintenance
   const own = yield* Clock.Clock
   const elapsed = () => Number(own.monotonicTimeNanosUnsafe() / 1_000_000n)
-  /** What is to be added to the time that passed. */
+  /** The offset between the monotonic clock and the store's. */
   let offset = Number.NEGATIVE_INFINITY
   const skew = Effect.sync(() => own.currentTimeMillisUnsafe() - elapsed() - offset)
 
-  /** The answer was true at some moment between question and receipt: what is known by now is kept as far as that allows. */
+  /** The answer was true at some time between question and answer, so the known offset is kept as far as that allows. */
   const look = Effect.gen(function*() {
     const asked = elapsed()
     const { epochMilliseconds } = yield* maintenance.now

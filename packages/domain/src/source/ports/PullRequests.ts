@@ -1,6 +1,6 @@
 /**
- * Port: what people do with pull requests of a source host that has no pages for it. Checked by `PullRequestsContract`.
- * How a pull request stands is the `SourceHost`'s to say.
+ * Port: merging and closing pull requests of a source host without pages. Checked by `PullRequestsContract`. Their state comes from
+ * `SourceHost`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -10,12 +10,12 @@ import type { PullRequest } from "../schema/PullRequest.ts"
 import { RepoName } from "../schema/RepoRef.ts"
 import type { SourceHostError } from "./SourceHost.ts"
 
-/** It cannot be done as things stand; nothing was changed. */
+/** The request is not possible in the present state. Nothing was changed. */
 export class PullRequestRefused extends Schema.TaggedError<PullRequestRefused>()("PullRequestRefused", {
   repo: RepoName,
-  /** `null`: it is about the repository. */
+  /** `null`: it concerns the repository. */
   number: Schema.NullOr(Schema.Int),
-  /** `outdated`: it is no longer at the commit that was named. `moved`: its base was moved meanwhile, and trying again helps. */
+  /** `outdated`: the branch is no longer at the given commit. `moved`: the base branch moved meanwhile; a retry helps. */
   reason: Schema.Literals([
     "unknown repository",
     "unknown number",
@@ -32,7 +32,7 @@ export class PullRequestRefused extends Schema.TaggedError<PullRequestRefused>()
     "outdated",
     "moved"
   ]),
-  /** Sentences for the operator, with what to do: they may name folders of the machine. */
+  /** Sentences for the operator with a remedy. They may contain folders of the machine. */
   detail: Schema.String
 }) {
   override get message() {
@@ -42,27 +42,28 @@ export class PullRequestRefused extends Schema.TaggedError<PullRequestRefused>()
 
 type Trouble = PullRequestRefused | SourceHostError | StoreUnavailable
 
+/** The end of a pull request. */
 export interface Ended {
   readonly pullRequest: PullRequest
-  /** `false`: it was so before, and nothing was done. */
+  /** `false`: it had ended before, and nothing was done. */
   readonly changed: boolean
 }
 
 /** Checked by `PullRequestsContract`. */
 export interface PullRequestsShape {
-  /** What its branch changed since it left its base, as a patch of git; `too large` beyond `MAX_DIFF_BYTES`. */
+  /** The changes of its branch since the base, as a git patch; `too large` above `MAX_DIFF_BYTES`. */
   diff(repo: RepoName, number: number): Effect.Effect<Uint8Array, Trouble>
   /**
-   * Puts a merge commit on the base branch if the branch is still at `headSha`, the commit that was looked at, and keeps the branch.
-   * Safe to repeat. What conflicts is refused, and so is what was closed.
+   * Adds a merge commit to the base branch if the branch is still at `headSha`, the reviewed commit. Keeps the branch. Safe to repeat.
+   * Conflicts and closed pull requests are refused.
    */
   merge(repo: RepoName, number: number, options: {
     readonly headSha: string
     readonly author: { readonly name: string; readonly email: string }
   }): Effect.Effect<Ended, Trouble>
-  /** Closes it without merging, and keeps its branch. Safe to repeat; what was merged is refused. */
+  /** Closes it without merging, and keeps its branch. Safe to repeat. A merged pull request is refused. */
   close(repo: RepoName, number: number): Effect.Effect<Ended, Trouble>
 }
 
-/** `null`: the source host has pages for it. */
+/** `null`: the source host has its own pages. */
 export const PullRequests = Context.Reference<PullRequestsShape | null>("@slipway/domain/PullRequests", { defaultValue: () => null })

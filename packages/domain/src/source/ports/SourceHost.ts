@@ -1,4 +1,4 @@
-/** Port: where repositories and pull requests live. Checked by `SourceHostContract`. */
+/** Port: the host of repositories and pull requests. Checked by `SourceHostContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
@@ -7,10 +7,10 @@ import * as Schema from "effect/Schema"
 import type { PullRequest, PullRequestDetails } from "../schema/PullRequest.ts"
 import type { RepoName } from "../schema/RepoRef.ts"
 
-/** The host does not have the repository, or does not let this installation use it. Retrying does not help. */
+/** The host does not have the repository, or this installation may not use it. Retrying does not help. */
 export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("RepoNotAccessible", {
   repo: Schema.String,
-  /** What to do about it, a sentence for people. */
+  /** The remedy, as a sentence for people. */
   advice: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
@@ -18,13 +18,13 @@ export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("
   }
 }
 
-/** The host failed or refused. `retryable`: nothing is known to be wrong with the request. */
+/** The host failed or refused. `retryable`: the request itself is valid as far as is known. */
 export class SourceHostError extends Schema.TaggedError<SourceHostError>()("SourceHostError", {
   operation: Schema.String,
   /** A sentence for people, free of secrets. */
   detail: Schema.String,
   retryable: Schema.Boolean,
-  /** Seconds the host asked us to wait, when it did. */
+  /** The wait that the host asked for, in seconds. */
   retryAfter: Schema.optionalKey(Schema.Int)
 }) {
   override get message() {
@@ -32,31 +32,31 @@ export class SourceHostError extends Schema.TaggedError<SourceHostError>()("Sour
   }
 }
 
-/** Where git fetches from or pushes to, for one operation. */
+/** The address for git to fetch from or push to, for one operation. */
 export interface Remote {
-  /** Free of secrets. A `file:` URL or an absolute path on this machine for local repositories. */
+  /** Free of secrets. For local repositories, a `file:` URL or an absolute path on this machine. */
   readonly url: string
-  /** `Authorization` value for that URL; minted for this operation, never stored, never in an argument or a file. */
+  /** The `Authorization` value for that URL. It is made for this operation and never stored, in an argument or in a file. */
   readonly authorization: Redacted.Redacted | null
 }
 
-/** A repository that the host lets us see. */
+/** A repository that the host shows us. */
 export interface Repository {
   /** As the host spells it. */
   readonly fullName: RepoName
   readonly defaultBranch: string
 }
 
-/** Which repositories to list. */
+/** A page of repositories. */
 export interface RepositoryQuery {
   /**
-   * Accounts, in lower case, that whoever asks may know of: what others have is not told. At most {@link MAX_OWNERS} of them are looked
-   * at. A host whose repositories are the operator's own tells of all.
+   * The accounts, in lower case, whose repositories the caller may know of. At most {@link MAX_OWNERS} of them are read. A host with
+   * the operator's own repositories lists all.
    */
   readonly owners: ReadonlyArray<string>
-  /** Part of the name, whatever the case; empty: any. */
+  /** Part of the name, in any case; empty: all names. */
   readonly search: string
-  /** What the page before ended with; `null`: from the beginning. */
+  /** The last name of the previous page; `null`: from the beginning. */
   readonly after: RepoName | null
   /** At least 1. */
   readonly limit: number
@@ -65,7 +65,7 @@ export interface RepositoryQuery {
 /** Accounts of one {@link RepositoryQuery}. */
 export const MAX_OWNERS = 20
 
-/** A page of these names, as {@link RepositoryQuery} says. */
+/** The page of these names for a {@link RepositoryQuery}. */
 export const pageOfNames = (
   names: ReadonlyArray<RepoName>,
   { after, limit, search }: Pick<RepositoryQuery, "after" | "limit" | "search">
@@ -81,24 +81,24 @@ export const pageOfNames = (
 
 /** Checked by `SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
-  /** Short name that goes into ids of pull requests, e.g. `github.com` or `local`. */
+  /** A short name for ids of pull requests, e.g. `github.com` or `local`. */
   readonly name: string
   /**
-   * Why sandboxes cannot start from one of the repositories, with advice; `null`: nothing is known against them. Says what
-   * is known here without asking anybody, so that a request can wait for it: `repository` and `remote` may yet refuse.
+   * Why sandboxes cannot start from one of the repositories, with advice; `null`: no known reason. Uses only local knowledge without a
+   * remote call, so that requests can wait for it. `repository` and `remote` may still refuse.
    */
   refusal(repos: ReadonlyArray<RepoName>): Effect.Effect<RepoNotAccessible | null>
   /**
-   * Repositories that sandboxes may start from, as the host spells them, in the order of their names in lower case. For choosing one: what
-   * is not listed may be there all the same, and what came in the last minutes may be missing.
+   * Repositories that sandboxes may start from, as the host spells them, in the order of their lower-case names. The list is for
+   * choosing: it may lack repositories, such as those of the last minutes.
    */
   repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
-  /** Credentials limited to one repository and to what `access` needs. */
+  /** Credentials for one repository, limited to `access`. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
-  /** The open pull request whose head is `headRef`, if there is one. Reads what the host holds now, not a cache. */
+  /** The open pull request with the head `headRef`; `null`: none. Reads the host's present state without a cache. */
   findOpenPullRequest(repo: RepoName, headRef: string): Effect.Effect<PullRequest | null, RepoNotAccessible | SourceHostError>
-  /** Opens a draft. Never retried blindly: look for an open one by head first. */
+  /** Opens a draft. Before a retry, look for an open pull request by its head. */
   openDraftPullRequest(repo: RepoName, draft: {
     readonly title: string
     readonly body: string
@@ -107,12 +107,12 @@ export class SourceHost extends Context.Service<SourceHost, {
     readonly headSha: string
     readonly at: DateTime.Utc
   }): Effect.Effect<PullRequest, RepoNotAccessible | SourceHostError>
-  /** Tells the host that the branch was pushed to. Hosts that notice by themselves return the pull request as it is. */
+  /** Tells the host about a push to the branch. Hosts that notice pushes themselves return the pull request unchanged. */
   pullRequestPushed(repo: RepoName, number: number, push: { readonly headSha: string; readonly at: DateTime.Utc }): Effect.Effect<
     PullRequest,
     RepoNotAccessible | SourceHostError
   >
-  /** Everything the interface shows of a pull request, as the host knows it now. */
+  /** The present state of a pull request for the interface. */
   pullRequestDetails(repo: RepoName, number: number): Effect.Effect<PullRequestDetails, RepoNotAccessible | SourceHostError>
 }>()("@slipway/domain/SourceHost") {
 }

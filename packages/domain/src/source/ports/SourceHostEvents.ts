@@ -1,31 +1,32 @@
-/** Port: what a source host sends by itself when something happens there, over the web. Only where the operator set it up. */
+/** Port: events that a source host sends over the web, if the operator has configured them. */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { RepoName } from "../schema/RepoRef.ts"
 
-/** Nobody but the source host could have signed it, and it is not signed so. Sending it again does not help. */
+/** The signature of the request is invalid. Sending it again does not help. */
 export class NotAuthentic extends Schema.TaggedError<NotAuthentic>()("NotAuthentic", {}) {
   override get message() {
     return "The signature is not the source host's."
   }
 }
 
-/** A request as it came in. */
+/** A received request. */
 export interface SignedNews {
-  /** Names in lower case. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Exactly what was sent: the signature is over its bytes. */
+  /** The exact received text, because the signature covers its bytes. */
   readonly body: string
 }
 
-/** Something happened to a pull request from this branch. What, the host tells when it is asked. */
+/** An event about a pull request from this branch. The change itself has to be asked for. */
 export interface News {
   readonly repo: RepoName
   readonly branch: string
 }
 
+/** Reads events of the source host. */
 export class SourceHostEvents extends Context.Service<SourceHostEvents, {
-  /** `null`: authentic, and nothing that concerns us. */
+  /** `null`: authentic but irrelevant. */
   read(sent: SignedNews): Effect.Effect<News | null, NotAuthentic>
 }>()("@slipway/domain/SourceHostEvents") {}

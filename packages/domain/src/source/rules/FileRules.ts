@@ -1,4 +1,4 @@
-/** Which paths of a working tree the files API serves. Decided on the normalised path, before the disk is touched. */
+/** Which paths of a working tree the files API serves. The rules use the normalised path, before the disk is read. */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
 
@@ -11,12 +11,12 @@ export class InvalidPath extends Data.TaggedError("InvalidPath") {
 
 /** Bytes; larger files are refused by the size of the open descriptor (docs/interface.md 4.11: 100 MiB). */
 export const MAX_DOWNLOAD_BYTES = 104_857_600
-/** Bytes; the most a file may have to be shown as text (docs/decisions/8). */
+/** Bytes of a file that is shown as text (docs/decisions/8). */
 export const MAX_CONTENT_BYTES = 1_048_576
-/** Bytes of a patch, at most (docs/decisions/16). */
+/** Bytes of a patch (docs/decisions/16). */
 export const MAX_DIFF_BYTES = 10 * 2 ** 20
 
-// Names no segment may have, case-folded (docs/decisions/6): what agents read as instructions to themselves.
+// Names that no path segment may have, case-folded (docs/decisions/6): files that agents read as instructions.
 const AGENT_NAMES: ReadonlySet<string> = new Set([
   "opencode.json",
   "opencode.jsonc",
@@ -47,12 +47,12 @@ const ENVIRONMENT_FILES: ReadonlySet<string> = new Set([
 ])
 const ENVIRONMENT_SAMPLES = /^\.env\.(?:.+\.)?(?:example|sample|template|dist)$/u
 
-/** Characters of a name that are looked at: file systems take 255 bytes. */
+/** Characters of a name that are checked: file systems allow 255 bytes. */
 const MAX_NAME = 1024
 
 /**
- * Folds what file systems and people take for the same name: case, Unicode compatibility forms, characters that are
- * ignored when names are compared (HFS+), NTFS stream suffixes, and trailing dots and spaces (Windows).
+ * Folds names that file systems or people take for equal: case, Unicode compatibility forms, characters ignored in comparisons (HFS+),
+ * NTFS stream suffixes, and trailing dots and spaces (Windows).
  */
 const fold = (name: string): string =>
   name.slice(0, MAX_NAME).normalize("NFKC").replace(/\p{Default_Ignorable_Code_Point}/gu, "").toLowerCase().replace(/:[^]*/u, "")
@@ -74,10 +74,10 @@ export const isProtected = (path: string): boolean =>
       isGitName(name) || isEnvironmentName(name) || AGENT_NAMES.has(name) || parent === ".cursor" && AGENT_FILES_IN_CURSOR.has(name)
   )
 
-/** Whether a new file at this path may never be committed by publishing: the environment group, folders included. */
+/** Whether publishing must never commit a new file at this path: environment files and folders. */
 export const isEnvironmentFile = (path: string): boolean => anySegment(path, isEnvironmentName)
 
-/** Whether git itself refuses the path: some segment is `.git` to one of the file systems git runs on. */
+/** Whether git itself refuses the path: a segment is `.git` on one of the file systems that git supports. */
 export const isGitPath = (path: string): boolean => anySegment(path, isGitName)
 
 /** Drops `.` and empty segments and resolves `..` lexically. The root is "". */

@@ -1,8 +1,9 @@
-/** How much of a repository differs from the commit that a sandbox started from. */
+/** The amount of changes in a repository since the commit that a sandbox started from. */
 import * as Schema from "effect/Schema"
 import { Counter } from "../../text/Text.ts"
 import { RepoName } from "./RepoRef.ts"
 
+/** Changed files and lines of one repository. */
 export const ChangeCounts = Schema.Struct({
   repo: RepoName,
   /** Lines. */

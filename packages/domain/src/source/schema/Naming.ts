@@ -1,4 +1,4 @@
-/** How git and source hosts name what is theirs. */
+/** Names of refs, branches and repositories in git and at source hosts. */
 import type { RepoName } from "./RepoRef.ts"
 
 const FULL_COMMIT = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/iu
@@ -11,20 +11,20 @@ export const isRefName = (ref: string): boolean =>
   FULL_COMMIT.test(ref) ||
   !FORBIDDEN_IN_REF.test(ref) && ref.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"))
 
-/** Source hosts name a repository without regard to case. */
+/** Whether two names are the same repository: source hosts ignore case. */
 export const sameRepo = (a: RepoName, b: RepoName): boolean => a.toLowerCase() === b.toLowerCase()
 
-/** Whether `ref` can only be a commit: such a ref is no base for a pull request. */
+/** Whether `ref` can only be a commit, which cannot be the base of a pull request. */
 export const isCommitId = (ref: string): boolean => FULL_COMMIT.test(ref)
 
-/** What the branches of all sandboxes begin with. */
+/** The beginning of the branches of all sandboxes. */
 export const BRANCHES = "slipway/"
 
 /**
- * The branch a sandbox publishes to, the same in each of its repositories. After its pull request was merged or closed the next one
- * has another: `round` counts them, from 1.
+ * The branch that a sandbox publishes to, the same in each of its repositories. After a merged or closed pull request the next one gets
+ * a new branch: `round` counts them, from 1.
  */
 export const headRef = (sandboxId: string, round = 1): string => `${BRANCHES}${sandboxId}${round === 1 ? "" : `-${round}`}`
 
-/** Which of a sandbox's branches it is, from 1. */
+/** The `round` of a sandbox's branch, from 1. */
 export const roundOf = (branch: string): number => Number(/-(?<round>\d{1,6})$/u.exec(branch)?.groups?.["round"] ?? 1)

@@ -6,7 +6,7 @@ import { timestamp } from "../../time/Timestamp.ts"
 import { BRANCHES } from "./Naming.ts"
 import type { RepoName } from "./RepoRef.ts"
 
-/** A pull request as the host has it (docs/interface.md 2.5). */
+/** A pull request at the host (docs/interface.md 2.5). */
 export const PullRequest = Schema.Struct({
   id: Counter.annotateKey({ description: "The host's number of it, over all repositories." }),
   nodeId: Schema.String.annotateKey({ description: "The host's other id of it." }),
@@ -27,10 +27,11 @@ export const PullRequest = Schema.Struct({
 }).annotate({ identifier: "PullRequest" })
 export type PullRequest = typeof PullRequest.Type
 
-/** How one stands, in one word: of a merged one nothing else counts, nor of a closed one that it was a draft. */
+/** The state in one word. Merged comes before closed, and closed before draft. */
 export const PullState = Schema.Literals(["draft", "open", "merged", "closed"])
 export type PullState = typeof PullState.Type
 
+/** The state of a pull request in one word. */
 export const pullStateOf = (
   { draft, merged, state }: {
     readonly state: PullRequest["state"] | null
@@ -65,7 +66,7 @@ export const CheckRun = Schema.Struct({
   url: Schema.String.annotateKey({ description: "Its page, for people." })
 }).annotate({ identifier: "CheckRun" })
 
-/** What runs on the head commit. `idle`: nothing does. */
+/** The workflows and checks of the head commit. `idle`: there are none. */
 export const Checks = Schema.Struct({
   label: Schema.String.annotateKey({ description: "For display: `No checks`, `2 of 3 checks passed`." }),
   runs: Schema.Array(WorkflowRun).annotateKey({ description: "Workflow runs of the head commit." }),
@@ -78,7 +79,7 @@ export const Checks = Schema.Struct({
 }).annotate({ identifier: "Checks" })
 export type Checks = typeof Checks.Type
 
-/** A comment on the pull request or on its code; `title` names which. */
+/** A comment on the pull request or on its code; `title` says on which. */
 export const PullRequestComment = Schema.Struct({
   id: Counter.annotateKey({ description: "The host's number of it." }),
   title: Schema.String.annotateKey({ description: "Where it stands: on the pull request, or on a file." }),
@@ -91,27 +92,27 @@ export const PullRequestComment = Schema.Struct({
 
 export type PullRequestComment = typeof PullRequestComment.Type
 
-/** Characters that a source host tells of what one comment says. */
+/** Characters of a comment's text that a source host returns. */
 export const MAX_COMMENT = 4_000
 
-/** A comment as pages show it. The interface tells of comments, not what they say. */
+/** A comment with its text, for pages. The interface lists comments without their texts. */
 export interface CommentWithText extends PullRequestComment {
-  /** Markdown by anybody: at most {@link MAX_COMMENT} characters from its beginning. */
+  /** Untrusted Markdown: at most the first {@link MAX_COMMENT} characters. */
   readonly text: string
-  /** Whether that is all of it. */
+  /** Whether the text is complete. */
   readonly isWhole: boolean
-  /** Of a comment on code: the file, in the repository; else `null`. */
+  /** The file in the repository, for a comment on code; otherwise `null`. */
   readonly path: string | null
-  /** Of a comment on code: its line, as the file was when it was written, where the host knows it. */
+  /** The line of the file when the comment was written, for a comment on code, if the host knows it. */
   readonly line: number | null
 }
 
-/** Of a comment what the interface tells. */
+/** The comment without its text, as in the interface. */
 export const withoutText = (
   { isWhole: _isWhole, line: _line, path: _path, text: _text, ...comment }: CommentWithText
 ): PullRequestComment => comment
 
-/** What a source host tells of one pull request. `pending`: it is still computing some of it. */
+/** A pull request with its checks and comments. `pending`: the host is still computing some of it. */
 export interface PullRequestDetails {
   readonly pullRequest: PullRequest
   readonly checks: Checks
@@ -124,7 +125,7 @@ export interface PullRequestDetails {
 export const ActionState = Schema.Literals(["idle", "publishing", "updating", "failed"])
 export type ActionState = typeof ActionState.Type
 
-/** How publishing stands, and the pull request with its checks and comments. */
+/** The state of publishing, and the pull request with its checks and comments. */
 export const PullRequestStatus = Schema.Struct({
   actionState: ActionState.annotateKey({
     description: "`publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed."
@@ -137,18 +138,18 @@ export const PullRequestStatus = Schema.Struct({
 }).annotate({ identifier: "PullRequestStatus" })
 export type PullRequestStatus = typeof PullRequestStatus.Type
 
-/** Of a pull request nothing runs on. */
+/** The checks of a pull request without any. */
 export const noChecks: Checks = { label: "No checks", runs: [], checkRuns: [], state: "idle" }
 
 const isSandboxId = Schema.is(SandboxId)
 
-/** The sandbox that publishes to a branch, `undefined` when none of ours does. */
+/** The sandbox that publishes to a branch; `undefined` for other branches. */
 export const sandboxOf = (branch: string): SandboxId | undefined => {
   const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length).replace(/-\d{1,6}$/u, "") : ""
   return isSandboxId(id) ? id : undefined
 }
 
-/** A pull request. `host` is the source host's name; `repo` as its sandbox spells it. */
+/** A pull request. `host` is the source host's name; `repo` is spelled as in its sandbox. */
 export interface Pull {
   readonly host: string
   readonly repo: RepoName
