@@ -2,6 +2,7 @@
  * Reads that GitHub need not answer again: what was read is kept with its tag, and a tag that still holds costs neither
  * bytes nor rate limit. GitHub decides each time, for the token at hand, so nobody sees what their token may not.
  */
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect, type Schema } from "effect"
 import { type Access, type GitHubApi, type GitHubFailed, onStatus, type TokenRefused } from "./GitHubApi.ts"
 
@@ -20,21 +21,7 @@ const PER_PAGE = 100
 const MAXIMUM_PAGES = 10
 
 export const make = (api: GitHubApi) => {
-  /** In the order of their last use. */
-  const kept = new Map<string, Kept>()
-  let characters = 0
-  const forget = (key: string) => {
-    characters -= kept.get(key)?.characters ?? 0
-    kept.delete(key)
-  }
-  const keep = (key: string, one: Kept) => {
-    kept.set(key, one)
-    characters += one.characters
-    for (const oldest of kept.keys()) {
-      if (characters <= MAXIMUM_KEPT) break
-      forget(oldest)
-    }
-  }
+  const kept = new LruCache<string, Kept>(MAXIMUM_KEPT, ({ characters }) => characters)
 
   const page = Effect.fnUntraced(
     function*<A, I>(access: Access, path: string, schema: Schema.Codec<A, I>, query: Readonly<Record<string, string | number>>) {
@@ -45,14 +32,14 @@ export const make = (api: GitHubApi) => {
       const answer = yield* api.request(access, "GET", path, query, known === undefined ? {} : { "if-none-match": known.etag }).pipe(
         onStatus(304, () => Effect.succeed("unchanged" as const))
       )
-      forget(key)
       if (answer === "unchanged") {
-        if (known !== undefined) keep(key, known)
+        if (known !== undefined) kept.set(key, known)
         return { value: known?.value as A, hasNext: known?.hasNext === true }
       }
       const { etag, link = "" } = answer.headers
       const read = { value: yield* api.decode(schema, answer), hasNext: link.includes("rel=\"next\"") }
-      if (etag !== undefined) keep(key, { etag, ...read, characters: JSON.stringify(read.value).length })
+      if (etag === undefined) kept.delete(key)
+      else kept.set(key, { etag, ...read, characters: JSON.stringify(read.value).length })
       return read
     }
   )

@@ -4,6 +4,7 @@
  * of their holders, made and ended by them.
  */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
 import { GRACE_SECONDS } from "./MachinePod.ts"
@@ -76,8 +77,8 @@ export interface Options {
 interface HolderState extends Options {
   readonly api: KubernetesApi
   readonly watch: PodWatch
-  /** Pods that we ended: their loss is not reported. The oldest are forgotten. */
-  readonly leaving: Set<string>
+  /** Pods that we ended, by uid: their loss is not reported. */
+  readonly leaving: LruCache<string, true>
   known: { readonly sandboxes: boolean; readonly claims: boolean; readonly at: number } | undefined
 }
 
@@ -158,18 +159,10 @@ const find = Effect.fnUntraced(function*(state: HolderState, operation: HostErro
   return null
 })
 
-const forget = ({ leaving }: HolderState, uid: string) => {
-  leaving.add(uid)
-  for (const oldest of leaving) {
-    if (leaving.size <= MOST_LEAVING) break
-    leaving.delete(oldest)
-  }
-}
-
 /** Asks for its end. What is there under the name by now and is another stays. */
 const ask = (state: HolderState, operation: HostError["operation"], kind: Kind, { metadata: { name, uid } }: Held, graceSeconds?: number) =>
   Effect.suspend(() => {
-    if (kind === PODS) forget(state, uid)
+    if (kind === PODS) state.leaving.set(uid, true)
     return state.api.call({
       method: "DELETE",
       path: pathOf(kind, state.namespace, name),
@@ -199,7 +192,7 @@ const podOfHolder = Effect.fnUntraced(function*(state: HolderState, operation: H
 /** Asks for its end, without waiting for it. */
 const dismiss = Effect.fnUntraced(function*(state: HolderState, operation: HostError["operation"], holder: Holder) {
   const pod = holder.kind === PODS ? null : yield* podOfHolder(state, operation, holder)
-  if (pod !== null && isControlled(pod)) forget(state, pod.metadata.uid)
+  if (pod !== null && isControlled(pod)) state.leaving.set(pod.metadata.uid, true)
   yield* ask(state, operation, holder.kind, holder.held)
 })
 
@@ -289,7 +282,7 @@ const warning = ({ api, namespace }: HolderState, uid: string): Effect.Effect<st
 export type Holders = ReturnType<typeof make>
 
 export const make = (api: KubernetesApi, options: Options, watch: PodWatch) => {
-  const state: HolderState = { ...options, api, watch, leaving: new Set(), known: undefined }
+  const state: HolderState = { ...options, api, watch, leaving: new LruCache(MOST_LEAVING), known: undefined }
   type Operation = HostError["operation"]
   return {
     get: <A>(operation: Operation, kind: Kind, name: string, schema: Schema.Codec<A, unknown>) => get(state, operation, kind, name, schema),

@@ -1,6 +1,7 @@
 /** What the operations on machines of Kubernetes share. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect } from "effect"
 import type * as Holders from "./Holders.ts"
 import type { KubernetesApi } from "./KubernetesApi.ts"
@@ -24,8 +25,8 @@ export interface KubernetesMachines {
   readonly watch: PodWatch
   readonly holders: Holders.Holders
   readonly pool: WarmPool
-  /** Pods whose loss was reported. */
-  readonly told: Set<string>
+  /** Pods whose loss was reported, by uid. */
+  readonly told: LruCache<string, true>
 }
 
 export const provision = Refusal.hostError("provision")

@@ -7,9 +7,6 @@ import * as Labels from "./Labels.ts"
 import type { Pod } from "./Objects.ts"
 import * as PodTrouble from "./PodTrouble.ts"
 
-/** How many machines that were lost are remembered as told. */
-const MOST_TOLD = 4096
-
 const lossOf = (pod: Pod, isGone: boolean): Pick<Loss, "detail" | "ofSandbox"> | null => {
   const ended = PodTrouble.endOf(pod)
   if (ended !== null) return { detail: ended.detail, ofSandbox: ended.ofSandbox === true }
@@ -26,11 +23,7 @@ export const losses = ({ holders, told, watch }: KubernetesMachines) =>
       const loss = lossOf(pod, isGone)
       const { uid } = pod.metadata
       if (marks === null || loss === null || told.has(uid) || holders.hasLeft(pod)) return Result.failVoid
-      told.add(uid)
-      for (const oldest of told) {
-        if (told.size <= MOST_TOLD) break
-        told.delete(oldest)
-      }
+      told.set(uid, true)
       return Result.succeed({ sandboxId: marks.sandboxId, ...loss })
     })
   )

@@ -1,5 +1,6 @@
 /** `Machines` as pods of a Kubernetes cluster, each with the runner as its first process. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Machines } from "@slipway/runner/machines/Machines"
 import { Clock, Effect, Layer } from "effect"
 import type * as Cluster from "./Cluster.ts"
@@ -29,6 +30,9 @@ export interface Options extends MachinePod.Template {
   readonly times?: Partial<Holders.Times>
   readonly timeLimits?: Partial<KubernetesApi.TimeLimits>
 }
+
+/** Machines whose loss is remembered as reported. */
+const MOST_TOLD = 4096
 
 /** A younger one may be of a sandbox that nobody knows yet, or of none: a worker that starts looks at a machine of its own. */
 const YOUNG_MILLIS = 600_000
@@ -99,7 +103,7 @@ const stateOf = Effect.fnUntraced(function*(options: Options) {
     watch,
     holders,
     pool,
-    told: new Set()
+    told: new LruCache(MOST_TOLD)
   }
   return state
 })

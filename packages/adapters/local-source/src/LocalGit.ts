@@ -2,9 +2,9 @@
  * Git on a repository of this machine that belongs to the operator. None of the programs that it names is run, but one: a
  * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
  */
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { fields, git, type GitFailed, type GitOptions, line } from "@slipway/git/Git"
 import * as LocalRefs from "@slipway/git/LocalRefs"
-import { Remembered } from "@slipway/git/Remembered"
 import * as Shortstat from "@slipway/git/save/Shortstat"
 import { DateTime, Effect } from "effect"
 import { existsSync } from "node:fs"
@@ -52,7 +52,7 @@ export const contains = (path: string, base: string, head: string): Effect.Effec
   Effect.match(run(path, ["merge-base", "--is-ancestor", head, base]), { onSuccess: () => true, onFailure: () => false })
 
 /** By folder and both commits, which always differ by the same. */
-const counted = new Remembered<Shortstat.Counts>(1_000)
+const counted = new LruCache<string, Shortstat.Counts>(1_000)
 
 /** What `head` changed since it left `base`, both ids of commits, renames found. */
 export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {

@@ -1,9 +1,9 @@
 /** What the repository of a tree has beyond the mirror: what was saved of it, the agent's own commits, what was published. */
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { line } from "../Git.ts"
-import { Remembered } from "../Remembered.ts"
 import { type HostRepository, identity, run } from "../tree/HostRepository.ts"
 
 /** The tree that was saved last, with all it holds in the repository. */
@@ -15,9 +15,9 @@ interface Named {
 }
 
 /** By repository and name. They stay as long as it does: only a power failure takes some back, and this process with them. */
-const found = new Remembered<Named>(10_000)
+const found = new LruCache<string, Named>(10_000)
 /** Trees of the commits that trees started from, which every repository has that started there. */
-const bases = new Remembered<string>(1_000)
+const bases = new LruCache<string, string>(1_000)
 
 /** Takes note of an object that was written into the repository. */
 export const note = (repository: Pick<HostRepository, "gitDir">, id: string, kind: "commit" | "tree"): Effect.Effect<void> =>

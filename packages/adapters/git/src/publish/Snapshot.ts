@@ -4,6 +4,7 @@
  */
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/rules/FileRules"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Fiber } from "effect"
@@ -11,7 +12,6 @@ import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
-import { Remembered } from "../Remembered.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
@@ -103,7 +103,7 @@ const look = Effect.fnUntraced(function*(repository: Pick<HostRepository, "baseS
 }, Effect.scoped)
 
 /** By repository and tree: a checkpoint has looked at nearly every tree before it is published. */
-const remembered = new Remembered<Looked>(1_000)
+const remembered = new LruCache<string, Looked>(1_000)
 /** Names that are worth remembering. */
 const FEW = 100
 

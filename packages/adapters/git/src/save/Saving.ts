@@ -5,6 +5,7 @@
 import { CannotSave, type SaveOptions } from "@slipway/domain/files/ports/WorkingTrees"
 import { isGitPath } from "@slipway/domain/source/rules/FileRules"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect, Option } from "effect"
 import { open } from "node:fs/promises"
@@ -17,7 +18,6 @@ import * as CommitObject from "../publish/CommitObject.ts"
 import { idsIn, type Known, known, note, savedFile } from "../publish/KnownObjects.ts"
 import * as Push from "../publish/Push.ts"
 import { strange, without } from "../publish/Snapshot.ts"
-import { Remembered } from "../Remembered.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { isNestedRepository } from "../tree/Changes.ts"
@@ -117,7 +117,7 @@ const LARGE_BYTES = 16 * 2 ** 20
 const COUNTING = "5 seconds"
 
 /** By both commits. */
-const counted = new Remembered<Shortstat.Counts>(1_000)
+const counted = new LruCache<string, Shortstat.Counts>(1_000)
 
 /** How much the commit differs from the one the tree started from; `null`: git cannot count it in time. */
 const countChanges = Effect.fnUntraced(function*(repository: HostRepository, sha: string): Effect.fn.Return<ChangeCounts | null> {

@@ -1,5 +1,6 @@
 /** Files of the commit that a tree started from, as the host's repository has them. */
 import type { BaseFile } from "@slipway/domain/files/ports/WorkingTrees"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect } from "effect"
 import { eachField } from "../Git.ts"
 import * as HostRepository from "./HostRepository.ts"
@@ -92,19 +93,13 @@ const readAll = Effect.fnUntraced(function*(
 
 /** Reads by path. What is no plain file is left out, and so is what is not there. */
 export const reader = () => {
-  const remembered = new Map<string, Files>()
+  const remembered = new LruCache<string, Files>(REMEMBERED.commits)
   return Effect.fnUntraced(function*(repository: HostRepository.HostRepository, paths: Iterable<string>, maximumBytes: number) {
     const wanted = Array.from(new Set(paths)).filter((path) => path !== "")
     // A commit is what it is: only who may ask for it can change.
     const key = JSON.stringify([repository.repo, repository.baseSha, maximumBytes, ...wanted])
     const files: Files = remembered.get(key) ?? (yield* readAll(repository, wanted, maximumBytes))
-    remembered.delete(key)
-    if (wanted.length > REMEMBERED.paths || !isSmall(files)) return files
-    remembered.set(key, files)
-    for (const oldest of remembered.keys()) {
-      if (remembered.size <= REMEMBERED.commits) break
-      remembered.delete(oldest)
-    }
+    if (wanted.length <= REMEMBERED.paths && isSmall(files)) remembered.set(key, files)
     return files
   })
 }

@@ -5,12 +5,12 @@
  * A file counts as unchanged while its size, times, owner and number are those of the index. No change keeps them: each sets the time
  * of the last change (`ctime`), which is later than the index by a second at least, since of younger files the index knows nothing.
  */
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect } from "effect"
 import { createHash, type Hash } from "node:crypto"
 import { chmod, readFile, rename, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { inPieces } from "../InPieces.ts"
-import { Remembered } from "../Remembered.ts"
 import { type HostRepository, identity, scratch } from "./HostRepository.ts"
 
 /** Those that end their names with NUL (the index format of git, `gitformat-index`). */
@@ -84,7 +84,7 @@ export const merge = Effect.fnUntraced(function*(index: Buffer, told: Buffer, id
 })
 
 /** By repository, when its index was written last, and how many files it knew nothing of. */
-const written = new Remembered<{ readonly seconds: number; readonly unsettled: number }>(10_000)
+const written = new LruCache<string, { readonly seconds: number; readonly unsettled: number }>(10_000)
 /** Files that git reads each time without anybody noticing. */
 const FEW = 50
 

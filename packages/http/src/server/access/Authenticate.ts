@@ -10,6 +10,7 @@ import { Access, REVOCATIONS } from "@slipway/domain/access/usecases/Access"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Hints } from "@slipway/domain/store/Hints"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Clock, DateTime, Effect, Redacted, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
@@ -41,7 +42,7 @@ interface Ring {
 
 /** Counts what each address had refused within the last minute, at most `limit`. */
 export const failures = (limit: number) => {
-  const byAddress = new Map<string, Ring>()
+  const byAddress = new LruCache<string, Ring>(MAX_ADDRESSES)
   /** Seconds until one more failure is answered as one; 0: at once. */
   return (from: string, now: number): number => {
     const address = networkOf(from)
@@ -50,13 +51,7 @@ export const failures = (limit: number) => {
     if (oldest > now - WINDOW_MILLIS) return Math.max(1, Math.ceil((oldest + WINDOW_MILLIS - now) / 1000))
     ring.at[ring.next] = now
     ring.next = (ring.next + 1) % limit
-    byAddress.delete(address)
     byAddress.set(address, ring)
-    if (byAddress.size > MAX_ADDRESSES) {
-      // The least recently seen address comes first.
-      const [first = ""] = byAddress.keys()
-      byAddress.delete(first)
-    }
     return 0
   }
 }

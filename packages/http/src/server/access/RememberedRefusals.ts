@@ -1,5 +1,6 @@
 /** Keys that are at a limit: a repeated request is refused without asking the store (docs/decisions/10). */
 import type { Admission } from "@slipway/domain/access/ports/AccessStore"
+import { LruCache } from "@slipway/domain/store/LruCache"
 
 /** So long a refusal is good, unless a right was lost meanwhile. */
 const GOOD_MILLIS = 1_000
@@ -8,7 +9,7 @@ const MAX_KEYS = 10_000
 
 /** `digest`: of the key. Times are milliseconds since 1970. */
 export const make = () => {
-  const byDigest = new Map<string, { readonly admission: Admission; readonly at: number }>()
+  const byDigest = new LruCache<string, { readonly admission: Admission; readonly at: number }>(MAX_KEYS)
   return {
     isEmpty: () => byDigest.size === 0,
     /** One with a slot, or to which a slot may open within the second, is not remembered. */
@@ -16,9 +17,6 @@ export const make = () => {
       byDigest.delete(digest)
       if (admission.rate.accepted || admission.rate.resetSeconds < 2) return
       byDigest.set(digest, { admission, at })
-      if (byDigest.size <= MAX_KEYS) return
-      const [oldest = ""] = byDigest.keys()
-      byDigest.delete(oldest)
     },
     /** The refusal with what is left of its seconds; `null`: the store has to be asked. */
     find: (digest: string, now: number): Admission | null => {

@@ -5,6 +5,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { LruCache } from "@slipway/domain/store/LruCache"
 
 export interface CachedRow {
   readonly sandbox: Sandbox
@@ -18,8 +19,7 @@ export interface CachedRow {
 const MOST = 64
 
 export class RowCache {
-  /** Who was written last comes last. */
-  readonly #rows = new Map<SandboxId, CachedRow>()
+  readonly #rows = new LruCache<SandboxId, CachedRow>(MOST)
 
   find(id: SandboxId): CachedRow | undefined {
     return this.#rows.get(id)
@@ -31,9 +31,5 @@ export class RowCache {
     this.#rows.delete(sandbox.id)
     if (workOf(sandbox) === null || sandbox.waiting.length > 0) return
     this.#rows.set(sandbox.id, row)
-    for (const oldest of this.#rows.keys()) {
-      if (this.#rows.size <= MOST) break
-      this.#rows.delete(oldest)
-    }
   }
 }
