@@ -56,7 +56,7 @@ const OTHERS = new Set([
   "source/schema/RepoRef.ts"
 ])
 /** Suites for implementations of ports say nothing of a rule. */
-const SUITES = /Contract$|Laws$|simulation/u
+const SUITES = /Contract$|Laws$|\.suites$|simulation/u
 
 const filesIn = async (folder) =>
   (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts")).sort().map((file) => path.join(folder, file))
@@ -194,7 +194,10 @@ try {
   const cost = new Map()
   const needed = [...new Set(mutants.flatMap(({ far, near }) => [...near, ...far]))]
   for (const [n, suite] of await judge(needed.map((test, i) => [-i, [test]]))) {
-    if (failed(suite)) throw new Error(`${needed[-n]} fails without any mutant.`)
+    if (failed(suite)) {
+      const errors = [...suite.children.allTests()].flatMap((test) => test.result().errors ?? [])
+      throw new Error(`${needed[-n]} fails without any mutant.\n${errors.map(({ message, stack }) => stack ?? message).join("\n")}`)
+    }
     cost.set(needed[-n], [...suite.children.allTests()].reduce((sum, test) => sum + test.diagnostic().duration, 0))
   }
   for (const which of ["near", "far"]) {

@@ -228,7 +228,7 @@ export const mutate = (source, words) => {
     if (loops.has(node.type)) inserts.push([node.start, "{let $n=0;"])
     for (const child of children(node)) {
       const body = loops.has(node.type) && child === node.body
-      if (body) inserts.push([child.start, "{if(++$n>100000)throw new Error('endless');"])
+      if (body) inserts.push([child.start, "{if(++$n>2_000_000)throw new Error('endless');"])
       // The links of an optional chain cannot stand in parentheses.
       const link = (node.type === "ChainExpression" || chained) &&
         (child === node.expression || child === node.callee || child === node.object)
