@@ -2,15 +2,16 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { CliOutput, Command, type HelpDoc } from "effect/cli"
+import { exitCodesText } from "./commands/client/Server.ts"
 import { slipway } from "./commands/Slipway.ts"
 
 const formatter = CliOutput.defaultFormatter({ colors: false })
 
 const block = (text: string) => `\`\`\`text\n${text.split("\n").map((line) => line.trimEnd()).join("\n").trim()}\n\`\`\``
 
-/** Tables of a description stay as they are; that of the settings has a page of its own. */
+/** Tables of a description stay as they are. Those of the settings and the exit codes are on other pages. */
 const prose = (description: string): string =>
-  description.split("\n\n").map((part) =>
+  description.replace(exitCodesText, "[Exit codes](commands.md#exit-codes)").split("\n\n").map((part) =>
     part.startsWith("NAME ")
       ? "[settings.md](settings.md) has them all."
       : /^\S+ {2}/u.test(part)
@@ -33,9 +34,14 @@ const helpOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
 
 const sections = (names: ReadonlyArray<string>, command: Command.Command.Any): Effect.Effect<ReadonlyArray<string>> =>
   Effect.gen(function*() {
-    const { description, globalFlags, ...rest } = yield* helpOf(names)
-    // The flags that every command has are told once, at the top.
-    const doc = { ...rest, description: "", ...(names.length > 0 || globalFlags === undefined ? {} : { globalFlags }) }
+    const { description, globalFlags, subcommands, ...rest } = yield* helpOf(names)
+    // The first section has the flags of every command and the list of commands. Subcommands have sections of their own.
+    const doc = {
+      ...rest,
+      description: "",
+      ...(names.length > 0 || globalFlags === undefined ? {} : { globalFlags }),
+      ...(names.length > 0 || subcommands === undefined ? {} : { subcommands })
+    }
     const title = `${"#".repeat(names.length + 2)} ${["slipway", ...names].join(" ")}`
     const inner = command.subcommands.flatMap(({ commands }) => commands)
     const below = yield* Effect.forEach(inner, (one) => sections([...names, one.name], one))
@@ -46,8 +52,8 @@ const INTRODUCTION = `# The command
 
 For operators and users of the command. After reading a section you know the flags of a command, as its \`--help\` prints them.
 
-[Commands](commands.md) is the guide to the commands for sandboxes; it has their exit codes, and which server and key they use. In a
-checkout the command is \`npx slipway\`. \`npm run docs:reference\` writes this page.`
+[Commands](commands.md) is the guide to the commands for sandboxes, with the server and the key that they use. In a checkout the command is
+\`npx slipway\`. \`npm run docs:reference\` writes this page.`
 
 /** A section for each command, in the order of `slipway --help`. */
 export const helpPage: Effect.Effect<string> = Effect.map(

@@ -50,25 +50,25 @@ const followed = (matches: (entry: AuditEntry) => boolean, json: boolean) =>
 
 export const audit = Command.make("audit", {
   since: Flag.String("since").pipe(
-    Flag.withDescription("Nothing older: days such as 7d, or an instant such as 2026-11-21T00:00:00Z"),
+    Flag.withDescription("Oldest entry: days such as 7d, or a time such as 2026-11-21T00:00:00Z"),
     Flag.withSchema(Since),
     Flag.optional
   ),
   limit: Flag.Int("limit").pipe(
-    Flag.withDescription("How many entries at most: the newest"),
+    Flag.withDescription("Number of newest entries"),
     Flag.withSchema(Limit),
     Flag.withDefault(100)
   ),
   action: Flag.Literals("action", Action.literals).pipe(
-    Flag.withDescription("Nothing else; may be given more than once"),
+    Flag.withDescription("Only this action; repeatable"),
     Flag.atLeast(0)
   ),
   subject: Flag.String("subject").pipe(
-    Flag.withDescription("Only what this user, key, grant or organization did, or what happened to it, by its id"),
+    Flag.withDescription("Only entries of or about this user, key, grant or organization (id)"),
     Flag.optional
   ),
   follow: Flag.Boolean("follow").pipe(
-    Flag.withDescription("Print what happens from now on, as it happens, until Ctrl-C; with --json one object a line"),
+    Flag.withDescription("Follow new entries until Ctrl-C; with --json one object a line"),
     Flag.withDefault(false)
   ),
   json

@@ -47,7 +47,7 @@ const create = Command.make("create", {
     yield* print(json, shown(grant), () =>
       made ? `Grant ${grant.name} is made: ${grant.id}` : `Grant ${grant.name} is there already: ${grant.id}`)
   }))).pipe(
-    Command.withDescription("Make a grant: it owns the sandboxes and keys made under it"),
+    Command.withDescription("Make a grant, the owner of sandboxes and keys"),
     Command.withExamples([{ command: "slipway grants create ci", description: "In the owner's organization" }, {
       command: "slipway grants create acme-ci --organization acme",
       description: "In another one"
@@ -79,7 +79,7 @@ const revoke = Command.make("revoke", {
     const grant = yield* access.revokeGrant(idOrName)
     yield* print(json, shown(grant), () => `Grant ${grant.name} is revoked: its keys fail from their next request on, its sandboxes end.`)
   }))).pipe(
-    Command.withDescription("Revoke a grant with all its keys, and end its sandboxes"),
+    Command.withDescription("Revoke a grant and its keys, and end its sandboxes"),
     Command.withExamples([{ command: "slipway grants revoke ci", description: "By name" }])
   )
 
@@ -108,7 +108,7 @@ const budget = Command.make("budget", {
     const standing = yield* usd._tag === "None" ? spending.of(grant.id) : spending.setBudget(grant.id, usd.value)
     yield* print(json, { ...shown(grant), ...shownSpending(standing) }, () => `Grant ${grant.name}: ${spoken(standing)}.`)
   }))).pipe(
-    Command.withDescription("Show what a grant has spent on models, or set what it may spend in its lifetime"),
+    Command.withDescription("Show a grant's model costs, or set its lifetime budget"),
     Command.withExamples([
       { command: "slipway grants budget ci", description: "What it has spent" },
       { command: "slipway grants budget ci 50", description: "50 US dollars, and no more" }

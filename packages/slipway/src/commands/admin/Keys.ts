@@ -39,7 +39,7 @@ const shown = (key: KeyRecord) => ({
 
 const create = Command.make("create", {
   grant: Flag.String("grant").pipe(
-    Flag.withDescription("Grant that owns what the key creates; made if there is none of that name"),
+    Flag.withDescription("Grant that owns what the key creates; made if the name is new"),
     Flag.withSchema(Schema.NonEmptyString),
     Flag.withDefault("default")
   ),
@@ -54,11 +54,11 @@ const create = Command.make("create", {
     Flag.withDefault(false)
   ),
   user: Flag.String("user").pipe(
-    Flag.withDescription("Whose key it is: id, e-mail address or GitHub login of an approved member; the owner's unless said"),
+    Flag.withDescription("Owner of the key: id, e-mail address or GitHub login of an approved member; default: the owner"),
     Flag.optional
   ),
   expires: Flag.String("expires").pipe(
-    Flag.withDescription(`After how many days it stops working, such as 90d, at most ${MAX_LIFE_DAYS}d; never unless said`),
+    Flag.withDescription(`Lifetime in days, such as 90d, at most ${MAX_LIFE_DAYS}d; default: never`),
     Flag.withSchema(Days),
     Flag.optional
   ),
@@ -87,7 +87,7 @@ const create = Command.make("create", {
         ? key
         : `${key}\n\nKey ${id} of grant ${minted.grant.name}${until}. It is shown only now: keep it safe.`)
   }))).pipe(
-    Command.withDescription("Mint an API key. It is shown once: only its digest is kept."),
+    Command.withDescription("Mint an API key. It is shown once; only its digest is stored."),
     Command.withExamples([
       { command: "slipway keys create --grant ci --scopes sandboxes --json", description: "For a script" },
       { command: "slipway keys create --user ada-l --expires 90d", description: "For a person, for a quarter" }
@@ -114,11 +114,11 @@ const list = Command.make("list", {
       ]))
   }))).pipe(
     Command.withDescription("List API keys, newest first"),
-    Command.withExamples([{ command: "slipway keys list", description: "When each was used last, and which have expired" }])
+    Command.withExamples([{ command: "slipway keys list", description: "Last uses and expired keys" }])
   )
 
 const revoke = Command.make("revoke", {
-  id: Argument.String("id").pipe(Argument.withDescription("Id of the key, as shown by: slipway keys list")),
+  id: Argument.String("id").pipe(Argument.withDescription("Key id from: slipway keys list")),
   json
 }, ({ id, json }) =>
   administration(Effect.gen(function*() {

@@ -12,7 +12,7 @@ import { administration } from "./Administration.ts"
 
 export const login = Command.make("login", {
   user: Flag.String("user").pipe(
-    Flag.withDescription("Who signs in: id, e-mail address or GitHub login; the owner unless said"),
+    Flag.withDescription("User: id, e-mail address or GitHub login; default: the owner"),
     Flag.optional
   ),
   json

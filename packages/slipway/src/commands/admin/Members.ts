@@ -12,7 +12,7 @@ import * as Users from "./Users.ts"
 const shown = (organizationId: string, { active, role, user }: Member) => ({ organizationId, role, active, user: Users.shown(user) })
 
 export const organization = Flag.String("organization").pipe(
-  Flag.withDescription("Id or name of the organization; the owner's unless said"),
+  Flag.withDescription("Organization id or name; default: the owner's"),
   Flag.optional
 )
 
@@ -30,7 +30,7 @@ const list = Command.make("list", { organization, json }, ({ json, organization 
         ])
     )
   }))).pipe(
-    Command.withDescription("List the members of an organization, also those that were removed"),
+    Command.withDescription("List the members of an organization, with removed ones"),
     Command.withExamples([{ command: "slipway members list --organization acme", description: "Of another organization than the owner's" }])
   )
 
@@ -51,7 +51,7 @@ const add = Command.make("add", {
       `${member.user.name} (${member.user.id}) is ${role} of ${name}.` +
       (member.user.approvedAt === null ? ` To let them have keys: slipway users approve ${member.user.id}` : ""))
   }))).pipe(
-    Command.withDescription("Make a user a member of an organization; an e-mail address or GitHub login that is new makes a user"),
+    Command.withDescription("Add a user to an organization; a new e-mail address or GitHub login makes a user"),
     Command.withExamples([{ command: "slipway members add ada-l --role owner", description: "By GitHub login" }])
   )
 
@@ -70,7 +70,7 @@ const remove = Command.make(
       )
     }))
 ).pipe(
-  Command.withDescription("Remove a member; their keys in the organization fail at once"),
+  Command.withDescription("Remove a member and refuse their keys in the organization"),
   Command.withExamples([{ command: "slipway members remove ada@example.com", description: "By e-mail address" }])
 )
 

@@ -59,7 +59,7 @@ const suspend = Command.make("suspend", { organization, json }, ({ json, organiz
     yield* print(json, shown(suspended), () =>
       `${suspended.name} is suspended: its keys fail from their next request on. Its sandboxes go on.`)
   }))).pipe(
-    Command.withDescription("Hear none of an organization's keys until it is resumed"),
+    Command.withDescription("Refuse an organization's keys until it is resumed"),
     Command.withExamples([{ command: "slipway orgs suspend default", description: "By name" }])
   )
 
@@ -69,7 +69,7 @@ const resume = Command.make("resume", { organization, json }, ({ json, organizat
     const resumed = yield* members.resume(organization)
     yield* print(json, shown(resumed), () => `${resumed.name} is active: its keys are heard again.`)
   }))).pipe(
-    Command.withDescription("Hear the keys of a suspended organization again"),
+    Command.withDescription("Accept the keys of a suspended organization again"),
     Command.withExamples([{ command: "slipway orgs resume default", description: "By name" }])
   )
 

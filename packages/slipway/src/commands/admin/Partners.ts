@@ -49,7 +49,7 @@ const createClaim = Command.make("create", {
   ),
   credits: Flag.String("credits").pipe(Flag.withDescription("Credits, at least 1"), Flag.withSchema(whole(ClaimTerms.fields.creditAmount))),
   id: Flag.String("id").pipe(
-    Flag.withDescription("Id of the claim, a UUID; with it, the command may be repeated"),
+    Flag.withDescription("Claim id (UUID); makes the command safe to repeat"),
     Flag.withSchema(ClaimTerms.fields.claimId),
     Flag.optional
   ),
@@ -120,7 +120,7 @@ const connect = Command.make("connect", {
   organization,
   repo: Flag.String("repo").pipe(Flag.withDescription("owner/name"), Flag.withSchema(Project.fields.repo)),
   at: Flag.String("at").pipe(
-    Flag.withDescription("When it was connected, such as 2026-11-21T02:41:00.123Z; now if left out"),
+    Flag.withDescription("Time of the connection, such as 2026-11-21T02:41:00.123Z; default: now"),
     Flag.withSchema(Project.fields.connectedAt),
     Flag.optional
   ),
@@ -159,7 +159,7 @@ const paid = Command.make(
     ),
     currency: Flag.String("currency").pipe(Flag.withDescription("ISO 4217, such as EUR"), Flag.withSchema(Invoice.fields.currency)),
     at: Flag.String("at").pipe(
-      Flag.withDescription("When it was paid, such as 2026-11-21T02:41:00.123Z; now if left out"),
+      Flag.withDescription("Time of the payment, such as 2026-11-21T02:41:00.123Z; default: now"),
       Flag.withSchema(Invoice.fields.paidAt),
       Flag.optional
     ),
@@ -174,7 +174,7 @@ const paid = Command.make(
       yield* print(json, { ...invoice, paidAt: DateTime.formatIso(paidAt) }, () => spoken(recorded, `Invoice ${invoiceId} is paid`))
     }))
 ).pipe(
-  Command.withDescription("Record a paid invoice: an organization's first one is its conversion"),
+  Command.withDescription("Record a paid invoice; an organization's first is its conversion"),
   Command.withExamples([{
     command: "slipway partners invoices paid in_1 --organization <organization> --amount-minor 1900 --currency EUR",
     description: "19 euros for a subscription that begins"
@@ -226,7 +226,7 @@ const balance = Command.make("balance", {
     yield* print(json, { organizationId, balance, movements: movements.map(dated), charges: charges.map(dated) }, () =>
       rows.length === 0 ? "No credits." : `${balance} credits\n\n${columns([["AT", "CREDITS", "OF"], ...rows])}`)
   }))).pipe(
-    Command.withDescription("Show the credits of an organization, where they came from, and which sandboxes took them"),
+    Command.withDescription("Show the credits of an organization, their sources and uses"),
     Command.withExamples([{
       command: "slipway partners balance <organization>",
       description: "Newest movement first; a sandbox is dated by its last"

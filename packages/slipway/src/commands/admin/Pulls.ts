@@ -296,8 +296,8 @@ const merge = Command.make(
 ).pipe(
   Command.withDescription(
     `Merge a pull request into its base branch, with a merge commit by ${known.author.name}. Drafts too: all that Slipway opens are.\n\n` +
-      "A checkout of the base branch follows, if nothing in it waits to be committed; " +
-      "else the command to merge it there with plain git is shown. So it is for what conflicts."
+      "A checkout of the base branch without uncommitted changes follows. Otherwise, and for a conflict, the command prints how to " +
+      "merge with git."
   ),
   Command.withShortDescription("Merge a pull request into its base branch"),
   Command.withExamples([{ command: "slipway pulls merge acme/shop 1", description: "Keeps its branch" }])

@@ -56,7 +56,7 @@ const add = Command.make("add", {
         `${repository.fullName} is ${repository.path}. Sandboxes push branches there that start with slipway/.`)
     }))
   })).pipe(
-    Command.withDescription("Let sandboxes use a git repository of this machine"),
+    Command.withDescription("Register a git repository of this machine for sandboxes"),
     Command.withExamples([
       { command: "slipway repos add acme/shop ~/src/shop", description: "A checkout" },
       { command: "slipway repos add --sample", description: `A small one to try things with, ${SAMPLE}` }

@@ -80,12 +80,12 @@ const set = Command.make(
         )
       })))
 ).pipe(
-  Command.withDescription("Set a secret, or give it another value. The value is read from standard input, or typed unseen."),
+  Command.withDescription("Set or replace a secret. The value is read from standard input or a hidden prompt."),
   Command.withExamples([
     { command: "slipway secrets set NPM_TOKEN --grant acme --repo acme/shop", description: "Asks for the value, which is not shown" },
     {
       command: "slipway secrets set DEPLOY_KEY --grant acme --repo acme/shop < deploy.key",
-      description: "From a file; the line break at its end is left out"
+      description: "From a file, without its last line break"
     }
   ])
 )
@@ -147,7 +147,7 @@ const trust = Command.make(
       )
     }))
 ).pipe(
-  Command.withDescription("Let setups of commits on this branch or tag have the secrets, as those of the default branch have"),
+  Command.withDescription("Give secrets to setups of commits on this branch or tag, as on the default branch"),
   Command.withExamples([
     { command: "slipway secrets trust develop --grant acme --repo acme/shop", description: "One branch" },
     { command: "slipway secrets trust 'release/*' --grant acme --repo acme/shop", description: "All branches and tags below a folder" }
@@ -193,7 +193,7 @@ const refs = Command.make(
 
 export const secrets = Command.make("secrets").pipe(
   Command.withDescription(
-    "Secrets that the setup of a repository gets: set, list, remove, and the refs that have them: trust, distrust, refs"
+    "Secrets for setups of repositories: set, list, remove; their refs: trust, distrust, refs"
   ),
   Command.withSubcommands([set, list, remove, trust, distrust, refs])
 )

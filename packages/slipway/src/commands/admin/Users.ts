@@ -56,7 +56,7 @@ const disapprove = Command.make("disapprove", { user, json }, ({ json, user }) =
     yield* print(json, shown(disapproved), () =>
       `${disapproved.name} gets no more keys. Those that exist stay good: slipway members remove, or slipway keys revoke, ends them.`)
   }))).pipe(
-    Command.withDescription("Mint no more keys for a user; those that exist stay good"),
+    Command.withDescription("Stop minting keys for a user; existing keys stay valid"),
     Command.withExamples([{ command: "slipway users disapprove ada-l", description: "By GitHub login" }])
   )
 

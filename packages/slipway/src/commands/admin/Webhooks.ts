@@ -11,7 +11,7 @@ import { administration } from "./Administration.ts"
 import { grantOf } from "./Partners.ts"
 
 const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
-const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Id of the endpoint, as shown by: slipway webhooks list"))
+const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Endpoint id from: slipway webhooks list"))
 
 /** `a,b`. */
 const Types = Schema.String.pipe(
@@ -165,7 +165,7 @@ const enable = Command.make("enable", { endpoint, grant, json }, ({ json, ...whi
     const enabled = yield* onEndpoint((webhooks, grantId, id) => webhooks.enable(grantId, id))(which)
     yield* print(json, shown(enabled), () => `Endpoint ${enabled.id} goes on after event ${enabled.cursor}.`)
   }))).pipe(
-    Command.withDescription("Enable a disabled endpoint, or end its wait for a retry: it goes on with the first undelivered event"),
+    Command.withDescription("Enable an endpoint, or retry now, from the first undelivered event"),
     Command.withExamples([{ command: "slipway webhooks enable <endpoint> --grant acme", description: "Once the receiver works again" }])
   )
 
@@ -173,7 +173,7 @@ const deliveries = Command.make("deliveries", {
   endpoint,
   grant,
   limit: Flag.Int("limit").pipe(
-    Flag.withDescription("How many attempts at most: the newest"),
+    Flag.withDescription("Number of newest attempts"),
     Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))),
     Flag.withDefault(100)
   ),
@@ -190,7 +190,7 @@ const deliveries = Command.make("deliveries", {
         ) => [at, `${sequence}`, eventId, manual ? "manual" : `${attempt}`, `${durationMs} ms`, `${status ?? error}`])
       ]))
   }))).pipe(
-    Command.withDescription("Show what was sent to an endpoint in the last 30 days, newest first"),
+    Command.withDescription("Show the attempts of the last 30 days, newest first"),
     Command.withExamples([{
       command: "slipway webhooks deliveries <endpoint> --grant acme --limit 20",
       description: "The last 20 attempts"
@@ -200,7 +200,7 @@ const deliveries = Command.make("deliveries", {
 const redeliver = Command.make("redeliver", {
   endpoint,
   event: Argument.String("event").pipe(
-    Argument.withDescription("Id of the event, as shown by: slipway webhooks deliveries"),
+    Argument.withDescription("Event id from: slipway webhooks deliveries"),
     Argument.withSchema(AnyUuid)
   ),
   grant,
@@ -211,7 +211,7 @@ const redeliver = Command.make("redeliver", {
     const look = `slipway webhooks deliveries ${which.endpoint} --grant ${which.grant}`
     yield* print(json, { eventId: event }, () => `Event ${event} is sent once more as soon as a worker runs. See: ${look}`)
   }))).pipe(
-    Command.withDescription("Send one event again, beside the ordered line"),
+    Command.withDescription("Send one event again, out of order"),
     Command.withExamples([{
       command: "slipway webhooks redeliver <endpoint> <event> --grant acme",
       description: "Under the same webhook-id"
@@ -219,6 +219,6 @@ const redeliver = Command.make("redeliver", {
   )
 
 export const webhooks = Command.make("webhooks").pipe(
-  Command.withDescription("Webhooks: where partners are told of the events of their feeds"),
+  Command.withDescription("Webhooks: endpoints that receive the events of partner feeds"),
   Command.withSubcommands([add, list, show, remove, rotate, enable, deliveries, redeliver])
 )

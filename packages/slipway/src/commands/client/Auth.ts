@@ -19,12 +19,12 @@ const ownName = (): string => {
 const login = Command.make("login", {
   url,
   name: Flag.String("name").pipe(
-    Flag.withDescription("What the key and the page call this machine; its host name unless given"),
+    Flag.withDescription("Name of this machine on the key and the page; default: its host name"),
     Flag.withSchema(Machine),
     Flag.optional
   ),
   noBrowser: Flag.Boolean("no-browser").pipe(
-    Flag.withDescription("Print the address, and open no browser: you can open it on any machine"),
+    Flag.withDescription("Print the address only; open it on any machine"),
     Flag.withDefault(false)
   ),
   json
@@ -66,11 +66,11 @@ const login = Command.make("login", {
         `The key ${label} is in ${file}. Revoke it: slipway auth logout, or at ${server}/keys`
     )
   })).pipe(
-    Command.withDescription("Sign in with a browser, and keep a key for commands that talk to a server"),
+    Command.withDescription("Sign in with a browser and store a key for commands"),
     Command.withExamples([
       { command: "slipway auth login", description: "To the service that runs here" },
       { command: "slipway auth login --url https://slipway.example", description: "To another server" },
-      { command: "slipway auth login --no-browser", description: "From a machine without a browser: open the address on another one" }
+      { command: "slipway auth login --no-browser", description: "Open the address on another machine" }
     ])
   )
 
@@ -103,8 +103,8 @@ const status = Command.make("status", { json }, ({ json }) =>
       })
     }
   })).pipe(
-    Command.withDescription("Say which servers keys are kept for, and whether they are good"),
-    Command.withExamples([{ command: "slipway auth status", description: "Exit code 6 where a key is refused, or there is none" }])
+    Command.withDescription("List stored keys by server, and whether they are valid"),
+    Command.withExamples([{ command: "slipway auth status", description: "Exit code 6 if a key is missing or refused" }])
   )
 
 const logout = Command.make("logout", { url, json }, ({ json, url }) =>
@@ -125,11 +125,11 @@ const logout = Command.make("logout", { url, json }, ({ json, url }) =>
     }
     yield* print(json, { server }, () => `Signed out of ${server}: the key is revoked, and forgotten here.`)
   })).pipe(
-    Command.withDescription("Revoke the key that is kept for a server, and forget it"),
+    Command.withDescription("Revoke and delete the stored key of a server"),
     Command.withExamples([{ command: "slipway auth logout --url https://slipway.example", description: "Of another server" }])
   )
 
 export const auth = Command.make("auth").pipe(
-  Command.withDescription("Sign in to a server with a browser, for commands that talk to it"),
+  Command.withDescription("Sign in to a server: login, status, logout"),
   Command.withSubcommands([login, status, logout])
 )

@@ -38,7 +38,7 @@ const list = Command.make("list", {
       ]))
   }))).pipe(
     Command.withDescription(
-      "List what is kept of a sandbox's checkpoints, oldest first: the newest turn that had ended, the bytes that are stored, " +
+      "List the stored checkpoints of a sandbox, oldest first: the last ended turn, the stored bytes, " +
         `and the tree of each repository.\n\n${Server.exitCodesText}`
     ),
     Command.withShortDescription("List what is kept of a sandbox's checkpoints"),
@@ -48,7 +48,7 @@ const list = Command.make("list", {
 const restore = Command.make("restore", {
   id: Server.id,
   number: Argument.Int("number").pipe(
-    Argument.withDescription("Number of the checkpoint, as shown by: slipway checkpoints list"),
+    Argument.withDescription("Checkpoint number from: slipway checkpoints list"),
     Argument.filter((number) => number > 0, () => "checkpoints count from 1")
   ),
   json,
@@ -74,6 +74,6 @@ const restore = Command.make("restore", {
   )
 
 export const checkpoints = Command.make("checkpoints").pipe(
-  Command.withDescription("Checkpoints of sandboxes, from which another machine goes on: list, restore"),
+  Command.withDescription("Checkpoints of sandboxes: list, restore"),
   Command.withSubcommands([list, restore])
 )

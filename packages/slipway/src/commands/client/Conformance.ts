@@ -118,21 +118,21 @@ export const conformance = Command.make("conformance", {
   ),
   repos: Flag.String("repo").pipe(
     Flag.withDescription(
-      "Repository to work and publish in, owner/name, with a file in its top folder; give two for all rules"
+      "Repository to work and publish in, owner/name, with a file in its top folder; two are needed for all rules"
     ),
     Flag.withSchema(RepoName),
     Flag.atMost(2)
   ),
   only: Flag.String("only").pipe(
-    Flag.withDescription("Areas or rules to check, by comma; contract: what docs/interface.md states, and nothing beyond"),
+    Flag.withDescription("Areas or rules to check, by comma; contract: only docs/interface.md"),
     Flag.optional
   ),
   model: Flag.String("model").pipe(
-    Flag.withDescription("Model of the sandboxes, whose agent does what its prompts' directives say"),
+    Flag.withDescription("Model whose agent follows the directives in its prompts"),
     Flag.withDefault("offline/demo")
   ),
   timeout: Flag.Int("timeout").pipe(
-    Flag.withDescription("Seconds the server may take for an answer, and its agent for whatever it is told"),
+    Flag.withDescription("Seconds for an answer of the server or its agent"),
     Flag.filter((seconds) => seconds >= 1 && seconds <= 3600, () => "--timeout is 1 to 3600 seconds"),
     Flag.withDefault(30)
   ),
@@ -141,7 +141,7 @@ export const conformance = Command.make("conformance", {
     Flag.optional
   ),
   slow: Flag.Boolean("slow").pipe(
-    Flag.withDescription("Also rules that take long: heartbeats"),
+    Flag.withDescription("Also slow rules (heartbeats)"),
     Flag.withDefault(false)
   ),
   json: Flag.Boolean("json").pipe(
@@ -199,9 +199,8 @@ export const conformance = Command.make("conformance", {
   })).pipe(
     Command.withDescription(
       "Check the rules of the interface on any server, over HTTP alone.\n\n" +
-        "Makes some 60 sandboxes and terminates them. Sends some 800 requests and waits " +
-        "when the server says that there were too many: minutes with the default limit of 120 a minute, seconds " +
-        "with a higher one."
+        "Makes and terminates some 60 sandboxes. Sends some 800 requests and obeys the server's rate limit: " +
+        "minutes at the default of 120 a minute, seconds at a higher one."
     ),
     Command.withShortDescription("Check the rules of the interface on a server"),
     Command.withExamples([{

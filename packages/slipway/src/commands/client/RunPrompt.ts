@@ -128,7 +128,7 @@ const promptOf = Effect.fnUntraced(function*(given: Option.Option<string>) {
 })
 
 const jsonFlag = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print events as they come, one line of JSON each; asks nothing"),
+  Flag.withDescription("Print events as JSON lines; ask nothing"),
   Flag.withDefault(false)
 )
 
@@ -139,32 +139,32 @@ export const run = Command.make(
       Argument.withDescription("Repository to work in; owner/name@ref starts from a branch, tag or commit")
     ),
     prompt: Argument.String("prompt").pipe(
-      Argument.withDescription("What the agent should do; left out or -: standard input"),
+      Argument.withDescription("Task for the agent; omitted or -: standard input"),
       Argument.optional
     ),
     repos: Flag.String("repo").pipe(
-      Flag.withDescription("One more repository, as owner/name or owner/name@ref; give one for each"),
+      Flag.withDescription("Another repository, as owner/name or owner/name@ref; repeatable"),
       Flag.atMost(15)
     ),
-    model: Flag.String("model").pipe(Flag.withDescription("Model of the server's catalogue; its default unless given"), Flag.optional),
+    model: Flag.String("model").pipe(Flag.withDescription("Model of the server's catalogue; default: the server's"), Flag.optional),
     effort: Flag.Literals("effort", ["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]).pipe(
-      Flag.withDescription("How much the model reasons, if it can be told"),
+      Flag.withDescription("Reasoning effort, if the model has one"),
       Flag.optional
     ),
     approvals: Flag.Literals("approvals", ["auto", "prompt"]).pipe(
-      Flag.withDescription("prompt: the agent asks before it edits or runs anything; auto, as when left out: it never asks"),
+      Flag.withDescription("prompt: ask before each edit or command; auto (default): never ask"),
       Flag.optional
     ),
     title: Flag.String("title").pipe(
-      Flag.withDescription("Title of the sandbox and its pull request; the prompt's first line unless given"),
+      Flag.withDescription("Title of the sandbox and its pull request; default: the prompt's first line"),
       Flag.optional
     ),
     publish: Flag.Boolean("publish").pipe(
-      Flag.withDescription("Publish what changed as a draft pull request once the turn succeeded, and print its address"),
+      Flag.withDescription("Publish a draft pull request after a successful turn, and print its address"),
       Flag.withDefault(false)
     ),
     detach: Flag.Boolean("detach").pipe(
-      Flag.withDescription("Print the id of the sandbox and leave it to itself"),
+      Flag.withDescription("Print the sandbox id and do not follow"),
       Flag.withAlias("d"),
       Flag.withDefault(false)
     ),
@@ -201,15 +201,15 @@ export const run = Command.make(
     }))
 ).pipe(
   Command.withDescription(
-    "Have an agent work in a sandbox over your repositories, and follow it live: what it says, its tools, and the approvals it " +
-      "asks for, which you decide in the terminal. Ctrl-C leaves the sandbox to itself; slipway attach comes back to it.\n\n" +
+    "Have an agent work in a sandbox over your repositories, and follow it live. You decide its approvals in the terminal. " +
+      "Ctrl-C leaves the sandbox running; slipway attach follows it again.\n\n" +
       Server.exitCodesText
   ),
   Command.withShortDescription("Have an agent work over your repositories, and follow it live"),
   Command.withExamples([
     { command: `slipway run acme/shop "Fix the flaky checkout test"`, description: "Follow it to the end of the turn" },
     { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
-    { command: `slipway run acme/shop "Update the docs" --publish`, description: "Print the draft pull request's address at the end" },
+    { command: `slipway run acme/shop "Update the docs" --publish`, description: "Publish and print the draft pull request's address" },
     { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
     { command: `slipway run acme/shop "Add a page" --json | jq -r .type`, description: "For programs" }
   ])
@@ -232,11 +232,11 @@ export const attach = Command.make(
     })
 ).pipe(
   Command.withDescription(
-    "Follow the active turn of a sandbox live, and decide its approvals. What was before: slipway logs.\n\n" + Server.exitCodesText
+    "Follow the active turn of a sandbox live, and decide its approvals. slipway logs shows earlier events.\n\n" + Server.exitCodesText
   ),
   Command.withShortDescription("Follow a sandbox live, and decide its approvals"),
   Command.withExamples([
     { command: "slipway attach c_abcdefgh2345", description: "Up to the end of its turn" },
-    { command: "slipway attach c_abc", description: "By the beginning of its id, if no other one has it" }
+    { command: "slipway attach c_abc", description: "By a unique beginning of its id" }
   ])
 )

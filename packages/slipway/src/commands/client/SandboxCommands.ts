@@ -50,10 +50,10 @@ const TITLE_CHARACTERS = 60
 const titleOf = (text: string) => text.length <= TITLE_CHARACTERS ? text : `${text.slice(0, TITLE_CHARACTERS).toWellFormed()}…`
 
 export const ps = Command.make("ps", {
-  all: Flag.Boolean("all").pipe(Flag.withDescription("Also those that are over"), Flag.withAlias("a"), Flag.withDefault(false)),
-  repo: Flag.String("repo").pipe(Flag.withDescription("Those with this repository, as owner/name"), Flag.optional),
+  all: Flag.Boolean("all").pipe(Flag.withDescription("Include ended sandboxes"), Flag.withAlias("a"), Flag.withDefault(false)),
+  repo: Flag.String("repo").pipe(Flag.withDescription("Only sandboxes with this repository, as owner/name"), Flag.optional),
   limit: Flag.Int("limit").pipe(
-    Flag.withDescription("The newest so many, 1 to 1000"),
+    Flag.withDescription("Number of newest sandboxes, 1 to 1000"),
     Flag.filter((limit) => limit >= 1 && limit <= 1000, () => "--limit is 1 to 1000"),
     Flag.withDefault(100)
   ),
@@ -90,7 +90,7 @@ export const ps = Command.make("ps", {
           ])
         ]))
   }))).pipe(
-    Command.withDescription(help("List the sandboxes that are live, newest first, and what each does: those that need you say so.")),
+    Command.withDescription(help("List live sandboxes, newest first, with their state.")),
     Command.withShortDescription("List sandboxes and what they do"),
     Command.withExamples([
       { command: "slipway ps", description: "Those that are live" },
@@ -104,11 +104,11 @@ export const ps = Command.make("ps", {
 export const logs = Command.make("logs", {
   id: Server.id,
   follow: Flag.Boolean("follow").pipe(
-    Flag.withDescription("Go on with what happens, until the sandbox is over"),
+    Flag.withDescription("Follow new events until the sandbox ends"),
     Flag.withAlias("f"),
     Flag.withDefault(false)
   ),
-  json: Flag.Boolean("json").pipe(Flag.withDescription("Print events, one line of JSON each"), Flag.withDefault(false)),
+  json: Flag.Boolean("json").pipe(Flag.withDescription("Print events as JSON lines"), Flag.withDefault(false)),
   giveUp: Server.giveUp,
   url: Server.url
 }, ({ follow, giveUp, id: given, json, url }) =>
@@ -180,12 +180,12 @@ const on = (name: string, about: string) => Flag.Boolean(name).pipe(Flag.withDes
 export const message = Command.make("message", {
   id: Server.id,
   text: Argument.String("text").pipe(
-    Argument.withDescription("What the agent should do next; left out or -: standard input"),
+    Argument.withDescription("Message; omitted or -: standard input"),
     Argument.optional
   ),
-  queue: on("queue", "While a turn is active: wait for a turn of its own, behind those that wait"),
-  steer: on("steer", "While a turn is active: hand it to the agent as a part of that turn, if the agent can take it"),
-  cancel: Flag.String("cancel").pipe(Flag.withDescription("Take back the message with this id, which waits"), Flag.optional),
+  queue: on("queue", "During a turn: queue as a later turn"),
+  steer: on("steer", "During a turn: add to that turn, if the agent can take it"),
+  cancel: Flag.String("cancel").pipe(Flag.withDescription("Cancel the waiting message with this id"), Flag.optional),
   waiting: on("waiting", "List the messages that wait, with their ids"),
   json,
   url: Server.url
@@ -229,8 +229,8 @@ export const message = Command.make("message", {
   }))).pipe(
     Command.withDescription(
       help(
-        "Send a message to a sandbox that runs: it starts the next turn. While a turn is active it is refused, unless it may wait " +
-          "(--queue) or steer (--steer). Ten may wait; a waiting message can be taken back."
+        "Send a message to a running sandbox: it starts the next turn. During a turn it is refused, unless it may wait (--queue) or " +
+          "steer (--steer). Ten may wait; a waiting message can be cancelled."
       )
     ),
     Command.withShortDescription("Send a message, which starts the next turn, waits for it, or steers"),
@@ -268,16 +268,16 @@ const meant = Effect.fnUntraced(function*(id: string, approvalId: Option.Option<
 export const approve = Command.make("approve", {
   id: Server.id,
   approval: Argument.String("approval").pipe(
-    Argument.withDescription("Id of the approval; may be left out when one waits"),
+    Argument.withDescription("Approval id; optional if only one waits"),
     Argument.optional
   ),
   deny: Flag.Boolean("deny").pipe(Flag.withDescription("Deny it instead"), Flag.withDefault(false)),
   reason: Flag.String("reason").pipe(
-    Flag.withDescription("With --deny: why. The agent is told; up to 2,000 characters"),
+    Flag.withDescription("With --deny: the reason for the agent, up to 2,000 characters"),
     Flag.optional
   ),
   scope: Flag.Literals("scope", ["turn"]).pipe(
-    Flag.withDescription("turn: approve with it what else of its kind waits, or is asked for until the turn ends"),
+    Flag.withDescription("turn: also approve all others of its kind until the turn ends"),
     Flag.optional
   ),
   json,
@@ -301,7 +301,7 @@ export const approve = Command.make("approve", {
       `${result.outcome === "duplicate" ? "Already " : ""}${deny ? "denied" : "approved"}: ${about}`)
   }))).pipe(
     Command.withDescription(
-      help("Decide what an agent asks for before it edits or runs something. The first decision wins. What it is, shows: slipway logs.")
+      help("Approve or deny a tool call that the agent asks for. The first decision wins. slipway logs shows the call.")
     ),
     Command.withShortDescription("Approve or deny what an agent asks for"),
     Command.withExamples([
@@ -314,7 +314,7 @@ export const approve = Command.make("approve", {
 // diff ------------------------------------------------------------------------------------------------------------
 
 const repoFlag = Flag.String("repo").pipe(
-  Flag.withDescription("One repository of the sandbox, as owner/name; all of them unless given"),
+  Flag.withDescription("Only this repository, as owner/name; default: all"),
   Flag.optional
 )
 
@@ -369,7 +369,7 @@ export const publish = Command.make(
     })
 ).pipe(
   Command.withDescription(
-    help("Publish what a sandbox changed as a draft pull request, or update the one there is. Prints its address. Safe to repeat.")
+    help("Publish a sandbox's changes as a draft pull request, or update it. Prints its address. Safe to repeat.")
   ),
   Command.withShortDescription("Publish what a sandbox changed as a draft pull request"),
   Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
@@ -391,7 +391,7 @@ export const stop = Command.make("stop", {
     yield* print(json, result, () =>
       turn ? `The turn of ${id} ends; go on with: slipway message ${id} "…"` : `Sandbox ${id} ends. Its log and its pull requests stay.`)
   }))).pipe(
-    Command.withDescription(help("End a sandbox for good. What it changed and did not publish is gone. Safe to repeat.")),
+    Command.withDescription(help("End a sandbox for good. Unpublished changes are lost. Safe to repeat.")),
     Command.withShortDescription("End a sandbox for good, or its turn"),
     Command.withExamples([
       { command: "slipway stop c_abcdefgh2345", description: "For good" },

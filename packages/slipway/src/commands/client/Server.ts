@@ -52,7 +52,7 @@ export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandF
 }
 
 export const url = Flag.String("url").pipe(
-  Flag.withDescription("Address of the server. Unless given: SLIPWAY_URL, or the service that runs here"),
+  Flag.withDescription("Server address; default: SLIPWAY_URL, or the local service"),
   Flag.withFallbackConfig(Config.String("SLIPWAY_URL")),
   Flag.optional
 )
@@ -60,8 +60,8 @@ export const url = Flag.String("url").pipe(
 /** Of commands that follow a sandbox. */
 export const giveUp = Flag.Int("give-up").pipe(
   Flag.withDescription(
-    "Seconds without the server, or without an event of it at a connection, before the command stops to follow. " +
-      "Unless given: 300 where standard output is no terminal; at a terminal it tries until Ctrl-C"
+    "Seconds without a connection or an event before the command stops following; " +
+      "default: 300, or no limit if standard output is a terminal"
   ),
   Flag.filter((seconds) => seconds >= 0 && seconds <= 86_400, () => "--give-up is 0 to 86400 seconds"),
   Flag.optional
@@ -192,7 +192,7 @@ const BEGINNING = /^c_[a-z2-9]{1,11}$/u
 const MAX_PAGES = 10
 
 export const id = Argument.String("id").pipe(
-  Argument.withDescription("Id of the sandbox, or a beginning of it that no other one has"),
+  Argument.withDescription("Sandbox id, or its beginning if that is unique"),
   Argument.filter(
     (value) => WHOLE.test(value) || BEGINNING.test(value),
     (value) => `${JSON.stringify(value)} is no id, such as c_abcdefgh2345`

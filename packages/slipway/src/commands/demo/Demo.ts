@@ -122,14 +122,14 @@ const wholeJob = Effect.gen(function*() {
 export const demo = Command.make("demo", {
   environment: Flag.Boolean("environment").pipe(
     Flag.withDescription(
-      "Show instead how a repository's setup installs packages, and how the next sandbox finds them in a cache. Needs npm"
+      "Show a setup that installs packages, and its cache. Needs npm"
     ),
     Flag.withDefault(false)
   )
 }, ({ environment }) => environment ? demoEnvironment : wholeJob).pipe(
-  Command.withDescription("Show the whole job on a server of its own that leaves nothing behind"),
+  Command.withDescription("Show a whole run on a temporary server"),
   Command.withExamples([{ command: "slipway demo", description: "From a repository to a draft pull request" }, {
     command: "slipway demo --environment",
-    description: "How a setup installs packages, and a cache saves that"
+    description: "A setup that installs packages, and its cache"
   }])
 )

@@ -119,15 +119,15 @@ const install = Command.make("install", {
     yield* list(json)
   }).pipe(Effect.scoped)).pipe(
     Command.withDescription(
-      "Fetch agents from the npm registry into the data folder, in the versions Slipway was tried with, checked by their digests.\n\n" +
-        "Some 1.3 GB for all of them. What is there already stays; an interrupted install goes on when it is repeated."
+      "Fetch agents from the npm registry into the data folder, in tested versions, checked by their digests.\n\n" +
+        "All of them take 1.3 GB. Installed agents stay; repeat an interrupted install to continue it."
     ),
     Command.withShortDescription("Fetch agents from the npm registry"),
     Command.withExamples([{ command: "slipway agents install codex claude", description: "Two of them" }])
   )
 
 export const agents = Command.make("agents", { json }, ({ json }) => list(json)).pipe(
-  Command.withDescription("The agents sandboxes can run: which are here, their versions, what they can do, and why one is not usable"),
+  Command.withDescription("Agents of this machine: versions, abilities, and why one is unusable"),
   Command.withShortDescription("The agents sandboxes can run: list, install"),
   Command.withExamples([{ command: "slipway agents", description: "Which are here, and what the others lack" }]),
   Command.withSubcommands([install])

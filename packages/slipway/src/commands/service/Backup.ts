@@ -148,21 +148,21 @@ const tell = Effect.fnUntraced(function*(
 })
 
 export const backup = Command.make("backup", {
-  folder: Argument.String("dir").pipe(Argument.withDescription("Folder to make; nothing may be there yet")),
+  folder: Argument.String("dir").pipe(Argument.withDescription("New folder to make")),
   withoutKey: Flag.Boolean("without-key").pipe(
-    Flag.withDescription("Leave out the key of stored secrets, which is then to be kept apart"),
+    Flag.withDescription("Leave out the key of stored secrets; keep it elsewhere"),
     Flag.withDefault(false)
   )
 }, ({ folder, withoutKey }) => make(folder, withoutKey)).pipe(
   Command.withDescription(
-    "Write what the service in a data folder has, and cannot make again, into a new folder: its database with all sandboxes, " +
-      "their logs and checkpoints, and the key of its stored secrets. The service may run meanwhile: all of it is of one moment.\n\n" +
-      "Not in it: clones, caches, installed agents, and what sandboxes did since their last checkpoint. " +
-      `Where ${Storage.settings.databaseUrl.name} names the database, back that up with its own programs.`
+    "Write a consistent backup of a data folder into a new folder: the database with all sandboxes, their logs and checkpoints, and the " +
+      "key of stored secrets. The service may run.\n\n" +
+      "Left out: clones, caches, installed agents, and the work of sandboxes since their last checkpoint. " +
+      `Back up a database at ${Storage.settings.databaseUrl.name} with its own programs.`
   ),
-  Command.withShortDescription("Write what the service has into a new folder"),
+  Command.withShortDescription("Write a backup into a new folder"),
   Command.withExamples([{ command: "slipway backup /backups/2026-11-24", description: "Everything, also while the service runs" }, {
     command: "slipway backup /backups/2026-11-24 --without-key",
-    description: "For a place where the key of stored secrets shall not be"
+    description: "Without the key of stored secrets"
   }])
 )

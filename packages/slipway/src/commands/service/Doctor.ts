@@ -211,12 +211,12 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
     if (missing.length > 0) return yield* new NotReady({ missing })
   })).pipe(
     Command.withDescription(
-      "Look at what agents need of this machine: git, Postgres, disk, isolation, their programs; " +
-        "and whether GitHub knows the App, and people can sign in with it.\n\n" +
-        "✓ is there, ! is worth knowing, ✗ must be seen to: then the command ends with 1. " +
-        "Makes a box and looks at it from inside; the service need not run."
+      "Check what agents need on this machine: git, Postgres, disk, isolation, their programs; " +
+        "and whether GitHub knows the App and people can sign in with it.\n\n" +
+        "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
+        "Makes a box and inspects it from inside; the service need not run."
     ),
-    Command.withShortDescription("Look at what agents need of this machine"),
+    Command.withShortDescription("Check what agents need on this machine"),
     Command.withExamples([{ command: "slipway doctor", description: "A line for each, and what to do about those that are missing" }, {
       command: "slipway doctor --json",
       description: "For a script"

@@ -142,15 +142,15 @@ export const environmentRun = Command.make(
     }).pipe(Effect.onInterrupt(() => interrupted))
 ).pipe(
   Command.withDescription(
-    "Run the setup of a repository once, in a box on this machine, as a sandbox of it would: a fresh clone, the commands of " +
-      `${FILES[0]} or else its devcontainer.json, under the isolation, the limits, the way out and the time of a sandbox.\n\n` +
-      "Shows what the commands write, without the values of secrets; then how long it took, what a cache would keep, which files of " +
-      "the repository changed, and which files with credentials were removed. Ends with 1 where a command fails. Settings of the " +
-      "service count (slipway serve --help); no service has to run, and nothing is kept."
+    "Run the setup of a repository once, in a box on this machine, as a sandbox would: a fresh clone, the commands of " +
+      `${FILES[0]} or else its devcontainer.json, with the isolation, limits, egress and time limit of a sandbox.\n\n` +
+      "Shows the output without secret values, then the time taken, the cached folders, changed files of the repository, and removed " +
+      "files with credentials. Exits with 1 if a command fails. Uses the settings of the service (slipway serve --help), which need not " +
+      "run; keeps nothing."
   ),
   Command.withShortDescription("Run the setup of a repository once, in a box on this machine"),
   Command.withExamples([
-    { command: "slipway env run", description: "The commit that HEAD names, of the repository in this folder" },
+    { command: "slipway env run", description: "HEAD of the repository in this folder" },
     { command: "slipway env run ~/src/shop --working", description: "With what is not committed yet" },
     { command: "slipway env run --secret NPM_TOKEN", description: "With a secret that the variable NPM_TOKEN has here" }
   ])

@@ -49,17 +49,17 @@ const check = Command.make("check", { folder, working, json }, ({ folder, json, 
   })).pipe(
     Command.withDescription(
       `Check what a repository says that its sandboxes need: ${FILES[0]}, or else its devcontainer.json.\n\n` +
-        "Shows the commands in their order, the caches and the files that name them, variables, names of secrets, and which " +
-        "destinations this service allows. The first thing that is wrong is told with its key: then the command ends with 1."
+        "Shows the commands in order, the caches and their key files, variables, names of secrets, and the destinations that this " +
+        "service allows. The first error is shown with its key; then the command exits with 1."
     ),
     Command.withShortDescription("Check what a repository says that its sandboxes need"),
     Command.withExamples([
-      { command: "slipway env check", description: "The commit that HEAD names, of the repository in this folder" },
-      { command: "slipway env check ~/src/shop --working", description: "Another repository, with what is not committed yet" }
+      { command: "slipway env check", description: "HEAD of the repository in this folder" },
+      { command: "slipway env check ~/src/shop --working", description: "Another repository, with uncommitted changes" }
     ])
   )
 
 export const env = Command.make("env").pipe(
-  Command.withDescription("What repositories say that their sandboxes need: check, run"),
+  Command.withDescription("Environment files of repositories: check, run"),
   Command.withSubcommands([check, environmentRun])
 )

@@ -14,11 +14,11 @@ class UnusableSecret extends Schema.TaggedError<UnusableSecret>()("UnusableSecre
 
 export const flags = {
   secret: Flag.String("secret").pipe(
-    Flag.withDescription("Name of a secret, whose value the environment variable of this name has; give one for each"),
+    Flag.withDescription("Secret whose value is in the environment variable of this name; repeatable"),
     Flag.atLeast(0)
   ),
   secretsFile: Flag.File("secrets-file", { mustExist: true }).pipe(
-    Flag.withDescription("File with a line NAME=value for each secret; empty lines and those that begin with # count for nothing"),
+    Flag.withDescription("File of lines NAME=value; empty lines and lines that begin with # are ignored"),
     Flag.optional
   )
 }

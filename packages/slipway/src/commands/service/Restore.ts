@@ -107,10 +107,9 @@ export const restore = Command.make("restore", {
   folder: Argument.String("dir").pipe(Argument.withDescription("Folder that slipway backup made"))
 }, ({ folder }) => restoring(folder)).pipe(
   Command.withDescription(
-    `Make the data folder that ${Storage.settings.dataDir.name} names, which must be empty or missing, from a backup. ` +
-      "Its files are checked against their digests first. A backup of an earlier version is brought up to date, " +
-      "one of a newer version is refused.\n\n" +
-      "Sandboxes go on from their last checkpoints; turns that ran end as they do when a machine is lost."
+    `Make the data folder ${Storage.settings.dataDir.name}, which must be empty or missing, from a backup. The digests of its files are ` +
+      "checked first. A backup of an earlier version is migrated, one of a newer version refused.\n\n" +
+      "Sandboxes continue from their last checkpoints; active turns end as after the loss of a machine."
   ),
   Command.withShortDescription("Make a data folder from a backup"),
   Command.withExamples([{
