@@ -30,12 +30,23 @@ const within = (schema) => {
   return schema.properties === undefined ? undefined : schema
 }
 
+const textOf = (schema) => JSON.stringify(schema?.properties)
+
+/** The event whose `data` a list of the snapshot repeats: its fields are in the section of that event. */
+const repeated = (schema) =>
+  schema.type === "array" && within(schema) !== undefined
+    ? Object.entries(schemas.SandboxEventEnvelope.discriminator.mapping)
+      .find(([, $ref]) => textOf(schemas[$ref.split("/").at(-1)].properties.data) === textOf(within(schema)))?.[0]
+    : undefined
+
 const rows = ({ properties, required = [] }, before = "") =>
   Object.entries(properties).flatMap(([name, schema]) => {
-    const inner = within(schema)
+    const event = repeated(schema)
+    const inner = event === undefined ? within(schema) : undefined
     const at = `${before}${name}`
+    const type = event === undefined ? typeOf(schema) : `array of the \`data\` of [${event}](#${event.replace(".", "")})`
     return [
-      `| \`${at}\`${required.includes(name) ? "" : "?"} | ${typeOf(schema)} | ${plain(schema.description ?? "")} |`,
+      `| \`${at}\`${required.includes(name) ? "" : "?"} | ${type} | ${plain(schema.description ?? "")} |`,
       ...(inner === undefined ? [] : rows(inner, `${at}.`))
     ]
   })
