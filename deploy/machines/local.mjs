@@ -6,7 +6,7 @@
  * What it makes them of it is told by its environment, which a script of the operator's sets:
  *
  *     MACHINES_KIND      bubblewrap, gvisor or docker
- *     MACHINES_FOLDER    where it keeps what is in them; nobody but root may enter it. Short: paths of sockets have 107 bytes
+ *     MACHINES_FOLDER    where it keeps what is in them; only root may enter it. Short: paths of sockets have 107 bytes
  *     MACHINES_RUNNER    RunnerProgram.js, as a machine has it
  *     MACHINES_NODE      Node 24, as a machine has it. This one's where it is left out
  *     MACHINES_SEES      folders of this machine that machines see read-only, between colons: the runner, Node, installed agents
@@ -23,7 +23,7 @@
  *     MACHINES_PROCESSES           1024, with threads
  *     MACHINES_CPUS                2 processors; 1.5 is one and a half
  *     MACHINES_DISK_BYTES          what trees and home may have: then they are a file system of their own, in a file, which takes
- *                                  e2fsprogs and loop devices. Without it nobody bounds what sandboxes write below MACHINES_FOLDER
+ *                                  e2fsprogs and loop devices. Without it nothing bounds what sandboxes write below MACHINES_FOLDER
  *     MACHINES_GROUPS              /sys/fs/cgroup, where control groups of version 1 or 2 can be made. Docker makes its own. Where they
  *                                  cannot be made, it says so on standard error, and memory, processors and processes (but those
  *                                  of gVisor) have no bound
@@ -99,7 +99,7 @@ const processesOf = (machine) =>
     }
   })
 
-/** Whether none is seen, however often one looks: one that becomes another program has no arguments for a moment. */
+/** Whether repeated looks see none: a process that becomes another program has no arguments for a moment. */
 const isEmpty = async (machine) => {
   for (let looks = 0; looks < 10; looks++) {
     if (processesOf(machine).length > 0) return false
@@ -196,7 +196,7 @@ const isMounted = (at) => existsSync(at) && statSync(at).dev !== statSync(path.d
 const filesOf = (machine) => {
   const [image, at] = [imageOf(machine), path.join(machine, "disk")]
   if (!existsSync(image)) {
-    // One that was made without has its files already.
+    // A machine made without a disk of its own has its files already.
     if (env.MACHINES_DISK_BYTES === undefined || existsSync(path.join(machine, "workspace"))) return machine
     writeFileSync(`${image}.making`, "", { mode: 0o600 })
     truncateSync(`${image}.making`, Number(env.MACHINES_DISK_BYTES))
@@ -421,7 +421,7 @@ const remove = async (machine, order) => {
 
 const certificateOf = ({ settings }) => createHash("sha256").update(settings.identity.certificate).digest("hex")
 
-/** One that no other machine has. */
+/** A network that no other machine has. */
 const networkFor = (all) => {
   if (networks.length === 0) return undefined
   const taken = readdirSync(all).map((name) => readJson(noteOf(path.join(all, name)))?.network)

@@ -56,8 +56,8 @@ const section = ([type, $ref]) => {
   const kept = properties.object === undefined || required.includes("id")
     ? ""
     : properties.id === undefined
-    ? "Transient: it is in streams alone.\n\n"
-    : "Durable, but for the one that a stream begins with: that one has no `id` and `status` alone.\n\n"
+    ? "Transient: only in streams.\n\n"
+    : "Durable, except the first event of a stream, which has only `status` and no `id`.\n\n"
   return `### ${type}\n\n${kept}| \`data\` | type | meaning |\n|---|---|---|\n${rows(properties.data).join("\n")}\n\n` +
     `\`\`\`json\n${JSON.stringify(example.data, null, 2)}\n\`\`\``
 }

@@ -73,7 +73,7 @@ const start = Effect.gen(function*() {
     work(leased).pipe(
       Effect.raceFirst(Effect.repeat(leases.renew([leased.lease]), Schedule.spaced(`${LEASE_RENEWAL_SECONDS} seconds`))),
       Effect.ensuring(Effect.ignore(leases.release(leased.lease))),
-      Effect.catchCause((cause) => Effect.logWarning("left a sandbox to whoever comes next", cause))
+      Effect.catchCause((cause) => Effect.logWarning("left a sandbox to the next worker", cause))
     )
 
   // Watched before the first look, so that no hint falls between the two; a hint may be lost, so there is a tick as well.

@@ -45,7 +45,7 @@ const decode = Schema.decodeResult(Entry)
 const verdictOf = (events: ReadonlyArray<SandboxEvent> | null, rejection: Rejection | null): Verdict =>
   events !== null ? { outcome: "applied", events } : rejection !== null ? { outcome: "rejected", rejection } : { outcome: "duplicate" }
 
-/** The journal cannot be used. Whoever runs the service has to look at it. */
+/** The journal cannot be used. The operator has to look at it. */
 export class JournalUnreadable extends Error {}
 
 /**
@@ -73,7 +73,7 @@ const journaled = (file: string, write: typeof appendFileSync) =>
     const writing = <A, E, R>(write: Effect.Effect<A, E, R>) => one.withPermit(Effect.uninterruptible(write))
     const { entries, length } = read(file)
     let size = length
-    /** A line is there whole or not at all: after what was written of one that failed, the next one could not be read. */
+    /** A line is there whole or not at all: after a part of a failed line, the next one could not be read. */
     const append = (entry: Parameters<typeof encode>[0]) => {
       const line = Buffer.from(`${encode(entry)}\n`)
       try {

@@ -28,7 +28,7 @@ export class FeedRefused extends Error {}
 const LONGEST_REQUEST_MILLIS = 30_000
 const FIRST_WAIT_MILLIS = 250
 const LONGEST_WAIT_MILLIS = 30_000
-/** A timer takes no more than 24 days, and nobody should be able to send us to sleep for that long. */
+/** A timer takes no more than 24 days, and no server may send us to sleep for that long. */
 const LONGEST_RETRY_AFTER_SECONDS = 3600
 
 const isPage = (body: unknown): body is Page =>
@@ -62,7 +62,7 @@ const attempt = async (
     return { reason: `${status} ${text}`, retryAfter: response.headers.get("retry-after") }
   } catch (error) {
     if (error instanceof FeedRefused || signal.aborted) throw error
-    // No connection, one that broke off, no answer in time, half a page.
+    // No connection, a broken connection, no answer in time, half a page.
     return { reason: String(error instanceof Error && error.cause !== undefined ? error.cause : error), retryAfter: null }
   }
 }

@@ -52,10 +52,10 @@ const apply = async (client: pg.PoolClient, { data, type }: PartnerEvent): Promi
   }
 }
 
-/** Makes the tables if they are not there. Rejects when the database is away; whoever supervises the process starts it again. */
+/** Makes the tables if they are not there. Rejects when the database is away; the supervisor of the process starts it again. */
 export const makeLedger = async (databaseUrl: string, log: (line: string) => void): Promise<Ledger> => {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
-  // Of a connection that nobody was using. The next query opens another one.
+  // An idle connection failed. The next query opens another one.
   pool.on("error", (error) => log(`lost a database connection: ${error.message}`))
 
   const transaction = async (work: (client: pg.PoolClient) => Promise<void>): Promise<void> => {
@@ -85,7 +85,7 @@ export const makeLedger = async (databaseUrl: string, log: (line: string) => voi
     },
     process: ({ data, nextCursor }) =>
       transaction(async (client) => {
-        // Waits for a second consumer, or for the last commit of one that was killed.
+        // Waits for a second consumer, or for the last commit of a killed one.
         await client.query("SELECT FROM slipway_cursor FOR UPDATE")
         for (const event of data) {
           const { rowCount } = await client.query(

@@ -8,7 +8,7 @@ import { Webhook } from "standardwebhooks"
 
 const LARGEST_BODY_BYTES = 256 * 1024
 
-/** Rung by webhooks. What rings while nobody listens is heard the next time. */
+/** Rung by webhooks. A ring without a listener is heard the next time. */
 export class Bell {
   #rung = false
   #listener = () => {}
@@ -29,7 +29,7 @@ export class Bell {
   }
 }
 
-/** Answers webhooks: 204 to one that was signed with `secret`, within 5 minutes; 401 to anything else. Not listening yet. */
+/** Answers webhooks: 204 to a webhook signed with `secret`, within 5 minutes; 401 to anything else. Not listening yet. */
 export const makeReceiver = (secret: string, bell: Bell): Server => {
   const webhook = new Webhook(secret)
   return createServer(async (request, response) => {

@@ -39,7 +39,7 @@ try {
   if (process.argv.includes("--once")) await recover(readPage, ledger, stop.signal)
   else await follow(readPage, ledger, bell, pollMillis, stop.signal)
 } catch (error) {
-  // Whoever supervises this process starts it again: it goes on where the last transaction ended.
+  // The supervisor of this process starts it again: it goes on where the last transaction ended.
   if (!(stop.signal.aborted && error instanceof Error && error.name === "AbortError")) {
     log(`ended: ${String(error)}`)
     process.exitCode = 1

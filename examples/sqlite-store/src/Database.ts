@@ -1,4 +1,4 @@
-/** One SQLite file, its tables and its transactions. For one process: whoever else opens the file is turned away. */
+/** One SQLite file, its tables and its transactions. For one process: another process gets an error. */
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, Effect, Layer, Result } from "effect"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
@@ -24,7 +24,7 @@ const TABLES = `
     machine TEXT,
     lease_until INTEGER CHECK ((machine IS NULL) = (lease_until IS NULL)),
     drained INTEGER NOT NULL DEFAULT 0,
-    -- From which machine it was taken, and why, until the one that took it has everything.
+    -- From which machine it was taken, and why, until the new machine has everything.
     moved_from TEXT,
     moved TEXT CHECK (moved IN ('drained', 'lost')),
     agent_session TEXT,
@@ -102,7 +102,7 @@ const TABLES = `
 
   CREATE TABLE IF NOT EXISTS audit_log (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, entry TEXT NOT NULL) STRICT;
 
-  -- Whose sandboxes are to end. Which grants there are is the business of whoever embeds this.
+  -- Whose sandboxes are to end. The embedding service decides which grants there are.
   CREATE TABLE IF NOT EXISTS revoked_grants (grant_id TEXT PRIMARY KEY) STRICT;
 `
 
@@ -157,7 +157,7 @@ export class Database extends Context.Service<Database, {
   read<A>(body: (sql: Sql) => A): Effect.Effect<A, StoreUnavailable>
   /**
    * One transaction: all that `body` writes is on the disk when this succeeds, and nothing of it when it fails. Nothing else runs in
-   * between, since `body` waits for nobody.
+   * between, since `body` does not wait.
    */
   write<A, E = never>(body: (sql: Sql) => Result.Result<A, E>): Effect.Effect<A, E | StoreUnavailable>
 }>()("@slipway-examples/sqlite-store/Database") {

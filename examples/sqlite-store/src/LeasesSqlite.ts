@@ -121,7 +121,7 @@ export const layer = Layer.effect(
           (released) => released > 0 ? hints.publish([WORK]) : Effect.void
         ),
 
-      // Takes longer the more a machine has: one statement over its index. Whoever has thousands keeps a row for each drained machine.
+      // Takes longer the more a machine has: one statement over its index. With thousands, keep a row for each drained machine.
       drain: (machine, isDraining) =>
         Effect.andThen(
           write((sql, now) => {

@@ -39,7 +39,7 @@ export const leasedRow = (sql: Sql, { fence, sandboxId }: Lease): Result.Result<
   return row?.fence === fence ? Result.succeed(row) : Result.fail(new StaleLease())
 }
 
-/** One that nothing happened to yet. */
+/** A new row, without events. */
 export const insert = (sql: Sql, sandbox: Sandbox): void => {
   sql.run(
     "INSERT INTO sandboxes (id, state, created_at) VALUES (:id, :state, :createdAt)",
@@ -47,7 +47,7 @@ export const insert = (sql: Sql, sandbox: Sandbox): void => {
   )
 }
 
-/** When it happened by the clock of whoever decided, and the time by that of the store, which leases go by. */
+/** The time of the decision by its process's clock, and by that of the store, which leases use. */
 export interface When {
   readonly at: DateTime.Utc
   readonly now: DateTime.Utc
@@ -108,7 +108,7 @@ const saveApproval = (sql: Sql, id: SandboxId, { approvalId, by, outcome, reason
   )
 }
 
-/** The newest text of a message of the agent, or `null`: one that was all reasoning says nothing. */
+/** The newest text of a message of the agent, or `null` if it was only reasoning. */
 const textOf = (sql: Sql, id: SandboxId, messageId: string): string | null => {
   const row = sql.get(
     "SELECT wire -> '$.data' ->> '$.text' AS text FROM events WHERE sandbox_id = :id AND part = :part ORDER BY seq DESC LIMIT 1",

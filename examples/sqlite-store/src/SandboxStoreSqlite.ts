@@ -1,5 +1,5 @@
 /**
- * `SandboxStore` on SQLite. There are no `Checkpoints` beside it, so nothing can be forked, and no partners, so nobody is told of tasks.
+ * `SandboxStore` on SQLite. It has no `Checkpoints`, so nothing can be forked, and no partners, so there are no tasks to report.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
@@ -55,7 +55,7 @@ const boundTo = (sql: Sql, grantId: string, route: string, key: string, now: Dat
   return row === undefined ? null : row as unknown as Bound
 }
 
-/** Binds one that is free, or whose time is over. */
+/** Binds a free or expired key. */
 const bind = (
   sql: Sql,
   grantId: string,
@@ -154,7 +154,7 @@ export const layer = Layer.effect(
 
     type Written = Recorded & { readonly entries: ReadonlyArray<LogEntry> }
 
-    /** Commits, then tells those who wait. Whoever stops waiting for it in between takes the hint from nobody. */
+    /** Commits, then tells those who wait. A caller that stops waiting in between takes no hint from others. */
     const committed = <A extends Written, E>(write: Effect.Effect<A, E | StoreUnavailable>) =>
       Effect.uninterruptible(
         Effect.tap(write, (written) =>
