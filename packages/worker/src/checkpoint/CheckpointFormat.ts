@@ -3,7 +3,8 @@
  * (1 byte), the length of the content (4, big endian), the content, and the CRC-32 of everything so far (4). A valid frame proves
  * that nothing before its end was cut, changed, or left out.
  */
-import { Effect, Pull, Result, Schema, Stream, type Scope } from "effect"
+import * as Frames from "@slipway/domain/files/rules/Frames"
+import { Effect, Schema, Stream, type Scope } from "effect"
 
 /** The checkpoint is truncated, changed, not the requested one, or of another version of the service. Retrying does not help. */
 export class CheckpointFormatError extends Schema.TaggedError<CheckpointFormatError>()("CheckpointFormatError", {
@@ -41,14 +42,14 @@ export const Header = Schema.Struct({
 })
 export type Header = typeof Header.Type
 
-const decodeHeader = Schema.decodeUnknownResult(Schema.fromJsonString(Header))
+const headerIn = Frames.jsonIn(Header, "It is of another version of the service.")
 
 const TAG = { header: 1, home: 2, trees: 3, end: 4 } as const
 
 /** The most bytes of a frame's content. */
 const MAX_LENGTH = 65_536
-const BEFORE = 5
-const AFTER = 4
+const LENGTH_BYTES = 4
+const CRC_BYTES = 4
 
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte
@@ -61,23 +62,6 @@ const crc32 = (crc: number, bytes: Uint8Array): number => {
   let rest = ~crc
   for (const byte of bytes) rest = (table[(rest ^ byte) & 0xff] ?? 0) ^ (rest >>> 8)
   return ~rest >>> 0
-}
-
-const frame = (crc: number, tag: number, content: Uint8Array): Uint8Array => {
-  const bytes = new Uint8Array(BEFORE + content.length + AFTER)
-  const view = new DataView(bytes.buffer)
-  view.setUint8(0, tag)
-  view.setUint32(1, content.length)
-  bytes.set(content, BEFORE)
-  view.setUint32(BEFORE + content.length, crc32(crc, bytes.subarray(0, -AFTER)))
-  return bytes
-}
-
-const crcOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - AFTER)
-
-const split = (bytes: Uint8Array): ReadonlyArray<Uint8Array> => {
-  const parts = Math.ceil(bytes.length / MAX_LENGTH)
-  return Array.from({ length: parts }, (_, i) => bytes.subarray(i * MAX_LENGTH, (i + 1) * MAX_LENGTH))
 }
 
 interface Content<E, R> {
@@ -95,12 +79,12 @@ export const write = <E, R>({ agentSession, home, of, runtime, trees }: Content<
   Stream.suspend(() => {
     let crc = 0
     const framed = (tag: number, content: Uint8Array) => {
-      const bytes = frame(crc, tag, content)
-      crc = crcOf(bytes)
-      return bytes
+      const before = Uint8Array.of(tag, ...Frames.numberOf(content.length, LENGTH_BYTES))
+      crc = crc32(crc32(crc, before), content)
+      return Frames.joined([before, content, Frames.numberOf(crc, CRC_BYTES)])
     }
     const section = (tag: number, content: Stream.Stream<Uint8Array, E, R>) =>
-      Stream.map(Stream.flatMap(content, (bytes) => Stream.fromIterable(split(bytes))), (bytes) => framed(tag, bytes))
+      Stream.map(Stream.flatMap(content, (bytes) => Stream.fromIterable(Frames.split(bytes, MAX_LENGTH))), (bytes) => framed(tag, bytes))
     const header: Header = { format: 1, ...(of === null ? {} : { of }), runtime, agentSession, hasHome: home !== null }
     return Stream.sync(() => framed(TAG.header, new TextEncoder().encode(JSON.stringify(header)))).pipe(
       Stream.concat(section(TAG.home, home ?? Stream.empty)),
@@ -112,6 +96,22 @@ export const write = <E, R>({ agentSession, home, of, runtime, trees }: Content<
 interface Frame {
   readonly tag: number
   readonly content: Uint8Array
+}
+
+const changed = (detail: string) => new Frames.FrameError({ reason: "changed", detail })
+
+function* frames(): Frames.Format<Frame> {
+  for (let crc = 0, tag = 0; tag !== TAG.end;) {
+    const before = yield* Frames.bytes(1 + LENGTH_BYTES)
+    const length = Frames.numberIn(before.subarray(1))
+    if (length > MAX_LENGTH) throw changed("It is changed.")
+    const content = yield* Frames.bytes(length)
+    crc = crc32(crc32(crc, before), content)
+    if (Frames.numberIn(yield* Frames.bytes(CRC_BYTES)) !== crc) throw changed("It is changed.")
+    tag = before[0] ?? 0
+    if (tag === TAG.end && length > 0) throw changed("It has more than it should.")
+    yield* Frames.give({ tag, content })
+  }
 }
 
 /** A checkpoint that is being read: `home` before `trees`, each at most once. A section succeeds only if it is complete. */
@@ -140,47 +140,8 @@ export const read = <E, R>(
   asked: Asked
 ): Effect.Effect<Opened<E>, CheckpointFormatError | E, R | Scope.Scope> =>
   Effect.gen(function*() {
-    const pull = yield* Stream.toPull(stream)
-    let buffered = new Uint8Array()
-    let crc = 0
-
-    /** `false`: there are no more bytes. */
-    const more = Pull.matchEffect(pull, {
-      onSuccess: (chunks) =>
-        Effect.sync(() => {
-          const parts = [buffered, ...chunks]
-          const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-          let at = 0
-          for (const part of parts) {
-            joined.set(part, at)
-            at += part.length
-          }
-          buffered = joined
-          return true
-        }),
-      onFailure: (cause) => Effect.failCause(cause),
-      onDone: () => Effect.succeed(false)
-    })
-
-    const need = Effect.fnUntraced(function*(bytes: number) {
-      while (buffered.length < bytes) if (!(yield* more)) return yield* damaged("It is cut.")
-    })
-
-    const next = Effect.gen(function*() {
-      yield* need(BEFORE)
-      const length = new DataView(buffered.buffer, buffered.byteOffset).getUint32(1)
-      if (length > MAX_LENGTH) return yield* damaged("It is changed.")
-      const size = BEFORE + length + AFTER
-      yield* need(size)
-      const bytes = buffered.subarray(0, size)
-      const expected = crc32(crc, bytes.subarray(0, -AFTER))
-      if (crcOf(bytes) !== expected) return yield* damaged("It is changed.")
-      crc = expected
-      buffered = buffered.subarray(size)
-      const read: Frame = { tag: bytes[0] ?? 0, content: bytes.subarray(BEFORE, -AFTER) }
-      return read
-    })
-
+    const frame = yield* Frames.reader(stream, frames(), { onError: ({ detail }) => damaged(detail) })
+    const next = Effect.flatMap(frame, (found) => found === undefined ? damaged("It is cut.") : Effect.succeed(found))
     let ahead: Frame | null = null
     let reached: number = TAG.home
     const section = (tag: number) =>
@@ -196,16 +157,18 @@ export const read = <E, R>(
             return [content, undefined] as const
           }
           if (ahead.tag < tag || ahead.tag > TAG.end) return yield* damaged("It is out of order.")
-          if (ahead.tag === TAG.end && (ahead.content.length > 0 || buffered.length > 0 || (yield* more))) {
-            return yield* damaged("It has more than it should.")
-          }
+          // Fails if anything follows the end.
+          if (ahead.tag === TAG.end) yield* frame
           return undefined
         }))
 
     const first = yield* next
-    const header = decodeHeader(new TextDecoder().decode(first.content))
-    if (first.tag !== TAG.header || Result.isFailure(header)) return yield* damaged("It is of another version of the service.")
+    const header = yield* Effect.try({
+      try: () => headerIn(first.content),
+      catch: () => damaged("It is of another version of the service.")
+    })
+    if (first.tag !== TAG.header) return yield* damaged("It is of another version of the service.")
     // The error does not name the other sandbox.
-    if (!isAsked(header.success, asked)) return yield* damaged("It is another checkpoint than was asked for.")
-    return { header: header.success, home: section(TAG.home), trees: section(TAG.trees) }
+    if (!isAsked(header, asked)) return yield* damaged("It is another checkpoint than was asked for.")
+    return { header, home: section(TAG.home), trees: section(TAG.trees) }
   })

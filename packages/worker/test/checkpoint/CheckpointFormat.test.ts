@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
+import { readFileSync } from "node:fs"
 import * as CheckpointFormat from "../../src/checkpoint/CheckpointFormat.ts"
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
@@ -111,9 +112,22 @@ it.effect("an archive of another sandbox, grant or number is not the requested a
     }
   }))
 
-it.effect("an archive of a version that did not say what it is of is read as before", () =>
+it.effect("checkpoints of earlier versions are read, and have the same bytes when they are written again", () =>
   Effect.gen(function*() {
-    const { header, home, trees } = yield* readAll(yield* archiveOf(["home"], ["trees"], null, null))
-    assert.deepStrictEqual(header, { format: 1, runtime: "codex", agentSession: null, hasHome: true })
-    assert.deepStrictEqual([home, trees], ["home", "trees"])
-  }))
+    for (const [name, of] of [["checkpoint", asked], ["checkpoint-without-identity", null]] as const) {
+      const stored = readFileSync(new URL(`stored/${name}.bin`, import.meta.url))
+      for (const size of [1, 7, stored.length]) {
+        const pieces = Array.from({ length: Math.ceil(stored.length / size) }, (_, i) => stored.subarray(i * size, (i + 1) * size))
+        const { header, home, trees } = yield* CheckpointFormat.read(Stream.fromIterable(pieces), asked)
+        const named = of === null ? {} : { of }
+        assert.deepStrictEqual(header, { format: 1, ...named, runtime: "codex", agentSession: "native-1", hasHome: true })
+        const inside = [yield* collect(home), yield* collect(trees)] as const
+        assert.deepStrictEqual(inside.map((bytes) => new TextDecoder().decode(bytes.slice(0, 14))), ["slipway home 1", "slipway trees "])
+        const content = { of, runtime: header.runtime, agentSession: header.agentSession }
+        const again = yield* collect(
+          CheckpointFormat.write({ ...content, home: Stream.make(inside[0]), trees: Stream.make(inside[1]) })
+        )
+        assert.deepStrictEqual(Buffer.from(again), stored)
+      }
+    }
+  }).pipe(Effect.scoped))

@@ -1,15 +1,16 @@
 /**
- * Saved trees as bytes: {@link MAGIC}, then parts, each with its length (8 bytes, the highest first) and its SHA-256 before it.
- * The first part says what is known of the trees, as JSON; then comes a pack for each of them, in the same order, empty where
- * there is nothing beyond the commit it started from. Whoever reads it believes nothing: any agent may have filled it.
+ * Saved trees as bytes: {@link MAGIC}, then parts, each after its length (8 bytes, highest first) and its SHA-256. The first part is the
+ * JSON of what is known of the trees. The others are a pack for each tree, in the same order; a tree that is still at its first
+ * commit has an empty pack. Any agent may have made the bytes, so nothing in them is believed.
  */
 import { CheckpointDamaged } from "@slipway/domain/files/ports/WorkingTrees"
+import * as Frames from "@slipway/domain/files/rules/Frames"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Counter } from "@slipway/domain/text/Text"
-import { Effect, Option, Schema, Stream } from "effect"
+import { Effect, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
-import { open } from "node:fs/promises"
+import { type FileHandle, open } from "node:fs/promises"
 import { join } from "node:path"
 import { readChunk } from "../tree/SafeTree.ts"
 
@@ -41,15 +42,12 @@ const Content = Schema.fromJsonString(Schema.Array(SavedTree))
 
 const MAGIC = Buffer.from("slipway trees 1\n")
 const LENGTH_BYTES = 8
-const HEAD_BYTES = LENGTH_BYTES + 32
-/** Of what is known of the trees: far more than sixteen with all that they pushed. */
+const DIGEST_BYTES = 32
+const HEAD_BYTES = LENGTH_BYTES + DIGEST_BYTES
+/** The most bytes of the first part: far more than sixteen trees with all that they pushed. */
 const MAXIMUM_ABOUT_BYTES = 8_388_608
 
-const headOf = (length: number, digest: Buffer): Buffer => {
-  const head = Buffer.alloc(LENGTH_BYTES)
-  head.writeBigUInt64BE(BigInt(length))
-  return Buffer.concat([head, digest])
-}
+const headOf = (length: number, digest: Buffer): Uint8Array => Frames.joined([Frames.numberOf(length, LENGTH_BYTES), digest])
 
 /** A pack in an open file. */
 export interface Pack {
@@ -82,93 +80,74 @@ export const write = Effect.fnUntraced(function*(trees: ReadonlyArray<{ readonly
   return { content, size }
 })
 
-const damaged = (detail: string) => new CheckpointDamaged({ detail })
-const CUT = "It ends too early."
-
-/** What is in front of the next bytes. */
-type State =
-  | { readonly _tag: "Magic" }
-  | { readonly _tag: "Head" }
-  | { readonly _tag: "Part"; readonly length: number; readonly digest: Buffer; readonly hash: ReturnType<typeof createHash> }
-  | { readonly _tag: "End" }
-
-/** Puts the packs of an archive, of at most `maximumBytes`, into `folder` and says what it knows of them. */
-export const read = <E, R>(content: Stream.Stream<Uint8Array, E, R>, folder: string, maximumBytes: number) =>
-  Effect.scoped(Effect.gen(function*() {
-    const at: { state: State } = { state: { _tag: "Magic" } }
-    /** Bytes of a head, or of the first part, so far. */
-    let begun: Array<Buffer> = []
-    /** Bytes of the state that are missing. */
-    let missing = MAGIC.length
-    let left = maximumBytes + MAXIMUM_ABOUT_BYTES
-    let trees: ReadonlyArray<SavedTree> | undefined
-    const packs: Array<string> = []
-    let output: Awaited<ReturnType<typeof open>> | undefined
-    yield* Effect.addFinalizer(() => Effect.promise(async () => output?.close()))
-
-    /** The state is whole. */
-    const advance = Effect.fnUntraced(function*() {
-      const { state } = at
-      switch (state._tag) {
-        case "Magic":
-          if (!Buffer.concat(begun).equals(MAGIC)) return yield* damaged("It is no checkpoint.")
-          at.state = { _tag: "Head" }
-          missing = HEAD_BYTES
-          break
-        case "Head": {
-          const head = Buffer.concat(begun)
-          const length = Number(head.readBigUInt64BE())
-          if (length > (trees === undefined ? MAXIMUM_ABOUT_BYTES : maximumBytes)) return yield* damaged("It is larger than it may be.")
-          if (trees !== undefined) {
-            const path = join(folder, `${packs.length}.pack`)
-            output = yield* Effect.promise(() => open(path, "wx", 0o600))
-            packs.push(path)
-          }
-          at.state = { _tag: "Part", length, digest: head.subarray(LENGTH_BYTES), hash: createHash("sha256") }
-          missing = length
-          break
-        }
-        case "Part": {
-          if (!state.hash.digest().equals(state.digest)) return yield* damaged("It was changed since it was saved.")
-          if (trees === undefined) {
-            const about = Schema.decodeOption(Content)(Buffer.concat(begun).toString())
-            if (Option.isNone(about)) return yield* damaged("It does not say what it is of.")
-            trees = about.value
-          } else {
-            const file = output
-            output = undefined
-            yield* Effect.promise(async () => file?.close())
-          }
-          const isLast = packs.length === trees.length
-          at.state = isLast ? { _tag: "End" } : { _tag: "Head" }
-          missing = isLast ? Number.POSITIVE_INFINITY : HEAD_BYTES
-          break
-        }
-        case "End":
-      }
-      begun = []
-    })
-
-    const append = Effect.fnUntraced(function*(bytes: Uint8Array) {
-      left -= bytes.length
-      if (left < 0) return yield* damaged("It is larger than it may be.")
-      for (let rest = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length); rest.length > 0;) {
-        const { state } = at
-        if (state._tag === "End") return yield* damaged("It goes on after its end.")
-        const piece = rest.subarray(0, Math.min(missing, PIECE_BYTES))
-        rest = rest.subarray(piece.length)
-        missing -= piece.length
-        if (state._tag === "Part") state.hash.update(piece)
-        const file = output
-        if (file === undefined) begun.push(piece)
-        else yield* Effect.promise(() => file.appendFile(piece))
-        while (missing === 0) yield* advance()
-      }
-    })
-    yield* Stream.runForEach(content, append)
-    if (at.state._tag !== "End" || trees === undefined) return yield* damaged(CUT)
-    return trees.map((tree, i) => ({ tree, pack: packs[i] ?? "" }))
-  }))
-
 /** Written and hashed in one go: less than a millisecond. */
 const PIECE_BYTES = 262_144
+
+const treesIn = Frames.jsonIn(Schema.Array(SavedTree), "It does not say which trees it has.")
+
+type Part = { readonly trees: ReadonlyArray<SavedTree> } | "pack" | Uint8Array
+
+function* headIn(maximumBytes: number) {
+  const head = yield* Frames.bytes(HEAD_BYTES)
+  const length = Frames.numberIn(head.subarray(0, LENGTH_BYTES))
+  if (length > maximumBytes) throw new Frames.FrameError({ reason: "too_large", detail: "It is larger than it may be." })
+  return { length, digest: head.subarray(LENGTH_BYTES) }
+}
+
+const check = (digest: Uint8Array, hash: ReturnType<typeof createHash>) => {
+  if (Frames.isSame(hash.digest(), digest)) return
+  throw new Frames.FrameError({ reason: "changed", detail: "It was changed since it was saved." })
+}
+
+/** The trees, then for each of them `"pack"` and the bytes of its pack. */
+function* parts(maximumBytes: number): Frames.Format<Part> {
+  yield* Frames.magic(MAGIC, "It is no checkpoint.")
+  const about = yield* headIn(MAXIMUM_ABOUT_BYTES)
+  const bytes = yield* Frames.bytes(about.length)
+  check(about.digest, createHash("sha256").update(bytes))
+  const trees = treesIn(bytes)
+  yield* Frames.give<Part>({ trees })
+  for (const _ of trees) {
+    const { digest, length } = yield* headIn(maximumBytes)
+    yield* Frames.give<Part>("pack")
+    const hash = createHash("sha256")
+    for (let left = length; left > 0;) {
+      const piece = yield* Frames.some(Math.min(left, PIECE_BYTES))
+      hash.update(piece)
+      left -= piece.length
+      yield* Frames.give<Part>(piece)
+    }
+    check(digest, hash)
+  }
+}
+
+/** Puts the packs of an archive of at most `maximumBytes` into `folder`, and answers what it says of the trees. */
+export const read = <E, R>(content: Stream.Stream<Uint8Array, E, R>, folder: string, maximumBytes: number) =>
+  Effect.scoped(Effect.gen(function*() {
+    const next = yield* Frames.reader(content, parts(maximumBytes), {
+      maximumBytes: maximumBytes + MAXIMUM_ABOUT_BYTES,
+      onError: ({ detail }) => new CheckpointDamaged({ detail })
+    })
+    let trees: ReadonlyArray<SavedTree> = []
+    const packs: Array<string> = []
+    let output: FileHandle | undefined
+    const close = Effect.promise(async () => {
+      const file = output
+      output = undefined
+      await file?.close()
+    })
+    yield* Effect.addFinalizer(() => close)
+    for (let part = yield* next; part !== undefined; part = yield* next) {
+      if (part instanceof Uint8Array) {
+        const [file, piece] = [output, part]
+        yield* Effect.promise(async () => file?.appendFile(piece))
+      } else if (part === "pack") {
+        yield* close
+        const path = join(folder, `${packs.length}.pack`)
+        output = yield* Effect.promise(() => open(path, "wx", 0o600))
+        packs.push(path)
+      } else trees = part.trees
+    }
+    yield* close
+    return trees.map((tree, i) => ({ tree, pack: packs[i] ?? "" }))
+  }))

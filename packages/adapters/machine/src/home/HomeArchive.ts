@@ -1,14 +1,14 @@
 /**
- * Files of a home as one run of bytes, so that what is cut or changed on its way is noticed. It begins with {@link MAGIC}, then
- * come records, each a tag and what the tag says:
+ * Files of a home as bytes. They begin with {@link MAGIC}. Then come records, each a tag and its content:
  *
- *     1  length (2 bytes), path            what follows is all that was at this path, in the order of the paths
+ *     1  length (2 bytes), path            the next records are everything that was at this path, in the order of paths
  *     2  length (2 bytes), path            a file, at that path or below it
  *     3  length (4 bytes), bytes           the next piece of that file
  *     0  SHA-256 of all bytes before it    the end
  *
- * Numbers have their highest byte first; paths are UTF-8, relative, with `/` between names.
+ * Numbers have their highest byte first. Paths are UTF-8, relative, with `/` between names.
  */
+import * as Frames from "@slipway/domain/files/rules/Frames"
 import { createHash, type Hash } from "node:crypto"
 
 const MAGIC = Buffer.from("slipway home 1\n")
@@ -17,6 +17,8 @@ const END = 0
 const AREA = 1
 const FILE = 2
 const PIECE = 3
+const PATH_LENGTH_BYTES = 2
+const PIECE_LENGTH_BYTES = 4
 
 /** As Linux has it. */
 const MAXIMUM_PATH_BYTES = 4096
@@ -29,9 +31,6 @@ export const MAXIMUM_DEPTH = 32
 const MAXIMUM_AREAS = 64
 const DIGEST_BYTES = 32
 
-/** The message is a sentence. */
-export class Damaged extends Error {}
-
 /** Whether it is relative, stays below the home, and can be a path at all. */
 export const isPath = (path: string): boolean => {
   const names = path.split("/")
@@ -39,7 +38,7 @@ export const isPath = (path: string): boolean => {
     names.every((name) => name !== "" && name !== "." && name !== ".." && Buffer.byteLength(name) <= MAXIMUM_NAME_BYTES)
 }
 
-export const isWithin = (area: string, path: string): boolean => path === area || path.startsWith(`${area}/`)
+const isWithin = (area: string, path: string): boolean => path === area || path.startsWith(`${area}/`)
 
 /** What is at one of them is at no other. */
 export const areApart = (areas: ReadonlyArray<string>): boolean =>
@@ -54,12 +53,8 @@ export class Writer {
     return bytes
   }
 
-  #path(tag: number, path: string): Buffer {
-    const bytes = Buffer.from(path)
-    const head = Buffer.alloc(3)
-    head[0] = tag
-    head.writeUInt16BE(bytes.length, 1)
-    return this.#said(Buffer.concat([head, bytes]))
+  #record(tag: number, lengthBytes: number, content: Uint8Array): Buffer {
+    return this.#said(Buffer.concat([Buffer.of(tag), Frames.numberOf(content.length, lengthBytes), content]))
   }
 
   begin(): Buffer {
@@ -67,19 +62,16 @@ export class Writer {
   }
 
   area(path: string): Buffer {
-    return this.#path(AREA, path)
+    return this.#record(AREA, PATH_LENGTH_BYTES, Buffer.from(path))
   }
 
   file(path: string): Buffer {
-    return this.#path(FILE, path)
+    return this.#record(FILE, PATH_LENGTH_BYTES, Buffer.from(path))
   }
 
-  /** At most {@link MAXIMUM_PIECE_BYTES}, at least one. */
+  /** One to {@link MAXIMUM_PIECE_BYTES} bytes. */
   piece(bytes: Uint8Array): Buffer {
-    const head = Buffer.alloc(5)
-    head[0] = PIECE
-    head.writeUInt32BE(bytes.length, 1)
-    return this.#said(Buffer.concat([head, bytes]))
+    return this.#record(PIECE, PIECE_LENGTH_BYTES, bytes)
   }
 
   end(): Buffer {
@@ -87,94 +79,48 @@ export class Writer {
   }
 }
 
-export type Record =
+export type HomeRecord =
   | { readonly tag: "area" | "file"; readonly path: string }
-  | { readonly tag: "piece"; readonly bytes: Buffer }
+  | { readonly tag: "piece"; readonly bytes: Uint8Array }
 
-/** Takes the bytes in pieces of any size. Throws {@link Damaged}. */
-export class Reader {
-  readonly #hash: Hash = createHash("sha256")
-  readonly #areas: Array<string> = []
-  #rest: Buffer = Buffer.alloc(0)
-  #begun = false
-  #ended = false
-  #files = 0
-  #last: Record["tag"] | null = null
+const refused = (reason: Frames.FrameError["reason"], detail: string) => new Frames.FrameError({ reason, detail })
 
-  /** The paths whose files these are, when all was taken. */
-  finish(): ReadonlyArray<string> {
-    if (!this.#ended) throw new Damaged("The end is missing.")
-    return this.#areas
+/** The records of an archive. */
+export function* records(): Frames.Format<HomeRecord> {
+  const hash = createHash("sha256")
+  function* hashed(length: number) {
+    const found = yield* Frames.bytes(length)
+    hash.update(found)
+    return found
   }
-
-  /** Whole records so far that were not given out yet. */
-  *take(bytes: Uint8Array): Generator<Record> {
-    this.#rest = this.#rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([this.#rest, bytes])
-    if (!this.#begun) {
-      if (this.#rest.length < MAGIC.length) return
-      if (!this.#next(MAGIC.length).equals(MAGIC)) throw new Damaged("They do not begin as such files do.")
-      this.#begun = true
+  const areas: Array<string> = []
+  let files = 0
+  let isInFile = false
+  hash.update(yield* Frames.magic(MAGIC, "They do not begin as such files do."))
+  for (let [tag] = yield* hashed(1); tag !== END; [tag] = yield* hashed(1)) {
+    if (tag === PIECE) {
+      const length = Frames.numberIn(yield* hashed(PIECE_LENGTH_BYTES))
+      if (length === 0 || length > MAXIMUM_PIECE_BYTES) throw refused("too_large", "A piece is too long, or empty.")
+      if (!isInFile) throw refused("not_ours", "A piece belongs to no file.")
+      yield* Frames.give<HomeRecord>({ tag: "piece", bytes: yield* hashed(length) })
+      continue
     }
-    for (;;) {
-      if (this.#ended && this.#rest.length > 0) throw new Damaged("Something follows their end.")
-      const record = this.#record()
-      if (record === undefined) return
-      if (record !== "end") yield record
-    }
-  }
-
-  #next(length: number): Buffer {
-    const next = this.#rest.subarray(0, length)
-    this.#hash.update(next)
-    this.#rest = this.#rest.subarray(length)
-    return next
-  }
-
-  #record(): Record | "end" | undefined {
-    const rest = this.#rest
-    if (rest.length === 0) return undefined
-    switch (rest[0]) {
-      case END: {
-        if (rest.length < 1 + DIGEST_BYTES) return undefined
-        this.#next(1)
-        if (!this.#rest.subarray(0, DIGEST_BYTES).equals(this.#hash.digest())) throw new Damaged("Their checksum is another one.")
-        this.#rest = this.#rest.subarray(DIGEST_BYTES)
-        this.#ended = true
-        return "end"
-      }
-      case AREA:
-      case FILE: {
-        if (rest.length < 3) return undefined
-        const length = rest.readUInt16BE(1)
-        if (length > MAXIMUM_PATH_BYTES) throw new Damaged("A path is too long.")
-        if (rest.length < 3 + length) return undefined
-        return this.#checked(rest[0] === AREA ? "area" : "file", this.#next(3 + length).subarray(3).toString())
-      }
-      case PIECE: {
-        if (rest.length < 5) return undefined
-        const length = rest.readUInt32BE(1)
-        if (length === 0 || length > MAXIMUM_PIECE_BYTES) throw new Damaged("A piece has a length that none has.")
-        if (this.#last !== "file" && this.#last !== "piece") throw new Damaged("A piece belongs to no file.")
-        if (rest.length < 5 + length) return undefined
-        this.#last = "piece"
-        return { tag: "piece", bytes: this.#next(5 + length).subarray(5) }
-      }
-      default:
-        throw new Damaged("They hold what no such files do.")
-    }
-  }
-
-  #checked(tag: "area" | "file", path: string): Record {
-    if (!isPath(path)) throw new Damaged("A path does not stay below the home.")
-    if (tag === "area") {
-      this.#areas.push(path)
-      if (this.#areas.length > MAXIMUM_AREAS) throw new Damaged("There are too many paths.")
-      if (!areApart(this.#areas)) throw new Damaged("A path lies in another one.")
+    if (tag !== AREA && tag !== FILE) throw refused("not_ours", "They have a record of an unknown kind.")
+    const length = Frames.numberIn(yield* hashed(PATH_LENGTH_BYTES))
+    if (length > MAXIMUM_PATH_BYTES) throw refused("too_large", "A path is too long.")
+    const path = Buffer.from(yield* hashed(length)).toString()
+    if (!isPath(path)) throw refused("not_ours", "A path does not stay below the home.")
+    isInFile = tag === FILE
+    if (isInFile) {
+      if (!isWithin(areas.at(-1) ?? "", path)) throw refused("not_ours", "A file lies in none of their paths.")
+      if (++files > MAXIMUM_FILES) throw refused("too_large", "There are too many files.")
     } else {
-      if (!isWithin(this.#areas.at(-1) ?? "", path)) throw new Damaged("A file lies in none of their paths.")
-      if (++this.#files > MAXIMUM_FILES) throw new Damaged("There are too many files.")
+      areas.push(path)
+      if (areas.length > MAXIMUM_AREAS) throw refused("too_large", "There are too many paths.")
+      if (!areApart(areas)) throw refused("not_ours", "A path lies in another one.")
     }
-    this.#last = tag
-    return { tag, path }
+    yield* Frames.give<HomeRecord>({ tag: isInFile ? "file" : "area", path })
   }
+  const digest = hash.digest()
+  if (!Frames.isSame(yield* Frames.bytes(DIGEST_BYTES), digest)) throw refused("changed", "Their checksum is another one.")
 }

@@ -1,10 +1,10 @@
 /** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
+import { FrameError } from "@slipway/domain/files/rules/Frames"
 import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import { reason } from "../host/HostAttempt.ts"
 import { removeTree } from "../node/RemoveTree.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
-import { Damaged } from "./HomeArchive.ts"
 import * as ReadHome from "./ReadHome.ts"
 import * as WriteHome from "./WriteHome.ts"
 
@@ -21,7 +21,7 @@ export const read = (
   })
 
 const failed = (error: unknown) =>
-  error instanceof Damaged
+  error instanceof FrameError
     ? new HomeDamaged({ detail: error.message })
     : new HostError({ operation: "write", detail: `The home cannot be written to (${reason(error)}).`, retryable: true })
 

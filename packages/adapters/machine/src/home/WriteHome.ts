@@ -5,11 +5,12 @@
  *     <beside>/incoming/new/<number of the path>    what is to be at the path
  *     <beside>/incoming/old/<number>                what was there, and in the way to it
  */
+import { FrameError, Reader } from "@slipway/domain/files/rules/Frames"
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { constants } from "node:fs"
 import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { Damaged, Reader, type Record } from "./HomeArchive.ts"
+import { type HomeRecord, records } from "./HomeArchive.ts"
 import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
 
 interface Options {
@@ -68,11 +69,11 @@ const makeFolders = async (write: Write, path: string): Promise<void> => {
 const draftOf = ({ areas, incoming }: Write, path: string): string =>
   join(incoming, "new", `${areas.length - 1}`, path.slice((areas.at(-1) ?? "").length))
 
-const handle = async (write: Write, record: Record): Promise<void> => {
+const handle = async (write: Write, record: HomeRecord): Promise<void> => {
   const { areas, owner } = write
   if (record.tag === "piece") {
     write.bytes += record.bytes.length
-    if (write.bytes > MAXIMUM_BYTES) throw new Damaged("They are too many bytes.")
+    if (write.bytes > MAXIMUM_BYTES) throw new FrameError({ reason: "too_large", detail: "They are too many bytes." })
     await write.file?.writeFile(record.bytes)
     return
   }
@@ -87,7 +88,9 @@ const handle = async (write: Write, record: Record): Promise<void> => {
     await makeFolders(write, dirname(draft))
     write.file = await open(draft, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
   } catch (error) {
-    if (["EEXIST", "ENOTDIR", "EISDIR"].includes(String(codeOf(error)))) throw new Damaged("Two files have one place.")
+    if (["EEXIST", "ENOTDIR", "EISDIR"].includes(String(codeOf(error)))) {
+      throw new FrameError({ reason: "not_ours", detail: "Two files have one place." })
+    }
     throw error
   }
   if (owner !== null) await write.file.chown(owner.uid, owner.gid)
@@ -140,7 +143,7 @@ const place = async (write: Write, area: string, i: number): Promise<void> => {
 /** For one call. `close` in any case, and then nothing else. */
 export const make = (options: Options) => {
   const incoming = join(options.beside, "incoming")
-  const reader = new Reader()
+  const reader = new Reader(records())
   const write: Write = { ...options, incoming, folders: new Set(), areas: [], file: undefined, bytes: 0, replaced: 0 }
   return {
     open: async (): Promise<void> => {
@@ -148,15 +151,16 @@ export const make = (options: Options) => {
       for (const path of [incoming, join(incoming, "new"), join(incoming, "old")]) await mkdir(path, { mode: 0o700 })
       write.folders.add(join(incoming, "new"))
     },
-    /** In order. Throws {@link Damaged}. */
+    /** In order. Throws {@link FrameError}. */
     take: async (chunk: Uint8Array): Promise<void> => {
       for (const record of reader.take(chunk)) await handle(write, record)
     },
-    /** After all was taken. Throws {@link Damaged}, before anything of the home is touched. */
+    /** After all was taken. Throws {@link FrameError}, before anything of the home is touched. */
     finish: async (): Promise<void> => {
       await write.file?.close()
       write.file = undefined
-      for (const [i, area] of reader.finish().entries()) await place(write, area, i)
+      reader.finish()
+      for (const [i, area] of write.areas.entries()) await place(write, area, i)
     },
     close: () => clear(write)
   }

@@ -1,5 +1,6 @@
 /** Reads and writes the home in a machine of a runner. Bytes that are not a `HomeArchive` are refused in both directions. */
-import { Damaged, Reader } from "@slipway/machine/home/HomeArchive"
+import { FrameError, Reader } from "@slipway/domain/files/rules/Frames"
+import { records } from "@slipway/machine/home/HomeArchive"
 import { Effect, Stream } from "effect"
 import type { Reason } from "../wire/ChannelWire.ts"
 import { Violation } from "../wire/Wire.ts"
@@ -9,18 +10,20 @@ import { HomeRefused, type RunnerError } from "./RunnerErrors.ts"
 const refusedBy = ({ code, message }: Reason) =>
   new HomeRefused({ reason: code === "too_large" || code === "too_slow" || code === "damaged" ? code : "failed", detail: message })
 
-/** Reads over what comes, to see that it is an archive. Throws {@link Damaged}. */
+/** Checks that the bytes are an archive. Throws {@link FrameError}. `areas`: its paths so far. */
 const watcher = () => {
-  const reader = new Reader()
+  const reader = new Reader(records())
+  const areas: Array<string> = []
   return {
+    areas,
     take: (bytes: Uint8Array) => {
-      for (const _ of reader.take(bytes)) { /* what it says is the sandbox's */ }
+      for (const record of reader.take(bytes)) if (record.tag === "area") areas.push(record.path)
     },
     finish: () => reader.finish()
   }
 }
 
-/** What is at these paths. The last bytes are only there where all before them were an archive of these paths, and no more than asked. */
+/** The files at these paths. The stream ends only after an archive of exactly these paths, with at most the bytes asked for. */
 export const read =
   (link: ChannelEffects.Link) =>
   (paths: ReadonlyArray<string>, options: { readonly maximumBytes: number }): Stream.Stream<Uint8Array, HomeRefused | RunnerError> =>
@@ -35,19 +38,20 @@ export const read =
           try {
             return look()
           } catch (error) {
-            if (error instanceof Damaged) throw new Violation(`a home that is none: ${error.message}`)
+            if (error instanceof FrameError) throw new Violation(`an invalid home: ${error.message}`)
             throw error
           }
         })
       const whole = watched(() => {
-        const areas = seen.finish()
-        if (areas.length !== paths.length || areas.some((area, i) => area !== paths[i])) throw new Damaged("It is of other paths.")
+        seen.finish()
+        if (seen.areas.join("\0") === paths.join("\0")) return
+        throw new FrameError({ reason: "not_ours", detail: "It is of other paths." })
       })
       return ChannelEffects.bytesOf(link, channel, refusedBy).pipe(
         Stream.mapEffect((bytes) =>
           watched(() => {
             size += bytes.length
-            if (size > maximumBytes) throw new Damaged("It is more than was asked for.")
+            if (size > maximumBytes) throw new FrameError({ reason: "too_large", detail: "It is more than was asked for." })
             seen.take(bytes)
             return bytes
           })
@@ -56,7 +60,7 @@ export const read =
       )
     }))
 
-/** Fails with `damaged` before the runner has the end of what is no archive. */
+/** Fails with `damaged`, before the runner has the last bytes, if `content` is not an archive. */
 export const write = (link: ChannelEffects.Link) =>
   Effect.fn("RunnerClient.writeHome")(function*<E, R>(content: Stream.Stream<Uint8Array, E, R>) {
     const channel = yield* ChannelEffects.open(link, "home", { write: true }, refusedBy)
@@ -68,7 +72,7 @@ export const write = (link: ChannelEffects.Link) =>
       Effect.try({
         try: look,
         catch: (error) => {
-          if (!(error instanceof Damaged)) throw error
+          if (!(error instanceof FrameError)) throw error
           return new HomeRefused({ reason: "damaged", detail: error.message })
         }
       })
@@ -76,7 +80,7 @@ export const write = (link: ChannelEffects.Link) =>
       content,
       (bytes) => Effect.andThen(watched(() => seen.take(bytes)), ChannelEffects.write(link, channel, bytes, refusedBy))
     )
-    yield* watched(() => void seen.finish())
+    yield* watched(seen.finish)
     channel.end()
     yield* written
   }, Effect.scoped)

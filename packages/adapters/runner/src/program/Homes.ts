@@ -1,5 +1,5 @@
 /** Channels of kind `home`: what is in the sandbox's home, read and written by the walks of descriptors that hosts of boxes have. */
-import { Damaged } from "@slipway/machine/home/HomeArchive"
+import { FrameError } from "@slipway/domain/files/rules/Frames"
 import * as ReadHome from "@slipway/machine/home/ReadHome"
 import * as WriteHome from "@slipway/machine/home/WriteHome"
 import { removeTree } from "@slipway/machine/node/RemoveTree"
@@ -17,7 +17,7 @@ export interface Options {
 }
 
 const codeOf = (error: unknown): string =>
-  error instanceof Damaged
+  error instanceof FrameError
     ? "damaged"
     : error instanceof ReadHome.TooLarge
     ? "too_large"
