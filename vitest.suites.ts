@@ -73,8 +73,7 @@ const BESIDE_OTHERS = [
   "packages/adapters/runner/test/trees/TreesInMachine.machine.ts",
   "packages/adapters/runner/test/host/StartAgain.machine.ts",
   "packages/adapters/kubernetes/test/MachinesKubernetes.machine.ts",
-  "packages/adapters/runner/test/Runner.machine.ts",
-  "packages/adapters/runner/test/Waiting.machine.ts"
+  "packages/adapters/runner/test/Runner.machine.ts"
 ]
 suite("kernel-machines", 5 * MINUTE, { include: BESIDE_OTHERS, ...together, maxWorkers: 2 })
 suite("kernel-boxes", 5 * MINUTE, {

@@ -55,16 +55,10 @@ SLIPWAY_SECRETS_KEY_FILE: /etc/slipway/secrets/secrets.key
 SLIPWAY_ISOLATION: kubernetes
 SLIPWAY_KUBERNETES_NAMESPACE: {{ $machines.namespace }}
 SLIPWAY_KUBERNETES_IMAGE: {{ $machines.image | default (include "slipway.image" .) | quote }}
-SLIPWAY_KUBERNETES_INSTALLATION: {{ printf "%s.%s" .Release.Namespace .Release.Name | trunc 63 | trimSuffix "-" | trimSuffix "." | quote }}
 SLIPWAY_KUBERNETES_OWNER: {{ include "slipway.name" . }}
-SLIPWAY_KUBERNETES_MACHINES: {{ $machines.machines }}
-SLIPWAY_KUBERNETES_WARM_PODS: {{ $machines.warmPods | int | toString | quote }}
 SLIPWAY_KUBERNETES_USER_NAMESPACES: {{ $machines.userNamespaces | toString | quote }}
-{{- with $machines.runtimeClassName }}
-SLIPWAY_KUBERNETES_RUNTIME_CLASS: {{ . | quote }}
-{{- end }}
-{{- with $machines.imagePullSecrets }}
-SLIPWAY_KUBERNETES_PULL_SECRETS: {{ join "," . | quote }}
+{{- if $machines.podTemplate }}
+SLIPWAY_KUBERNETES_POD_TEMPLATE: /etc/slipway/pod-template/pod.json
 {{- end }}
 {{- end }}
 

@@ -4,8 +4,8 @@
  */
 import { NotIsolated } from "@slipway/machine/host/NotIsolated"
 import { Clock, Effect, Redacted, Schema } from "effect"
-import { readFile } from "node:fs/promises"
 import path from "node:path"
+import { textOf, yamlOf } from "./OperatorFile.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 
 export interface Cluster {
@@ -33,8 +33,6 @@ export class TokenUnreadable extends Schema.TaggedError<TokenUnreadable>()("Toke
 export interface Options {
   /** A file; without it, what the pod of this process is told. */
   readonly kubeconfig?: string
-  /** One of the file's contexts; without it, its current one. */
-  readonly context?: string
   /** Where a pod finds who it is. */
   readonly serviceAccount?: string
   readonly environment?: Readonly<Record<string, string | undefined>>
@@ -44,15 +42,6 @@ const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 /** As Kubernetes' own clients do. A token is good for an hour, and written anew before that is over. */
 const TOKEN_MILLIS = 60_000
-
-/** Of a kubeconfig, of certificates. */
-const MAX_FILE_BYTES = 4 * 2 ** 20
-
-const textOf = async (file: string): Promise<string> => {
-  const bytes = await readFile(file)
-  if (bytes.length > MAX_FILE_BYTES) throw new Error("it is too large")
-  return bytes.toString("utf8")
-}
 
 const tokenIn = (file: string): Cluster["token"] => {
   let known: { readonly token: Redacted.Redacted; readonly at: number } | undefined
@@ -131,22 +120,19 @@ const KNOWN = new Set([
   "client-key-data"
 ])
 
-const fromFile = Effect.fnUntraced(function*(file: string, context: string | undefined) {
+const fromFile = Effect.fnUntraced(function*(file: string) {
   const nameOf = yield* OptionNames
   const help = `Name another file with ${nameOf("kubeconfig")}, or correct it: kubectl --kubeconfig ${file} config view`
   const refuse = (missing: string, otherHelp = help) => Effect.fail(refusal(missing, otherHelp))
   const value: unknown = yield* Effect.tryPromise({
-    try: async (): Promise<unknown> => {
-      const { parse } = await import("yaml")
-      return parse(await textOf(file), { maxAliasCount: 0 })
-    },
+    try: () => yamlOf(file),
     // A parser's words quote what it read.
     catch: () => refusal(`The kubeconfig ${file} cannot be read, or is no YAML.`, help)
   })
   const decoded = decodeKubeconfig(value)
   if (decoded._tag === "Failure") return yield* refuse(`${file} is no kubeconfig.`)
   const config = decoded.success
-  const contextName = context ?? config["current-context"] ?? ""
+  const contextName = config["current-context"] ?? ""
   const chosen = config.contexts.find(({ name }) => name === contextName)?.context
   if (chosen === undefined) return yield* refuse(`The kubeconfig ${file} has no context ${JSON.stringify(contextName)}.`)
   const cluster = config.clusters.find(({ name }) => name === chosen.cluster)?.cluster
@@ -203,4 +189,4 @@ const fromFile = Effect.fnUntraced(function*(file: string, context: string | und
 
 /** Fails with what is missing, and what to do. */
 export const find = (options: Options): Effect.Effect<Cluster, NotIsolated> =>
-  options.kubeconfig === undefined ? fromPod(options) : fromFile(options.kubeconfig, options.context)
+  options.kubeconfig === undefined ? fromPod(options) : fromFile(options.kubeconfig)

@@ -1,16 +1,15 @@
-/** What the operations on machines of Kubernetes share. */
+/** The state that the operations on machines of Kubernetes share. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect } from "effect"
-import type * as Holders from "./Holders.ts"
 import type { KubernetesApi } from "./KubernetesApi.ts"
+import * as KubernetesErrorMapping from "./KubernetesErrorMapping.ts"
 import * as Labels from "./Labels.ts"
+import type { MachineResources, Times } from "./MachineResources.ts"
 import type { Options } from "./MachinesKubernetes.ts"
-import { CONFIG_MAPS, Held } from "./Objects.ts"
+import { CONFIG_MAPS, KubernetesObject } from "./ObjectSchemas.ts"
 import type { PodWatch } from "./PodWatch.ts"
-import * as Refusal from "./Refusal.ts"
-import type { WarmPool } from "./WarmPool.ts"
 
 export interface KubernetesMachines {
   readonly options: Options
@@ -19,25 +18,24 @@ export interface KubernetesMachines {
   readonly machine: string
   readonly namespace: string
   readonly api: KubernetesApi
-  readonly times: Holders.Times
+  readonly times: Times
   /** Selects the objects of this installation. */
   readonly ours: string
   readonly watch: PodWatch
-  readonly holders: Holders.Holders
-  readonly pool: WarmPool
+  readonly resources: MachineResources
   /** Pods whose loss was reported, by uid. */
   readonly told: LruCache<string, true>
 }
 
-export const provision = Refusal.hostError("provision")
+export const provision = KubernetesErrorMapping.hostError("provision")
 
 export const nameOf = ({ installation }: KubernetesMachines, sandboxId: SandboxId) => Labels.nameOf(installation, sandboxId)
 
-/** The owner of all holders, which die with it. Looked up each time: one that was deleted and made again is another. */
-export const owner = ({ holders, namespace, options: { owner: name } }: Pick<KubernetesMachines, "holders" | "namespace" | "options">) =>
+/** The owner of all pods, which are deleted with it. Looked up each time: one that was deleted and made again has another uid. */
+export const owner = ({ namespace, options: { owner: name }, resources }: KubernetesMachines) =>
   Effect.gen(function*() {
     if (name === null) return null
-    const found = yield* holders.get("provision", CONFIG_MAPS, name, Held)
+    const found = yield* resources.get("provision", CONFIG_MAPS, name, KubernetesObject)
     if (found !== null) return { apiVersion: CONFIG_MAPS.apiVersion, kind: CONFIG_MAPS.kind, name, uid: found.metadata.uid }
     return yield* new HostError({
       operation: "provision",

@@ -2,7 +2,7 @@
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema } from "effect"
 import { createHash } from "node:crypto"
-import type { Held } from "./Objects.ts"
+import type { KubernetesObject } from "./ObjectSchemas.ts"
 
 export const INSTALLATION = "slipway.dev/installation"
 export const MACHINE = "slipway.dev/machine"
@@ -18,9 +18,6 @@ export const COMPONENT_NAME = "sandbox"
 
 const suffixOf = (installation: string): string => createHash("sha256").update(installation).digest("hex").slice(0, 8)
 
-/** Of an installation's pool, its Secret, and what names of its templates begin with. */
-export const poolNameOf = (installation: string): string => `slipway-pool-${suffixOf(installation)}`
-
 /** One name for each sandbox of an installation, so that Kubernetes itself keeps a second machine of it away. */
 export const nameOf = (installation: string, sandboxId: SandboxId): string => `slipway-${sandboxId.slice(2)}-${suffixOf(installation)}`
 
@@ -35,12 +32,9 @@ export interface Marks {
 }
 
 /** `null`: it is no machine of a sandbox. */
-export const marksOf = ({ metadata: { labels = {} } }: Held): Marks | null => {
+export const marksOf = ({ metadata: { labels = {} } }: KubernetesObject): Marks | null => {
   const { [FENCE]: fence = "", [MACHINE]: machine, [SANDBOX]: sandboxId } = labels
   return isSandboxId(sandboxId) && machine !== undefined && /^\d{1,15}$/u.test(fence)
     ? { sandboxId, machine, fence: Number(fence) }
     : null
 }
-
-/** Of installations and machines, as they are told in labels. */
-export const isLabelValue = (text: string): boolean => /^[A-Za-z\d](?:[\w.-]{0,61}[A-Za-z\d])?$/u.test(text)

@@ -4,10 +4,9 @@
  */
 import type { Limits } from "@slipway/machine/host/Limits"
 import { type Order, PLACES, settingsOf } from "@slipway/runner/machines/Machines"
-import type { Identity } from "@slipway/runner/wire/Identity"
-import type { Waiting } from "@slipway/runner/wire/RunnerSettings"
 import * as Labels from "./Labels.ts"
-import { CLAIMS, type Kind, PODS, SANDBOXES, TEMPLATES, WARM_POOLS } from "./Objects.ts"
+import { PODS } from "./ObjectSchemas.ts"
+import type { PodTemplate } from "./PodTemplate.ts"
 
 /** Of the runner, in every pod: the network policy names it. */
 export const PORT = 4003
@@ -21,6 +20,9 @@ const CONTAINER = "runner"
 
 /** How long the runner may take to end its processes when it is asked to end. */
 export const GRACE_SECONDS = 10
+
+/** Resource requests, in percent of the limits: what a node has to have free. */
+const REQUEST_PERCENT = 25
 
 /** For the runner's state and for what it logs, beside the sandbox's disk. */
 const OWN_DISK_BYTES = 64 * 2 ** 20
@@ -36,18 +38,10 @@ export interface Template {
   readonly image: string
   /** In the image. */
   readonly runner: string
-  /** `null`: the cluster's usual one. */
-  readonly runtimeClass: string | null
-  /** Root of the container is nobody on the node. Where it is off, the runtime class has to be what keeps the two apart. */
+  readonly podTemplate: PodTemplate
+  /** Root of the container is an unprivileged user on the node. Without it, the runtime class has to keep the two apart. */
   readonly userNamespaces: boolean
   readonly limits: Limits
-  /** What a node has to have free, in percent of the limits. */
-  readonly requestPercent: number
-  readonly nodeSelector: Readonly<Record<string, string>>
-  /** Taints that pods may be put on regardless, by key. */
-  readonly tolerations: ReadonlyArray<string>
-  /** Names of Secrets in the namespace. */
-  readonly pullSecrets: ReadonlyArray<string>
 }
 
 /** An object that takes others with it when it goes. Of the same namespace. */
@@ -89,25 +83,18 @@ const limitsOf = ({ limits, userNamespaces }: Template): ReadonlyArray<string> =
   ...(userNamespaces ? [`--nproc=${limits.processes}`] : [])
 ]
 
-/** What a runner is started with: a file of a Secret, and what it calls its machine. */
-interface Told {
-  readonly secret: { readonly secretName: string; readonly items?: ReadonlyArray<{ readonly key: string; readonly path: string }> }
-  readonly file: string
-  readonly env: ReadonlyArray<unknown>
-  readonly machine: ReadonlyArray<string>
-}
-
-const specOf = (template: Template, told: Told) => {
-  const { limits, requestPercent } = template
+const specOf = (template: Template, secretName: string) => {
+  const { limits, podTemplate } = template
   const limited = {
     memory: limits.memoryBytes,
     "ephemeral-storage": limits.diskBytes + OWN_DISK_BYTES
   }
   const milliCpus = Math.round(limits.cpus * 1000)
-  const part = (whole: number) => Math.max(1, Math.ceil(whole * requestPercent / 100))
+  const part = (whole: number) => Math.max(1, Math.ceil(whole * REQUEST_PERCENT / 100))
   const disk = { emptyDir: { sizeLimit: String(limits.diskBytes) } }
   const memory = { emptyDir: { medium: "Memory", sizeLimit: String(limits.memoryFilesBytes) } }
   return {
+    ...podTemplate.spec,
     restartPolicy: "Always",
     terminationGracePeriodSeconds: GRACE_SECONDS,
     automountServiceAccountToken: false,
@@ -117,10 +104,6 @@ const specOf = (template: Template, told: Told) => {
     dnsPolicy: "None",
     dnsConfig: { nameservers: ["127.0.0.1"] },
     ...(template.userNamespaces ? { hostUsers: false } : {}),
-    ...(template.runtimeClass === null ? {} : { runtimeClassName: template.runtimeClass }),
-    ...(Object.keys(template.nodeSelector).length === 0 ? {} : { nodeSelector: template.nodeSelector }),
-    ...(template.tolerations.length === 0 ? {} : { tolerations: template.tolerations.map((key) => ({ key, operator: "Exists" })) }),
-    ...(template.pullSecrets.length === 0 ? {} : { imagePullSecrets: template.pullSecrets.map((name) => ({ name })) }),
     securityContext: { runAsUser: 0, runAsGroup: 0, seccompProfile: { type: "RuntimeDefault" } },
     containers: [{
       name: CONTAINER,
@@ -136,10 +119,8 @@ const specOf = (template: Template, told: Told) => {
         "--",
         "node",
         template.runner,
-        `${SETTINGS_FOLDER}/${told.file}`,
-        ...told.machine
+        `${SETTINGS_FOLDER}/${SETTINGS_FILE}`
       ],
-      ...(told.env.length === 0 ? {} : { env: told.env }),
       workingDir: "/",
       ports: [{ name: "runner", containerPort: PORT, protocol: "TCP" }],
       // Once it listens it is not asked again: each time would be one of the few connections that a runner lets in at once.
@@ -176,7 +157,7 @@ const specOf = (template: Template, told: Told) => {
     }],
     volumes: [
       // 0400: root's alone. A group that may read would be what the runner refuses to start with.
-      { name: "settings", secret: { ...told.secret, defaultMode: 0o400 } },
+      { name: "settings", secret: { secretName, defaultMode: 0o400 } },
       { name: "state", emptyDir: { sizeLimit: String(OWN_DISK_BYTES / 2) } },
       { name: "workspace", ...disk },
       { name: "home", ...disk },
@@ -187,21 +168,16 @@ const specOf = (template: Template, told: Told) => {
   }
 }
 
-/** Of every machine, also of one that waits for its sandbox. */
-const commonLabels = ({ installation }: Pick<Template, "installation">) => ({
-  "app.kubernetes.io/name": "slipway",
-  [Labels.COMPONENT]: Labels.COMPONENT_NAME,
-  [Labels.INSTALLATION]: installation
-})
-
 /** What is in it is nowhere else until a checkpoint is taken. */
 const STAYS = {
   "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
   "karpenter.sh/do-not-disrupt": "true"
 }
 
-export const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">): Readonly<Record<string, string>> => ({
-  ...commonLabels(template),
+const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">): Readonly<Record<string, string>> => ({
+  "app.kubernetes.io/name": "slipway",
+  [Labels.COMPONENT]: Labels.COMPONENT_NAME,
+  [Labels.INSTALLATION]: template.installation,
   [Labels.MACHINE]: template.machine,
   [Labels.SANDBOX]: order.sandboxId,
   [Labels.FENCE]: String(order.fence)
@@ -213,28 +189,30 @@ const settingsText = (order: Order): string => JSON.stringify({ ...settingsOf(or
 export const secretNameOf = ({ installation }: Pick<Template, "installation">, order: Order): string =>
   `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsText(order)).slice(0, 16)}`
 
-const ownedBy = (owner: Owner | null) => owner === null ? {} : { ownerReferences: [owner] }
+/** The template's labels under ours. */
+export const podLabelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">) => ({
+  ...template.podTemplate.labels,
+  ...labelsOf(template, order)
+})
 
-/** What is asked for: the pod itself, a `Sandbox` whose controller makes the pod, or a claim to one of the pool's. */
-export const holder = (kind: Kind, template: Template, order: Order, owner: Owner | null) => {
-  const { apiVersion } = kind
-  const name = Labels.nameOf(template.installation, order.sandboxId)
-  const certificate = { [Labels.CERTIFICATE]: Labels.digestOf(order.identity.certificate) }
-  const annotations = { ...certificate, ...STAYS }
-  const labels = labelsOf(template, order)
-  const metadata = { name, namespace: template.namespace, labels, annotations, ...ownedBy(owner) }
-  if (kind === CLAIMS) {
-    // Labels of pods are those of domains that the controller was told alone: whoever made the claim puts ours on them.
-    const spec = { warmPoolRef: { name: Labels.poolNameOf(template.installation) }, additionalPodMetadata: { annotations: STAYS } }
-    return { apiVersion, kind: kind.kind, metadata: { ...metadata, annotations: certificate }, spec }
-  }
-  const spec = specOf(template, { secret: { secretName: secretNameOf(template, order) }, file: SETTINGS_FILE, env: [], machine: [] })
-  return kind === SANDBOXES
-    ? { apiVersion, kind: kind.kind, metadata, spec: { podTemplate: { metadata: { labels, annotations }, spec }, service: false } }
-    : { apiVersion, kind: PODS.kind, metadata, spec }
-}
+export const pod = (template: Template, order: Order, owner: Owner | null) => ({
+  apiVersion: PODS.apiVersion,
+  kind: PODS.kind,
+  metadata: {
+    name: Labels.nameOf(template.installation, order.sandboxId),
+    namespace: template.namespace,
+    labels: podLabelsOf(template, order),
+    annotations: {
+      ...template.podTemplate.annotations,
+      [Labels.CERTIFICATE]: Labels.digestOf(order.identity.certificate),
+      ...STAYS
+    },
+    ...(owner === null ? {} : { ownerReferences: [owner] })
+  },
+  spec: specOf(template, secretNameOf(template, order))
+})
 
-/** With the runner's key. It goes with its owner, the pod or the `Sandbox`. */
+/** Holds the runner's key. It is deleted with its owner, the pod. */
 export const secret = (template: Template, order: Order, owner: Owner) => ({
   apiVersion: "v1",
   kind: "Secret",
@@ -247,76 +225,4 @@ export const secret = (template: Template, order: Order, owner: Owner) => ({
     ownerReferences: [owner]
   },
   stringData: { [SETTINGS_FILE]: settingsText(order) }
-})
-
-/** Files of a pool's Secret. Pods have the first alone. */
-export const POOL_FILES = { runner: "runner.json", worker: "worker.json" } as const
-
-const MACHINE_VARIABLE = "RUNNER_MACHINE"
-
-/** With the keys of the pool: a pod is given the runner's half. It has its owner's life. */
-export const poolSecret = (template: Template, keys: { readonly worker: Identity; readonly runner: Identity }, owner: Owner | null) => {
-  const waiting: Waiting = { listen: { host: "0.0.0.0", port: PORT }, state: PLACES.state, identity: keys.runner }
-  return {
-    apiVersion: "v1",
-    kind: "Secret",
-    type: "Opaque",
-    immutable: true,
-    metadata: {
-      name: Labels.poolNameOf(template.installation),
-      namespace: template.namespace,
-      labels: commonLabels(template),
-      ...ownedBy(owner)
-    },
-    stringData: {
-      [POOL_FILES.runner]: JSON.stringify({ waits: true, ...waiting }),
-      [POOL_FILES.worker]: JSON.stringify(keys.worker)
-    }
-  }
-}
-
-/**
- * What pods of the pool are made of: the same as every machine, but for whom they are. Its name says what is in it, so that one is never
- * changed; `certificate` is the runner's of the pool: with other keys it is another template.
- */
-export const poolTemplate = (template: Template, certificate: string, owner: Owner | null) => {
-  const pool = Labels.poolNameOf(template.installation)
-  const file = `${Labels.digestOf(certificate).slice(0, 16)}.json`
-  const spec = {
-    podTemplate: {
-      metadata: { labels: commonLabels(template) },
-      spec: specOf(template, {
-        secret: { secretName: pool, items: [{ key: POOL_FILES.runner, path: file }] },
-        file,
-        env: [{ name: MACHINE_VARIABLE, valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } }],
-        machine: [`$(${MACHINE_VARIABLE})`]
-      })
-    },
-    service: false,
-    // The namespace's own are what keeps pods from the network, those of no pool too.
-    networkPolicyManagement: "Unmanaged"
-  }
-  const name = `${pool}-${Labels.digestOf(JSON.stringify(spec)).slice(0, 12)}`
-  return {
-    apiVersion: TEMPLATES.apiVersion,
-    kind: TEMPLATES.kind,
-    metadata: { name, namespace: template.namespace, labels: commonLabels(template), ...ownedBy(owner) },
-    spec
-  }
-}
-
-/** What changes of a pool. */
-export const poolSpec = (templateName: string, pods: number) => ({ replicas: pods, sandboxTemplateRef: { name: templateName } })
-
-export const pool = (template: Template, templateName: string, pods: number, owner: Owner | null) => ({
-  apiVersion: WARM_POOLS.apiVersion,
-  kind: WARM_POOLS.kind,
-  metadata: {
-    name: Labels.poolNameOf(template.installation),
-    namespace: template.namespace,
-    labels: commonLabels(template),
-    ...ownedBy(owner)
-  },
-  // Those that wait as the last version's are made anew, rather than handed out.
-  spec: { ...poolSpec(templateName, pods), updateStrategy: { type: "Recreate" } }
 })

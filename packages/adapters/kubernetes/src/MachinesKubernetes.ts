@@ -1,97 +1,87 @@
-/** `Machines` as pods of a Kubernetes cluster, each with the runner as its first process. */
+/** `Machines` as pods of a Kubernetes cluster, each with the runner as its first process. Experimental: no cluster has run it yet. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { Machines } from "@slipway/runner/machines/Machines"
 import { Clock, Effect, Layer } from "effect"
 import type * as Cluster from "./Cluster.ts"
-import * as Holders from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
-import { type KubernetesMachines, nameOf, owner } from "./KubernetesMachines.ts"
+import * as KubernetesErrorMapping from "./KubernetesErrorMapping.ts"
+import { type KubernetesMachines, nameOf } from "./KubernetesMachines.ts"
 import * as Labels from "./Labels.ts"
-import * as Lists from "./Lists.ts"
 import { losses } from "./LostMachines.ts"
 import type * as MachinePod from "./MachinePod.ts"
-import { Held, PODS } from "./Objects.ts"
+import * as MachineResources from "./MachineResources.ts"
+import * as ObjectList from "./ObjectList.ts"
+import { KubernetesObject, PODS } from "./ObjectSchemas.ts"
 import { ensure } from "./OrderMachine.ts"
 import * as PodWatch from "./PodWatch.ts"
-import * as Refusal from "./Refusal.ts"
-import * as WarmPool from "./WarmPool.ts"
 
 export interface Options extends MachinePod.Template {
   readonly cluster: Cluster.Cluster
-  readonly mode: Holders.Mode
   /**
-   * A ConfigMap in the namespace that stands for the installation: with it, Kubernetes deletes all machines. `null`: nothing does. A
-   * worker's pod must not be one, since sandboxes outlive it.
+   * A ConfigMap in the namespace that owns all machines: when it is deleted, Kubernetes deletes them. `null`: no owner. A worker's pod
+   * must not be the owner, since sandboxes outlive it.
    */
   readonly owner: string | null
-  /** How many pods wait for sandboxes in a pool of agent-sandbox. 0: each is made when its sandbox boots. */
-  readonly warmPods: number
-  readonly times?: Partial<Holders.Times>
+  readonly times?: Partial<MachineResources.Times>
   readonly timeLimits?: Partial<KubernetesApi.TimeLimits>
 }
 
 /** Machines whose loss is remembered as reported. */
 const MOST_TOLD = 4096
 
-/** A younger one may be of a sandbox that nobody knows yet, or of none: a worker that starts looks at a machine of its own. */
+/** Younger machines are not removed: the sandbox may not be stored yet, and a worker that starts makes a machine for its probe. */
 const YOUNG_MILLIS = 600_000
 
 const remove = Effect.fn("Machines.remove")(function*(state: KubernetesMachines, sandboxId: SandboxId) {
-  const { installation, machine, holders } = state
-  const found = yield* holders.find("stop", nameOf(state, sandboxId))
-  if (found === null) return
-  const marks = Labels.marksOf(found.held)
-  // Another's, which has the sandbox by now, or nobody's that we know.
-  if (marks?.machine !== machine || found.held.metadata.labels?.[Labels.INSTALLATION] !== installation) return
-  yield* holders.end("stop", found)
+  const { installation, machine, resources } = state
+  const pod = yield* resources.podOf("stop", nameOf(state, sandboxId))
+  // Another worker's pod, which has the sandbox by now, or an unknown pod of that name.
+  if (pod === null || Labels.marksOf(pod)?.machine !== machine || pod.metadata.labels?.[Labels.INSTALLATION] !== installation) return
+  yield* resources.end("stop", pod)
 })
 
-const list = ({ api, machine, namespace, ours, holders }: KubernetesMachines) =>
-  Effect.gen(function*() {
-    const found = new Set<SandboxId>()
-    for (const kind of yield* holders.kinds("list")) {
-      const selector = `${ours},${Labels.MACHINE}=${machine}`
-      const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
-      for (const held of items) {
-        const marks = Labels.marksOf(held)
-        if (marks !== null) found.add(marks.sandboxId)
-      }
-    }
-    return [...found]
-  }).pipe(Effect.withSpan("Machines.list"))
+/** Pods of machines by a selector on the label of the worker's machine. */
+const machinesBy = ({ api, namespace, ours }: KubernetesMachines, selector: string) =>
+  ObjectList.all(api, PODS, namespace, `${ours},${selector}`, KubernetesObject).pipe(
+    Effect.map(({ items }) =>
+      items.flatMap((pod) => {
+        const marks = Labels.marksOf(pod)
+        return marks === null ? [] : [{ pod, sandboxId: marks.sandboxId }]
+      })
+    ),
+    Effect.mapError(KubernetesErrorMapping.hostError("list"))
+  )
+
+const list = (state: KubernetesMachines) =>
+  machinesBy(state, `${Labels.MACHINE}=${state.machine}`).pipe(
+    Effect.map((found) => [...new Set(found.map(({ sandboxId }) => sandboxId))]),
+    Effect.withSpan("Machines.list")
+  )
 
 const removeAbandoned = Effect.fn("Machines.removeAbandoned")(function*<E>(
-  { api, holders, machine, namespace, ours }: KubernetesMachines,
+  state: KubernetesMachines,
   unneeded: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyArray<SandboxId>, E>
 ) {
   const young = (yield* Clock.currentTimeMillis) - YOUNG_MILLIS
-  const isYoung = ({ metadata: { creationTimestamp = "" } }: Held) => !(Date.parse(creationTimestamp) < young)
-  const candidates: Array<Holders.Holder & { readonly marks: Labels.Marks }> = []
-  for (const kind of yield* holders.kinds("list")) {
-    const selector = `${ours},${Labels.MACHINE}!=${machine}`
-    const { items } = yield* Effect.mapError(Lists.all(api, kind, namespace, selector, Held), Refusal.hostError("list"))
-    for (const held of items) {
-      const marks = Labels.marksOf(held)
-      if (marks !== null && !isYoung(held) && !(kind === PODS && Holders.isControlled(held))) candidates.push({ kind, held, marks })
-    }
-  }
+  const isYoung = ({ metadata: { creationTimestamp = "" } }: KubernetesObject) => !(Date.parse(creationTimestamp) < young)
+  const others = yield* machinesBy(state, `${Labels.MACHINE}!=${state.machine}`)
+  const candidates = others.filter(({ pod }) => !isYoung(pod))
   if (candidates.length === 0) return []
-  const abandoned = new Set(yield* unneeded([...new Set(candidates.map(({ marks }) => marks.sandboxId))]))
-  for (const { held, kind, marks } of candidates) {
-    if (abandoned.has(marks.sandboxId)) yield* holders.dismiss("stop", { kind, held })
+  const abandoned = new Set(yield* unneeded([...new Set(candidates.map(({ sandboxId }) => sandboxId))]))
+  for (const { pod, sandboxId } of candidates) {
+    if (abandoned.has(sandboxId)) yield* state.resources.dismiss("stop", pod)
   }
   return [...abandoned]
 })
 
-const stateOf = Effect.fnUntraced(function*(options: Options) {
-  const { installation, machine, mode, namespace, warmPods } = options
-  const times: Holders.Times = { ...Holders.TIMES, ...options.times }
+export const make = Effect.fnUntraced(function*(options: Options) {
+  const { installation, machine, namespace } = options
+  const times: MachineResources.Times = { ...MachineResources.TIMES, ...options.times }
   const api = yield* KubernetesApi.make(options.cluster, options.timeLimits)
   const ours = `${Labels.INSTALLATION}=${installation}`
   const watch = yield* PodWatch.make(api, namespace, `${ours},${Labels.MACHINE}=${machine}`)
-  const holders = Holders.make(api, { namespace, mode, times, isPooled: warmPods > 0 }, watch)
-  const pool = WarmPool.make(api, holders, { template: options, pods: warmPods, owner: owner({ holders, namespace, options }) })
+  const resources = MachineResources.make(api, { namespace, times }, watch)
   const state: KubernetesMachines = {
     options,
     installation,
@@ -101,25 +91,9 @@ const stateOf = Effect.fnUntraced(function*(options: Options) {
     times,
     ours,
     watch,
-    holders,
-    pool,
+    resources,
     told: new LruCache(MOST_TOLD)
   }
-  return state
-})
-
-export const make = Effect.fnUntraced(function*(options: Options) {
-  const { mode, warmPods } = options
-  const state = yield* stateOf(options)
-  const { holders, pool } = state
-  // Pods that are there before the first sandbox are what it is for.
-  if (warmPods > 0) {
-    yield* Effect.andThen(holders.kindOfNew, pool.keys).pipe(
-      Effect.catch(({ detail }) => Effect.logWarning(`no pods wait for sandboxes: ${detail}`)),
-      Effect.forkScoped
-    )
-  } else if (mode !== "pods") yield* Effect.forkScoped(Effect.ignore(pool.retire))
-
   return Machines.of({
     isolation: "kubernetes",
     programs: Effect.succeed(options.image),

@@ -4,8 +4,8 @@
  */
 import { Deferred, Effect, Option, PubSub, Schema, Stream } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
-import * as Lists from "./Lists.ts"
-import { listPath, Pod, PODS } from "./Objects.ts"
+import * as ObjectList from "./ObjectList.ts"
+import { listPath, Pod, PODS } from "./ObjectSchemas.ts"
 
 const Event = Schema.Struct({ type: Schema.String, object: Schema.Unknown })
 const decodeEvent = Schema.decodeUnknownOption(Event)
@@ -110,12 +110,12 @@ const watch = (state: WatchState, from: string) =>
 const round = (state: WatchState) =>
   Effect.gen(function*() {
     const { api, labelSelector, namespace } = state
-    const { items, resourceVersion } = yield* Lists.all(api, PODS, namespace, labelSelector, Pod)
+    const { items, resourceVersion } = yield* ObjectList.all(api, PODS, namespace, labelSelector, Pod)
     replace(state, items)
     let version: string | null = resourceVersion
     while (version !== null) {
       const from: string = version
-      version = yield* Effect.catchIf(watch(state, from), Lists.isExpired, () => Effect.succeed(null))
+      version = yield* Effect.catchIf(watch(state, from), ObjectList.isExpired, () => Effect.succeed(null))
       state.backoff = FIRST_BACKOFF_MILLIS
       // A server that ends watches at once is not asked again and again.
       if (version === from) yield* Effect.sleep(FIRST_BACKOFF_MILLIS)

@@ -2,25 +2,9 @@
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Option, Schema, type Scope } from "effect"
 import type { Cluster } from "./Cluster.ts"
-import type { Mode } from "./Holders.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
 import * as MachinePod from "./MachinePod.ts"
-import {
-  CLAIMS,
-  CONFIG_MAPS,
-  EVENTS,
-  type Kind,
-  listPath,
-  NETWORK_POLICIES,
-  Page,
-  pathOf,
-  PODS,
-  SANDBOXES,
-  SECRETS,
-  TEMPLATES,
-  versionPath,
-  WARM_POOLS
-} from "./Objects.ts"
+import { CONFIG_MAPS, EVENTS, type Kind, listPath, NETWORK_POLICIES, Page, pathOf, PODS, SECRETS } from "./ObjectSchemas.ts"
 
 export interface Finding {
   readonly what: string
@@ -32,9 +16,7 @@ export interface Finding {
 export interface Options {
   readonly cluster: Cluster
   readonly template: MachinePod.Template
-  readonly mode: Mode
   readonly owner: string | null
-  readonly warmPods: number
 }
 
 /** What the service does, by kind. The Role of the chart allows it. */
@@ -44,13 +26,6 @@ export const VERBS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<str
   [CONFIG_MAPS, ["get"], true],
   [NETWORK_POLICIES, ["list"], false],
   [EVENTS, ["list"], false]
-]
-export const VERBS_OF_SANDBOXES = ["create", "get", "list", "patch", "delete"]
-/** With pods that wait in a pool. */
-export const VERBS_OF_POOLS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean]> = [
-  [CLAIMS, ["create", "get", "list", "patch", "delete"], true],
-  [TEMPLATES, ["create", "get", "delete"], true],
-  [WARM_POOLS, ["create", "get", "patch"], true]
 ]
 
 const Version = Schema.Struct({ gitVersion: Schema.String })
@@ -146,28 +121,8 @@ const rights = (api: KubernetesApi.KubernetesApi, namespace: string, kind: Kind,
     })
   )
 
-const machinesFinding = (mode: Mode, hasSandboxes: boolean): Finding => ({
-  what: "Kubernetes: machines",
-  state: mode === "agent-sandbox" && !hasSandboxes ? "missing" : "ok",
-  detail: mode !== "pods" && hasSandboxes
-    ? "made as Sandboxes of agent-sandbox"
-    : mode === "agent-sandbox"
-    ? `agent-sandbox (${SANDBOXES.apiVersion}) is not in the cluster: install it, or let machines be pods`
-    : `made as pods${hasSandboxes ? "; agent-sandbox is there too" : ""}`
-})
-
-const poolFinding = (mode: Mode, warmPods: number, hasPools: boolean): ReadonlyArray<Finding> =>
-  warmPods === 0 ? [] : [{
-    what: "Kubernetes: warm pods",
-    state: hasPools ? "ok" : "missing",
-    detail: hasPools
-      ? `${warmPods} wait for sandboxes, in a pool of agent-sandbox`
-      : mode === "pods"
-      ? "a pool is agent-sandbox's: have none, or do not say that machines are pods"
-      : `the pools of agent-sandbox (${CLAIMS.apiVersion}) are not in the cluster: install its extensions, or have no warm pods`
-  }]
-
-const kernelFinding = Effect.fnUntraced(function*(api: KubernetesApi.KubernetesApi, { runtimeClass, userNamespaces }: MachinePod.Template) {
+const kernelFinding = Effect.fnUntraced(function*(api: KubernetesApi.KubernetesApi, { podTemplate, userNamespaces }: MachinePod.Template) {
+  const { runtimeClassName: runtimeClass } = podTemplate.spec
   const classes = yield* api.call({ method: "GET", path: "/apis/node.k8s.io/v1/runtimeclasses", query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
     Effect.map(({ items }) =>
@@ -182,7 +137,7 @@ const kernelFinding = Effect.fnUntraced(function*(api: KubernetesApi.KubernetesA
   const own = offered.filter((name) => RUNTIMES.test(name))
   const kernel: Finding = {
     what: "Kubernetes: kernel",
-    ...(runtimeClass === null
+    ...(runtimeClass === undefined
       ? {
         state: "note" as const,
         detail: "Sandboxes share the kernel of their node, in user namespaces. " +
@@ -204,7 +159,7 @@ const kernelFinding = Effect.fnUntraced(function*(api: KubernetesApi.KubernetesA
 
 const networkFinding = (api: KubernetesApi.KubernetesApi, template: MachinePod.Template): Effect.Effect<Finding> => {
   const { namespace } = template
-  const labels = MachinePod.labelsOf(template, { sandboxId: SOME, fence: 0 })
+  const labels = MachinePod.podLabelsOf(template, { sandboxId: SOME, fence: 0 })
   return api.call({ method: "GET", path: listPath(NETWORK_POLICIES, namespace), query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
     Effect.flatMap(({ items }) => Effect.forEach(items, (item) => Schema.decodeUnknownEffect(Policy)(item))),
@@ -240,7 +195,7 @@ const ownerFinding = (api: KubernetesApi.KubernetesApi, namespace: string, owner
 
 /** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
 export const examine = Effect.fn("KubernetesProbe.examine")(function*(
-  { cluster, mode, owner, template, warmPods }: Options
+  { cluster, owner, template }: Options
 ): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {
   const { namespace } = template
   const api = yield* KubernetesApi.make(cluster)
@@ -254,21 +209,13 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
     return [{ what: "Kubernetes", state: "missing", detail }]
   }
 
-  const hasSandboxes = yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(SANDBOXES) }))
-  const bySandboxes = mode !== "pods" && hasSandboxes
-  const hasPools = warmPods > 0 && bySandboxes && (yield* Effect.isSuccess(api.call({ method: "GET", path: versionPath(CLAIMS) })))
   const kernel = yield* kernelFinding(api, template)
   const network = yield* networkFinding(api, template)
   const installation = yield* ownerFinding(api, namespace, owner)
-  const allowed = yield* Effect.forEach(
-    [...VERBS, ...(bySandboxes ? [[SANDBOXES, VERBS_OF_SANDBOXES, true] as const] : []), ...(hasPools ? VERBS_OF_POOLS : [])],
-    ([kind, verbs, isNeeded]) => rights(api, namespace, kind, verbs, isNeeded)
-  )
+  const allowed = yield* Effect.forEach(VERBS, ([kind, verbs, isNeeded]) => rights(api, namespace, kind, verbs, isNeeded))
   return [
     { what: "Kubernetes", state: "ok", detail: `${version.success.gitVersion} at ${api.host}, namespace ${namespace}` },
     ...allowed,
-    machinesFinding(mode, hasSandboxes),
-    ...poolFinding(mode, warmPods, hasPools),
     kernel,
     network,
     installation

@@ -66,11 +66,7 @@ const PLURALS: Readonly<Record<string, string>> = {
   secrets: "v1 Secret",
   configmaps: "v1 ConfigMap",
   events: "v1 Event",
-  networkpolicies: "networking.k8s.io/v1 NetworkPolicy",
-  sandboxes: "agents.x-k8s.io/v1beta1 Sandbox",
-  sandboxclaims: "extensions.agents.x-k8s.io/v1beta1 SandboxClaim",
-  sandboxtemplates: "extensions.agents.x-k8s.io/v1beta1 SandboxTemplate",
-  sandboxwarmpools: "extensions.agents.x-k8s.io/v1beta1 SandboxWarmPool"
+  networkpolicies: "networking.k8s.io/v1 NetworkPolicy"
 }
 
 /** RFC 1123; labels of Kubernetes. */
@@ -140,7 +136,6 @@ const check = (object: Stored, runtimeClasses: ReadonlyArray<string>) => {
     if (!LABEL_NAME.test(key)) throw new Refused(422, "Invalid", `metadata.annotations: Invalid value: ${key}`)
   }
   if (object.kind === "Pod") checkPod(object.spec, runtimeClasses)
-  if (object.kind === "Sandbox" || object.kind === "SandboxTemplate") checkPod(object.spec.podTemplate.spec, runtimeClasses)
 }
 
 const selects = (selector: string, { labels = {} }: Metadata): boolean =>
@@ -171,10 +166,6 @@ export class ApiServer {
   /** Refused requests: `verb plural`. */
   readonly forbidden = new Set<string>()
   readonly runtimeClasses: Array<string> = []
-  /** Whether the CRD of agent-sandbox is there. */
-  hasSandboxes = false
-  /** Whether those of its extensions are: pools and what claims them. */
-  hasExtensions = false
   /** How old objects are when they are made, milliseconds. */
   age = 0
   /** The limit of pods in the namespace; one more is refused. */
@@ -382,13 +373,7 @@ export class ApiServer {
 
   #discover(path: string, body: unknown, reply: (code: number, body: unknown) => void): boolean {
     if (path === "/version") reply(200, { major: "1", minor: "33", gitVersion: "v1.33.1" })
-    else if (path === "/apis/agents.x-k8s.io/v1beta1") {
-      if (!this.hasSandboxes) throw new Refused(404, "NotFound", "the server could not find the requested resource")
-      reply(200, { kind: "APIResourceList", groupVersion: "agents.x-k8s.io/v1beta1", resources: [] })
-    } else if (path === "/apis/extensions.agents.x-k8s.io/v1beta1") {
-      if (!this.hasExtensions) throw new Refused(404, "NotFound", "the server could not find the requested resource")
-      reply(200, { kind: "APIResourceList", groupVersion: "extensions.agents.x-k8s.io/v1beta1", resources: [] })
-    } else if (path === "/apis/node.k8s.io/v1/runtimeclasses") {
+    else if (path === "/apis/node.k8s.io/v1/runtimeclasses") {
       if (this.forbidden.has("list runtimeclasses")) throw new Refused(403, "Forbidden", "runtimeclasses.node.k8s.io is forbidden")
       reply(200, {
         kind: "RuntimeClassList",
@@ -410,8 +395,7 @@ export class ApiServer {
     const [, group, namespace, plural = "", name] =
       /^\/(api\/v1|apis\/[^/]+\/[^/]+)\/namespaces\/([^/]+)\/([a-z]+)(?:\/([^/]+))?$/u.exec(url.pathname) ?? []
     const known = PLURALS[plural]?.split(" ")[0] ?? ""
-    const isThere = group === (known.includes("/") ? `apis/${known}` : `api/${known}`) &&
-      (!known.startsWith("agents.") || this.hasSandboxes) && (!known.startsWith("extensions.") || this.hasExtensions)
+    const isThere = group === (known.includes("/") ? `apis/${known}` : `api/${known}`)
     if (!isThere || namespace !== "sandboxes") throw new Refused(404, "NotFound", "the server could not find the requested resource")
     const isWatch = url.searchParams.get("watch") === "true"
     const verb = method === "GET"

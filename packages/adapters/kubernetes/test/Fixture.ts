@@ -15,8 +15,8 @@ import { promisify } from "node:util"
 import type { Cluster } from "../src/Cluster.ts"
 import * as Labels from "../src/Labels.ts"
 import * as MachinesKubernetes from "../src/MachinesKubernetes.ts"
+import * as PodTemplate from "../src/PodTemplate.ts"
 import { ApiServer } from "./ApiServer.ts"
-import { Extensions } from "./Extensions.ts"
 import { Kubelet, type Options as KubeletOptions } from "./Kubelet.ts"
 
 export const NAMESPACE = "sandboxes"
@@ -71,10 +71,6 @@ export const clusterOf = Effect.fnUntraced(function*(
     Effect.sync(() => new Kubelet(server, { folder: pods, ...node })),
     (kubelet) => Effect.sync(() => kubelet.close())
   )
-  yield* Effect.acquireRelease(
-    Effect.sync(() => new Extensions(server)),
-    (extensions) => Effect.sync(() => extensions.close())
-  )
   const port = yield* Effect.promise(() => server.listen())
   server.tokens.add(TOKEN)
   server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
@@ -88,18 +84,12 @@ export const options = ({ cluster }: TestCluster): MachinesKubernetes.Options =>
   namespace: NAMESPACE,
   installation: "one",
   machine: "3d0f8bb5-6b43-4d0e-9f0f-0123456789ab",
-  mode: "auto",
   owner: OWNER,
-  warmPods: 0,
   image: "registry.example/slipway:1",
   runner: program,
-  runtimeClass: null,
+  podTemplate: PodTemplate.EMPTY,
   userNamespaces: true,
   limits: { ...defaults, memoryBytes: 2 ** 30, diskBytes: 2 ** 30 },
-  requestPercent: 25,
-  nodeSelector: {},
-  tolerations: [],
-  pullSecrets: [],
   times: { start: Duration.seconds(60), leave: Duration.seconds(30), look: Duration.seconds(1) }
 })
 

@@ -11,8 +11,6 @@ import type { ApiServer, Stored } from "./ApiServer.ts"
 
 const isRoot = process.getuid?.() === 0
 
-const PROPAGATED = "agents.x-k8s.io/propagated-labels"
-
 /** How a pod is treated, before it is there. */
 export type Treatment = "run" | "no node" | "no image" | "crash" | "stuck"
 
@@ -130,7 +128,6 @@ export class Kubelet {
     this.#server = server
     this.#options = options
     server.listeners.push((plural, type, object) => {
-      if (plural === "sandboxes") this.#reconcile(object, type === "DELETED")
       if (plural !== "pods") return
       if (type === "ADDED") void this.#start(object)
       else if (type === "DELETED") void this.#stop(object)
@@ -177,42 +174,6 @@ export class Kubelet {
         message: "Usage of EmptyDir volume \"workspace\" exceeds the limit \"1Gi\".",
         containerStatuses: null
       }
-    })
-  }
-
-  /** The controller of agent-sandbox. */
-  #reconcile(sandbox: Stored, isGone: boolean) {
-    if (isGone) return
-    const { metadata: { name, uid }, spec: { podTemplate } } = sandbox
-    const labels: Record<string, string> = Object.fromEntries(
-      Object.entries(podTemplate.metadata.labels ?? {}).filter((label): label is [string, string] =>
-        !label[0].startsWith("agents.x-k8s.io/")
-      )
-    )
-    // It removes labels that it put there before and that are gone from the template; other labels stay.
-    const annotations: Record<string, string> = { ...podTemplate.metadata.annotations, [PROPAGATED]: Object.keys(labels).sort().join(",") }
-    const pod = this.#server.get("pods", name)
-    if (pod !== undefined) {
-      const before = pod.metadata.annotations?.[PROPAGATED]?.split(",") ?? []
-      const wanted = { ...Object.fromEntries(before.map((key) => [key, null])), ...labels }
-      const differs = (now: Record<string, string> = {}, patch: Record<string, string | null>) =>
-        Object.entries(patch).some(([key, value]) => (now[key] ?? null) !== value)
-      if (differs(pod.metadata.labels, wanted) || differs(pod.metadata.annotations, annotations)) {
-        this.#server.change("pods", name, { metadata: { labels: wanted, annotations } })
-      }
-      return
-    }
-    if (sandbox.metadata.deletionTimestamp !== undefined) return
-    this.#server.put("pods", {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: {
-        name,
-        labels: { ...labels, "agents.x-k8s.io/sandbox-name-hash": "1" },
-        annotations,
-        ownerReferences: [{ apiVersion: sandbox.apiVersion, kind: sandbox.kind, name, uid, controller: true }]
-      },
-      spec: structuredClone(podTemplate.spec)
     })
   }
 
@@ -377,15 +338,12 @@ export class Kubelet {
     if (this.#server.get("pods", name)?.metadata.uid === uid && finalizers.length === 0) this.#server.remove("pods", name)
   }
 
-  async #stop({ metadata: { name, uid } }: Stored) {
+  async #stop({ metadata: { uid } }: Stored) {
     const running = this.#running.get(uid)
-    if (running !== undefined) {
-      running.isOver = true
-      end(running.child)
-      this.#running.delete(uid)
-      if (existsSync(running.folder)) rmSync(running.folder, { recursive: true, force: true })
-    }
-    const sandbox = this.#server.get("sandboxes", name)
-    if (sandbox !== undefined) this.#reconcile(sandbox, false)
+    if (running === undefined) return
+    running.isOver = true
+    end(running.child)
+    this.#running.delete(uid)
+    if (existsSync(running.folder)) rmSync(running.folder, { recursive: true, force: true })
   }
 }

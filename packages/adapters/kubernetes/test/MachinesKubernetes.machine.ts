@@ -4,6 +4,7 @@ import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Duration, Effect, Exit, Fiber, Option, Stream } from "effect"
 import { existsSync } from "node:fs"
 import * as Labels from "../src/Labels.ts"
+import * as PodTemplate from "../src/PodTemplate.ts"
 import type { Stored } from "./ApiServer.ts"
 import { cluster, nameOf, options, type Ordered, orderOf, OWNER, read, sandbox, say, type TestCluster, worker } from "./Fixture.ts"
 
@@ -16,179 +17,165 @@ const podOf = ({ server }: TestCluster, order: Ordered): Stored => server.get("p
 const refusalOf = <A>(effect: Effect.Effect<A, HostError>) =>
   Effect.flip(effect).pipe(Effect.map(({ detail, ofSandbox = false, retryable }) => ({ detail, retryable, ofSandbox })))
 
-for (const mode of ["pods", "agent-sandbox"] as const) {
-  const there = Effect.tap(cluster, ({ server }) =>
-    Effect.sync(() => {
-      server.hasSandboxes = mode === "agent-sandbox"
+describe("a machine of Kubernetes", () => {
+  it.live("runs what its worker asks for, as a user who has no capability and cannot read the runner's key", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a")
+      const address = yield* machines.ensure(order)
+      const { code, text } = yield* say(address, order, "echo here; id -u; grep CapEff /proc/self/status; pwd; touch made")
+      assert.strictEqual(code, 0)
+      const [here, uid, capabilities, folder] = text.split("\n")
+      assert.strictEqual(here, "here")
+      assert.strictEqual(folder, made.kubelet.placeOf(nameOf(order), "/workspace"))
+      if (isRoot) {
+        assert.deepStrictEqual([uid, capabilities], ["1000", "CapEff:\t0000000000000000"])
+        const settings = made.kubelet.placeOf(nameOf(order), "/etc/slipway-runner/settings.json")
+        const state = made.kubelet.placeOf(nameOf(order), "/var/lib/slipway-runner")
+        const tried = yield* say(address, order, `cat ${settings}; ls ${state}; echo over`)
+        assert.strictEqual(tried.text, "over\n")
+      }
     }))
-  const holders = mode === "pods" ? "pods" : "sandboxes"
 
-  describe(`a machine of Kubernetes, made as ${mode}`, () => {
-    it.live("runs what its worker asks for, as a user who has no capability and cannot read the runner's key", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a")
-        const address = yield* machines.ensure(order)
-        const { code, text } = yield* say(address, order, "echo here; id -u; grep CapEff /proc/self/status; pwd; touch made")
-        assert.strictEqual(code, 0)
-        const [here, uid, capabilities, folder] = text.split("\n")
-        assert.strictEqual(here, "here")
-        assert.strictEqual(folder, made.kubelet.placeOf(nameOf(order), "/workspace"))
-        if (isRoot) {
-          assert.deepStrictEqual([uid, capabilities], ["1000", "CapEff:\t0000000000000000"])
-          const settings = made.kubelet.placeOf(nameOf(order), "/etc/slipway-runner/settings.json")
-          const state = made.kubelet.placeOf(nameOf(order), "/var/lib/slipway-runner")
-          const tried = yield* say(address, order, `cat ${settings}; ls ${state}; echo over`)
-          assert.strictEqual(tried.text, "over\n")
-        }
-        assert.lengthOf(made.server.all(holders), 1)
-      }))
+  it.live("is the existing machine when it is ordered again, under a later lease too", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a", 4)
+      const address = yield* machines.ensure(order)
+      const { uid } = podOf(made, order).metadata
+      yield* say(address, order, "echo kept > file")
+      const later = { ...order, fence: 5 }
+      assert.deepStrictEqual(yield* machines.ensure(later), address)
+      assert.strictEqual(podOf(made, order).metadata.uid, uid)
+      assert.strictEqual(podOf(made, order).metadata.labels?.[Labels.FENCE], "5")
+      assert.strictEqual((yield* say(address, later, "cat file")).text, "kept\n")
+      // By whom the lease was lost since.
+      const early = yield* refusalOf(machines.ensure(order))
+      assert.deepStrictEqual(early, { detail: "A later lease has a machine of this sandbox.", retryable: false, ofSandbox: false })
+    }))
 
-    it.live("is the existing machine when it is ordered again, under a later lease too", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a", 4)
-        const address = yield* machines.ensure(order)
-        const { uid } = podOf(made, order).metadata
-        yield* say(address, order, "echo kept > file")
-        const later = { ...order, fence: 5 }
-        assert.deepStrictEqual(yield* machines.ensure(later), address)
-        assert.strictEqual(podOf(made, order).metadata.uid, uid)
-        const marked = yield* Effect.promise(() =>
-          made.server.until(() => podOf(made, order).metadata.labels?.[Labels.FENCE] === "5" ? "5" : undefined)
-        )
-        assert.strictEqual(marked, "5")
-        assert.strictEqual(made.server.get(holders, nameOf(order))?.metadata.labels?.[Labels.FENCE], "5")
-        assert.strictEqual((yield* say(address, later, "cat file")).text, "kept\n")
-        // By whom the lease was lost since.
-        const early = yield* refusalOf(machines.ensure(order))
-        assert.deepStrictEqual(early, { detail: "A later lease has a machine of this sandbox.", retryable: false, ofSandbox: false })
-      }))
+  it.live("is not a machine that was made for another certificate: that one is gone before, with all its content", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a")
+      yield* say(yield* machines.ensure(order), order, "echo old > file")
+      const { uid } = podOf(made, order).metadata
+      const place = made.kubelet.placeOf(nameOf(order), "/workspace/file")
+      assert.isTrue(existsSync(place))
+      let isOldThere: boolean | undefined
+      made.server.listeners.push((plural, type, object) => {
+        if (plural === "pods" && type === "ADDED" && object.metadata.name === nameOf(order)) isOldThere = existsSync(place)
+      })
+      const again = { ...orderOf("a", 2) }
+      const other = yield* worker(made, { machine: OTHER_MACHINE })
+      const address = yield* other.ensure(again)
+      assert.notStrictEqual(podOf(made, again).metadata.uid, uid)
+      assert.isFalse(isOldThere)
+      assert.strictEqual((yield* say(address, again, "ls")).text, "")
+      // The earlier owner finds that it is another's, and leaves it.
+      yield* machines.remove(order.sandboxId)
+      assert.strictEqual((yield* say(address, again, "echo still")).text, "still\n")
+      assert.deepStrictEqual(yield* machines.list, [])
+      assert.deepStrictEqual(yield* other.list, [order.sandboxId])
+    }))
 
-    it.live("is not a machine that was made for another certificate: that one is gone before, with all its content", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a")
-        yield* say(yield* machines.ensure(order), order, "echo old > file")
-        const { uid } = podOf(made, order).metadata
-        const place = made.kubelet.placeOf(nameOf(order), "/workspace/file")
-        assert.isTrue(existsSync(place))
-        let isOldThere: boolean | undefined
-        made.server.listeners.push((plural, type, object) => {
-          if (plural === holders && type === "ADDED" && object.metadata.name === nameOf(order)) isOldThere = existsSync(place)
-        })
-        const again = { ...orderOf("a", 2) }
-        const other = yield* worker(made, { machine: OTHER_MACHINE })
-        const address = yield* other.ensure(again)
-        assert.notStrictEqual(podOf(made, again).metadata.uid, uid)
-        assert.isFalse(isOldThere)
-        assert.strictEqual((yield* say(address, again, "ls")).text, "")
-        // The earlier owner finds that it is another's, and leaves it.
-        yield* machines.remove(order.sandboxId)
-        assert.strictEqual((yield* say(address, again, "echo still")).text, "still\n")
-        assert.deepStrictEqual(yield* machines.list, [])
-        assert.deepStrictEqual(yield* other.list, [order.sandboxId])
-      }))
+  it.live("is gone once it was removed, with its key; a missing machine may be removed", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a")
+      yield* machines.ensure(order)
+      assert.deepStrictEqual(yield* machines.list, [order.sandboxId])
+      const [secret] = made.server.all("secrets")
+      assert.deepStrictEqual(secret?.metadata.ownerReferences?.map(({ name, uid }) => [name, uid]), [
+        [nameOf(order), made.server.get("pods", nameOf(order))?.metadata.uid]
+      ])
+      yield* machines.remove(order.sandboxId)
+      assert.deepStrictEqual(made.server.all("pods"), [])
+      yield* Effect.promise(() => made.server.until(() => made.server.all("secrets").length === 0 ? true : undefined))
+      yield* machines.remove(order.sandboxId)
+      assert.deepStrictEqual(yield* machines.list, [])
+    }))
 
-    it.live("is gone once it was removed, with its key; a missing machine may be removed", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a")
-        yield* machines.ensure(order)
-        assert.deepStrictEqual(yield* machines.list, [order.sandboxId])
-        const [secret] = made.server.all("secrets")
-        assert.deepStrictEqual(secret?.metadata.ownerReferences?.map(({ name, uid }) => [name, uid]), [
-          [nameOf(order), made.server.get(holders, nameOf(order))?.metadata.uid]
-        ])
-        yield* machines.remove(order.sandboxId)
-        assert.deepStrictEqual(made.server.all("pods"), [])
-        assert.deepStrictEqual(made.server.all(holders), [])
-        yield* Effect.promise(() => made.server.until(() => made.server.all("secrets").length === 0 ? true : undefined))
-        yield* machines.remove(order.sandboxId)
-        assert.deepStrictEqual(yield* machines.list, [])
-      }))
+  it.live("keeps what its runner promised when the container starts again", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a", 7)
+      const address = yield* machines.ensure(order)
+      yield* say(address, order, "umask 077 && mkdir private && echo kept > private/file")
+      assert.strictEqual(yield* read(address, order, "private/file"), "kept\n")
+      const { uid } = podOf(made, order).metadata
+      const restarts = () => podOf(made, order).status.containerStatuses[0]
+      made.kubelet.kill(nameOf(order))
+      yield* Effect.promise(() => made.server.until(() => restarts().restartCount === 1 && restarts().ready === true ? true : undefined))
+      assert.deepStrictEqual(yield* machines.ensure(order), address)
+      assert.strictEqual(podOf(made, order).metadata.uid, uid)
+      assert.strictEqual((yield* say(address, order, "cat private/file")).text, "kept\n")
+      const refused = yield* Effect.exit(say(address, { ...order, fence: 6 }, "echo never"))
+      assert.isTrue(Exit.isFailure(refused) && String(refused.cause).includes("fence"), String(refused))
+    }))
 
-    it.live("keeps what its runner promised when the container starts again", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a", 7)
-        const address = yield* machines.ensure(order)
-        yield* say(address, order, "umask 077 && mkdir private && echo kept > private/file")
-        assert.strictEqual(yield* read(address, order, "private/file"), "kept\n")
-        const { uid } = podOf(made, order).metadata
-        const restarts = () => podOf(made, order).status.containerStatuses[0]
-        made.kubelet.kill(nameOf(order))
-        yield* Effect.promise(() => made.server.until(() => restarts().restartCount === 1 && restarts().ready === true ? true : undefined))
-        assert.deepStrictEqual(yield* machines.ensure(order), address)
-        assert.strictEqual(podOf(made, order).metadata.uid, uid)
-        assert.strictEqual((yield* say(address, order, "cat private/file")).text, "kept\n")
-        const refused = yield* Effect.exit(say(address, { ...order, fence: 6 }, "echo never"))
-        assert.isTrue(Exit.isFailure(refused) && String(refused.cause).includes("fence"), String(refused))
-      }))
+  it.live("that was evicted is told of at once, and made anew when it is ordered again", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const lost = yield* Effect.forkChild(Stream.runHead(machines.losses), { startImmediately: true })
+      const order = orderOf("a")
+      yield* machines.ensure(order)
+      const { uid } = podOf(made, order).metadata
+      made.kubelet.evict(nameOf(order))
+      const loss = yield* Fiber.join(lost)
+      assert.deepInclude(Option.getOrUndefined(loss), { sandboxId: order.sandboxId, ofSandbox: true })
+      assert.include(Option.getOrUndefined(loss)?.detail, "took more disk than it may")
+      const address = yield* machines.ensure(order)
+      assert.notStrictEqual(podOf(made, order).metadata.uid, uid)
+      assert.strictEqual((yield* say(address, order, "echo anew")).text, "anew\n")
+    }))
 
-    it.live("that was evicted is told of at once, and made anew when it is ordered again", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const lost = yield* Effect.forkChild(Stream.runHead(machines.losses), { startImmediately: true })
-        const order = orderOf("a")
-        yield* machines.ensure(order)
-        const { uid } = podOf(made, order).metadata
-        made.kubelet.evict(nameOf(order))
-        const loss = yield* Fiber.join(lost)
-        assert.deepInclude(Option.getOrUndefined(loss), { sandboxId: order.sandboxId, ofSandbox: true })
-        assert.include(Option.getOrUndefined(loss)?.detail, "took more disk than it may")
-        const address = yield* machines.ensure(order)
-        assert.notStrictEqual(podOf(made, order).metadata.uid, uid)
-        assert.strictEqual((yield* say(address, order, "echo anew")).text, "anew\n")
-      }))
+  it.live("whose worker's machine never came back is removed once its sandbox is unused", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const gone = yield* worker(made, { machine: OTHER_MACHINE })
+      const machines = yield* worker(made)
+      made.server.age = 700_000
+      const orders = ["a", "b", "d"].map((letter) => orderOf(letter, 3))
+      yield* Effect.forEach(orders, (order) => gone.ensure(order), { concurrency: 2 })
+      yield* machines.ensure(orderOf("g", 3))
+      made.server.age = 0
+      yield* gone.ensure(orderOf("h", 3))
+      const asked: Array<ReadonlyArray<string>> = []
+      // Its own, and what is too young, it does not ask about.
+      const removed = yield* machines.removeAbandoned((sandboxIds) => {
+        asked.push(sandboxIds)
+        return Effect.succeed([sandbox("b"), sandbox("d")])
+      })
+      assert.deepStrictEqual(asked, [orders.map(({ sandboxId }) => sandboxId)])
+      assert.deepStrictEqual(removed, [sandbox("b"), sandbox("d")])
+      const left = ["a", "g", "h"].map((letter) => nameOf(orderOf(letter)))
+      yield* Effect.promise(() => made.server.until(() => made.server.all("pods").length === left.length ? true : undefined))
+      assert.sameMembers(made.server.all("pods").map(({ metadata }) => metadata.name), left)
+    }))
 
-    it.live("whose worker's machine never came back is removed once its sandbox is unused", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const gone = yield* worker(made, { machine: OTHER_MACHINE })
-        const machines = yield* worker(made)
-        made.server.age = 700_000
-        const orders = ["a", "b", "d"].map((letter) => orderOf(letter, 3))
-        yield* Effect.forEach(orders, (order) => gone.ensure(order), { concurrency: 2 })
-        yield* machines.ensure(orderOf("g", 3))
-        made.server.age = 0
-        yield* gone.ensure(orderOf("h", 3))
-        const asked: Array<ReadonlyArray<string>> = []
-        // Its own, and what is too young, it does not ask about.
-        const removed = yield* machines.removeAbandoned((sandboxIds) => {
-          asked.push(sandboxIds)
-          return Effect.succeed([sandbox("b"), sandbox("d")])
-        })
-        assert.deepStrictEqual(asked, [orders.map(({ sandboxId }) => sandboxId)])
-        assert.deepStrictEqual(removed, [sandbox("b"), sandbox("d")])
-        const left = ["a", "g", "h"].map((letter) => nameOf(orderOf(letter)))
-        yield* Effect.promise(() => made.server.until(() => made.server.all("pods").length === left.length ? true : undefined))
-        assert.sameMembers(made.server.all("pods").map(({ metadata }) => metadata.name), left)
-      }))
-
-    it.live("goes with what stands for the installation, which is asked for anew each time", () =>
-      Effect.gen(function*() {
-        const made = yield* there
-        const machines = yield* worker(made)
-        const order = orderOf("a")
-        yield* machines.ensure(order)
-        made.server.remove("configmaps", OWNER)
-        yield* Effect.promise(() => made.server.until(() => made.server.all("pods").length === 0 ? true : undefined))
-        const refused = yield* refusalOf(machines.ensure(order))
-        assert.include(refused.detail, "create configmap slipway")
-        assert.isFalse(refused.retryable)
-        const { metadata: { uid } } = made.server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
-        yield* machines.ensure(order)
-        assert.deepStrictEqual(made.server.get(holders, nameOf(order))?.metadata.ownerReferences?.map((owner) => owner.uid), [uid])
-      }))
-  })
-}
+  it.live("goes with what stands for the installation, which is asked for anew each time", () =>
+    Effect.gen(function*() {
+      const made = yield* cluster
+      const machines = yield* worker(made)
+      const order = orderOf("a")
+      yield* machines.ensure(order)
+      made.server.remove("configmaps", OWNER)
+      yield* Effect.promise(() => made.server.until(() => made.server.all("pods").length === 0 ? true : undefined))
+      const refused = yield* refusalOf(machines.ensure(order))
+      assert.include(refused.detail, "create configmap slipway")
+      assert.isFalse(refused.retryable)
+      const { metadata: { uid } } = made.server.put("configmaps", { apiVersion: "v1", kind: "ConfigMap", metadata: { name: OWNER } })
+      yield* machines.ensure(order)
+      assert.deepStrictEqual(made.server.get("pods", nameOf(order))?.metadata.ownerReferences?.map((owner) => owner.uid), [uid])
+    }))
+})
 
 describe("machines of Kubernetes", () => {
   it.live("are listed page after page, also where the server forgot what it had begun to list", () =>
@@ -316,15 +303,8 @@ describe("machines of Kubernetes", () => {
       {
         title: "the cluster does not have the runtime class",
         prepare: () => {},
-        change: { runtimeClass: "kata" },
+        change: { podTemplate: { ...PodTemplate.EMPTY, spec: { runtimeClassName: "kata" } } },
         expected: ["does not have the runtime class", "\"kata\" not found"],
-        retryable: false
-      },
-      {
-        title: "agent-sandbox is asked for and is not there",
-        prepare: () => {},
-        change: { mode: "agent-sandbox" as const },
-        expected: ["does not have agent-sandbox"],
         retryable: false
       },
       {

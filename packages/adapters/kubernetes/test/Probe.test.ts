@@ -1,6 +1,7 @@
 /** The messages about a cluster for an operator. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import * as PodTemplate from "../src/PodTemplate.ts"
 import * as Probe from "../src/Probe.ts"
 import { cluster, options, OWNER, type TestCluster } from "./Fixture.ts"
 
@@ -18,12 +19,14 @@ const policy = ({ server }: TestCluster, name: string, spec: unknown) =>
   server.put("networkpolicies", { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name }, spec })
 
 const look = (made: TestCluster, change: Partial<Probe.Options & Probe.Options["template"]> = {}) => {
-  const { mode, owner, warmPods, ...template } = options(made)
+  const { owner, ...template } = options(made)
   return Effect.map(
-    Probe.examine({ cluster: made.cluster, mode, owner, warmPods, template: { ...template, ...change }, ...change }),
+    Probe.examine({ cluster: made.cluster, owner, template: { ...template, ...change }, ...change }),
     (findings) => new Map(findings.map(({ detail, state, what }) => [what, [state, detail] as const]))
   )
 }
+
+const byRuntimeClass = (runtimeClassName: string) => ({ podTemplate: { ...PodTemplate.EMPTY, spec: { runtimeClassName } } })
 
 describe("what a cluster gives machines", () => {
   it.live("is all there where the chart was installed", () =>
@@ -36,9 +39,8 @@ describe("what a cluster gives machines", () => {
       assert.deepStrictEqual(states, ["Kubernetes: kernel"])
       assert.include(found.get("Kubernetes: kernel")?.[1], "may give each its own: kata-qemu.")
       assert.include(found.get("Kubernetes")?.[1], "v1.33.1")
-      assert.strictEqual(found.get("Kubernetes: machines")?.[1], "made as pods")
       assert.isTrue(found.get("Kubernetes: pods")?.[1].includes("watch"))
-      assert.deepStrictEqual((yield* look(made, { runtimeClass: "kata-qemu" })).get("Kubernetes: kernel")?.[0], "ok")
+      assert.deepStrictEqual((yield* look(made, byRuntimeClass("kata-qemu"))).get("Kubernetes: kernel")?.[0], "ok")
     }))
 
   it.live("is told to be missing where it is", () =>
@@ -47,12 +49,11 @@ describe("what a cluster gives machines", () => {
       made.server.runtimeClasses.push("kata")
       for (const verb of ["delete pods", "get secrets", "list events"]) made.server.forbidden.add(verb)
       made.server.remove("configmaps", OWNER)
-      const found = yield* look(made, { mode: "agent-sandbox", runtimeClass: "gvisor" })
+      const found = yield* look(made, byRuntimeClass("gvisor"))
       const missing = [...found].filter(([, [state]]) => state === "missing").map(([what]) => what)
       assert.deepStrictEqual(missing, [
         "Kubernetes: pods",
         "Kubernetes: secrets",
-        "Kubernetes: machines",
         "Kubernetes: kernel",
         "Kubernetes: network",
         "Kubernetes: owner"
@@ -61,35 +62,6 @@ describe("what a cluster gives machines", () => {
       assert.include(found.get("Kubernetes: kernel")?.[1], "There is no runtime class gvisor. Those there are: kata.")
       assert.include(found.get("Kubernetes: owner")?.[1], "create configmap slipway")
       assert.strictEqual(found.get("Kubernetes: events")?.[0], "note")
-    }))
-
-  it.live("is looked at as agent-sandbox where that is there", () =>
-    Effect.gen(function*() {
-      const made = yield* cluster
-      made.server.hasSandboxes = true
-      made.server.forbidden.add("create sandboxes")
-      const found = yield* look(made)
-      assert.strictEqual(found.get("Kubernetes: machines")?.[1], "made as Sandboxes of agent-sandbox")
-      assert.strictEqual(found.get("Kubernetes: sandboxes")?.[0], "missing")
-      assert.isFalse((yield* look(made, { mode: "pods" })).has("Kubernetes: sandboxes"))
-    }))
-
-  it.live("is what a pool takes, where some are to wait", () =>
-    Effect.gen(function*() {
-      const made = yield* cluster
-      assert.isFalse((yield* look(made)).has("Kubernetes: warm pods"))
-      const pool = (change: Parameters<typeof look>[1] = {}) =>
-        Effect.map(look(made, { warmPods: 3, ...change }), (found) => found.get("Kubernetes: warm pods"))
-      made.server.hasSandboxes = true
-      assert.deepStrictEqual((yield* pool())?.[0], "missing")
-      assert.include((yield* pool())?.[1], "install its extensions")
-      made.server.hasExtensions = true
-      assert.deepStrictEqual(yield* pool(), ["ok", "3 wait for sandboxes, in a pool of agent-sandbox"])
-      assert.deepStrictEqual((yield* pool({ mode: "pods" }))?.[0], "missing")
-      made.server.forbidden.add("patch sandboxwarmpools")
-      const found = yield* look(made, { warmPods: 3 })
-      assert.deepStrictEqual(found.get("Kubernetes: sandboxclaims")?.[0], "ok")
-      assert.deepStrictEqual(found.get("Kubernetes: sandboxwarmpools")?.[0], "missing")
     }))
 
   it.live("is one line where there is no API server", () =>

@@ -20,17 +20,12 @@ const root = fileURLToPath(new URL("../../../..", import.meta.url))
 
 class Cluster extends Context.Service<Cluster, TestCluster>()("test/Cluster") {}
 
-const MODES = ["pods", "agent-sandbox", "a warm pool"] as const
-
-const layer = (mode: typeof MODES[number], options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
+const layer = (options: Omit<SandboxHostRunner.Options, "directory"> = {}) =>
   Layer.unwrap(Effect.gen(function*() {
     const known = yield* Machine.temporaryFolder
-    // Also for the machine that waits in a pool.
     const networks = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], Cable.cableOf)
     const made = yield* clusterOf({ networks, sees: [...new Set([root, path.dirname(process.execPath)])] })
-    made.server.hasSandboxes = mode !== "pods"
-    made.server.hasExtensions = mode === "a warm pool"
-    const machines = yield* worker(made, { warmPods: mode === "a warm pool" ? 1 : 0 })
+    const machines = yield* worker(made)
     return SandboxHostRunner.layer({ directory: known, ...options }).pipe(
       Layer.provideMerge(Layer.succeed(Machines, machines)),
       Layer.provideMerge(Egress.layer({ allow: new Set() })),
@@ -40,21 +35,14 @@ const layer = (mode: typeof MODES[number], options: Omit<SandboxHostRunner.Optio
 
 const fixture: SandboxHostContract.Fixture<Cluster> = {
   hasTreesInBox: true,
-  workspace: (sandboxId) =>
-    Cluster.useSync(({ kubelet, server }) => {
-      const name = nameOf({ sandboxId })
-      const pod: string = server.get("sandboxclaims", name)?.status?.sandbox?.name ?? name
-      return path.join(kubelet.folderOf(pod), "workspace")
-    }),
+  workspace: (sandboxId) => Cluster.useSync(({ kubelet }) => path.join(kubelet.folderOf(nameOf({ sandboxId })), "workspace")),
   running: Machine.running
 }
 
 const reason = absent("bubblewrap") ?? Cable.noNamespaces
 
-for (const mode of MODES) {
-  if (reason === undefined) register(SandboxHostContract.suite(`machines of Kubernetes, made as ${mode}`, layer(mode), fixture))
-  else it.skip(`SandboxHost (machines of Kubernetes, made as ${mode}) (${reason})`)
-}
+if (reason === undefined) register(SandboxHostContract.suite("machines of Kubernetes", layer(), fixture))
+else it.skip(`SandboxHost (machines of Kubernetes) (${reason})`)
 
 it.live.skipIf(reason !== undefined)(
   "a machine of Kubernetes keeps in what the probe looks for, but where no network policy is in force",
@@ -64,7 +52,7 @@ it.live.skipIf(reason !== undefined)(
       const { missing } = yield* Effect.flip(Probe.run({ host: yield* SandboxHost, hidden: [] }))
       assert.lengthOf(missing, 1)
       assert.match(missing[0], /reaches the worker's own network: 198\.1[89]\.\d+\.\d+/u)
-    }).pipe(Effect.provide(layer("pods")))
+    }).pipe(Effect.provide(layer()))
 )
 
 it.live.skipIf(reason !== undefined)(
@@ -77,5 +65,5 @@ it.live.skipIf(reason !== undefined)(
       const process = yield* box.spawn({ command: "cat", args: [], env: {} })
       kubelet.evict(nameOf({ sandboxId }))
       assert.deepStrictEqual(yield* process.exited, { code: null, signal: "SIGKILL" })
-    }).pipe(Effect.scoped, Effect.provide(layer("pods", { timing: { patience: "10 hours" } })))
+    }).pipe(Effect.scoped, Effect.provide(layer({ timing: { patience: "10 hours" } })))
 )

@@ -1,9 +1,7 @@
 /**
  * The schemas of Kubernetes's objects, as JSON schemas that refuse unknown fields, which is `fieldValidation=Strict` of an API server. They
  * are read from the declarations of `kubernetes-types`, which are made of the OpenAPI document of Kubernetes 1.30: an interface for each of
- * its definitions. `Sandbox`, `SandboxClaim`, `SandboxTemplate` and `SandboxWarmPool` are in our own words, after the CRDs of
- * kubernetes-sigs/agent-sandbox v0.5.6 (`agents.x-k8s.io_sandboxes.yaml`, `extensions.agents.x-k8s.io_*.yaml`, Apache-2.0); pods and
- * network policies in them are those of Kubernetes.
+ * its definitions.
  */
 import { Ajv, type ErrorObject } from "ajv"
 import { readFileSync } from "node:fs"
@@ -58,85 +56,6 @@ const readLater = ["core/v1", "meta/v1", "networking/v1", "authorization/v1", "r
 const known = new Set<string>()
 for (let module = readLater.pop(); module !== undefined; module = readLater.pop()) read(module, known)
 
-const texts = { type: "object", additionalProperties: { type: "string" } }
-const object = (properties: Json, required: ReadonlyArray<string>): Json => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false
-})
-
-/** The common fields of a `Sandbox` and a template. */
-const blueprint = {
-  podTemplate: object({
-    metadata: object({ labels: texts, annotations: texts }, []),
-    spec: { $ref: "#/$defs/core:v1.PodSpec" }
-  }, ["spec"]),
-  service: { type: "boolean" },
-  volumeClaimTemplates: { type: "array" }
-}
-
-definitions["agents.x-k8s.io:v1beta1.Sandbox"] = object({
-  apiVersion: { const: "agents.x-k8s.io/v1beta1" },
-  kind: { const: "Sandbox" },
-  metadata: { $ref: "#/$defs/meta:v1.ObjectMeta" },
-  spec: object({
-    ...blueprint,
-    operatingMode: { enum: ["Running", "Suspended"] },
-    shutdownTime: { type: "string" },
-    shutdownPolicy: { enum: ["Delete", "Retain"] }
-  }, ["podTemplate"])
-}, ["spec"])
-
-const extension = (kind: string, spec: Json) =>
-  object({
-    apiVersion: { const: "extensions.agents.x-k8s.io/v1beta1" },
-    kind: { const: kind },
-    metadata: { $ref: "#/$defs/meta:v1.ObjectMeta" },
-    spec
-  }, ["spec"])
-
-definitions["extensions.agents.x-k8s.io:v1beta1.SandboxClaim"] = extension(
-  "SandboxClaim",
-  object({
-    warmPoolRef: object({ name: { type: "string" } }, ["name"]),
-    lifecycle: object({
-      shutdownTime: { type: "string" },
-      shutdownPolicy: { enum: ["Delete", "DeleteForeground", "Retain"] },
-      ttlSecondsAfterFinished: { type: "integer", minimum: 0 }
-    }, []),
-    additionalPodMetadata: object({ labels: texts, annotations: texts }, []),
-    env: {
-      type: "array",
-      items: object({ name: { type: "string" }, value: { type: "string" }, containerName: { type: "string" } }, ["name", "value"])
-    },
-    volumeClaimTemplates: { type: "array" }
-  }, ["warmPoolRef"])
-)
-
-definitions["extensions.agents.x-k8s.io:v1beta1.SandboxTemplate"] = extension(
-  "SandboxTemplate",
-  object({
-    ...blueprint,
-    networkPolicy: object({
-      ingress: { type: "array", items: { $ref: "#/$defs/networking:v1.NetworkPolicyIngressRule" } },
-      egress: { type: "array", items: { $ref: "#/$defs/networking:v1.NetworkPolicyEgressRule" } }
-    }, []),
-    networkPolicyManagement: { enum: ["Managed", "Unmanaged"] },
-    envVarsInjectionPolicy: { enum: ["Allowed", "Overrides", "Disallowed"] },
-    volumeClaimTemplatesPolicy: { enum: ["Disallowed", "Allowed", "Overrides"] }
-  }, ["podTemplate"])
-)
-
-definitions["extensions.agents.x-k8s.io:v1beta1.SandboxWarmPool"] = extension(
-  "SandboxWarmPool",
-  object({
-    replicas: { type: "integer", minimum: 0 },
-    sandboxTemplateRef: object({ name: { type: "string" } }, ["name"]),
-    updateStrategy: object({ type: { enum: ["Recreate", "OnReplenish"] } }, [])
-  }, ["sandboxTemplateRef"])
-)
-
 const ajv = new Ajv({ strict: false, allErrors: true })
 ajv.addSchema({ $id: "kubernetes", $defs: definitions })
 
@@ -149,11 +68,7 @@ const PLACES: Readonly<Record<string, string>> = {
   "v1 ServiceAccount": "core:v1.ServiceAccount",
   "v1 DeleteOptions": "meta:v1.DeleteOptions",
   "networking.k8s.io/v1 NetworkPolicy": "networking:v1.NetworkPolicy",
-  "authorization.k8s.io/v1 SelfSubjectAccessReview": "authorization:v1.SelfSubjectAccessReview",
-  "agents.x-k8s.io/v1beta1 Sandbox": "agents.x-k8s.io:v1beta1.Sandbox",
-  "extensions.agents.x-k8s.io/v1beta1 SandboxClaim": "extensions.agents.x-k8s.io:v1beta1.SandboxClaim",
-  "extensions.agents.x-k8s.io/v1beta1 SandboxTemplate": "extensions.agents.x-k8s.io:v1beta1.SandboxTemplate",
-  "extensions.agents.x-k8s.io/v1beta1 SandboxWarmPool": "extensions.agents.x-k8s.io:v1beta1.SandboxWarmPool"
+  "authorization.k8s.io/v1 SelfSubjectAccessReview": "authorization:v1.SelfSubjectAccessReview"
 }
 
 const sentence = ({ instancePath, message = "", params }: ErrorObject): string => `${instancePath} ${message} ${JSON.stringify(params)}`

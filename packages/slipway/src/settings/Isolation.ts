@@ -11,7 +11,7 @@ export const settings = {
     default: "auto",
     about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
       "runner: machines that SLIPWAY_RUNNER_MACHINES makes, here or elsewhere, one for each sandbox. " +
-      "kubernetes: pods of a cluster, or Sandboxes of agent-sandbox, one for each sandbox (docs/operating/machines.md). " +
+      "kubernetes (experimental): pods of a cluster, one for each sandbox (docs/operating/machines.md). " +
       "auto: bubblewrap where it can, else only the offline agent runs. " +
       "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
     role: "worker"

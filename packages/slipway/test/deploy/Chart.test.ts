@@ -3,8 +3,7 @@
  * renders it; where helm is installed, helm does too, and says the same.
  */
 import { PORT } from "@slipway/kubernetes/MachinePod"
-import { SANDBOXES } from "@slipway/kubernetes/Objects"
-import { VERBS, VERBS_OF_POOLS, VERBS_OF_SANDBOXES } from "@slipway/kubernetes/Probe"
+import { VERBS } from "@slipway/kubernetes/Probe"
 import { Ajv } from "ajv"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -33,6 +32,7 @@ interface Manifest {
   // Kubernetes checks this by its types; tests read it as it is.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly spec: any
+  readonly data?: Readonly<Record<string, string>>
 }
 
 type Values = Readonly<Record<string, unknown>>
@@ -103,10 +103,8 @@ const machines = {
   kubernetes: {
     enabled: true,
     namespace: "boxes",
-    imagePullSecrets: ["registry"],
-    runtimeClassName: "kata",
-    userNamespaces: false,
-    warmPods: 3
+    podTemplate: { spec: { imagePullSecrets: [{ name: "registry" }], runtimeClassName: "kata" } },
+    userNamespaces: false
   }
 }
 
@@ -296,7 +294,7 @@ describe.skipIf(withoutGo)("the chart (needs golang-go, golang-github-mastermind
     assert.isUndefined(subjects)
     assert.deepStrictEqual(
       rules.map(({ apiGroups, resources, verbs }) => [apiGroups, resources, verbs]),
-      [...VERBS, [SANDBOXES, VERBS_OF_SANDBOXES] as const, ...VERBS_OF_POOLS].map(([{ apiVersion, plural }, verbs]) => [
+      VERBS.map(([{ apiVersion, plural }, verbs]) => [
         [apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : ""],
         [plural],
         [...verbs]
@@ -334,13 +332,14 @@ describe.skipIf(withoutGo)("the chart (needs golang-go, golang-github-mastermind
     assert.deepInclude(settings, {
       SLIPWAY_ISOLATION: "kubernetes",
       SLIPWAY_KUBERNETES_NAMESPACE: "boxes",
-      SLIPWAY_KUBERNETES_INSTALLATION: "dev.slipway",
       SLIPWAY_KUBERNETES_OWNER: one(manifests, "ConfigMap", "slipway").metadata.name,
-      SLIPWAY_KUBERNETES_PULL_SECRETS: "registry",
-      SLIPWAY_KUBERNETES_RUNTIME_CLASS: "kata",
-      SLIPWAY_KUBERNETES_USER_NAMESPACES: "false",
-      SLIPWAY_KUBERNETES_WARM_PODS: "3"
+      SLIPWAY_KUBERNETES_POD_TEMPLATE: "/etc/slipway/pod-template/pod.json",
+      SLIPWAY_KUBERNETES_USER_NAMESPACES: "false"
     })
+    const template = one(manifests, "ConfigMap", "slipway-pod-template")
+    assert.deepStrictEqual(JSON.parse(template.data?.["pod.json"] ?? ""), machines.kubernetes.podTemplate)
+    assert.deepInclude(pod.containers[0].volumeMounts, { name: "pod-template", mountPath: "/etc/slipway/pod-template", readOnly: true })
+    assert.deepInclude(pod.volumes, { name: "pod-template", configMap: { name: template.metadata.name } })
     assert.include(
       run({ ...machines, kubernetes: { ...machines.kubernetes, namespace: "dev" } }, "1.30").stderr,
       "another than the release's"

@@ -1,18 +1,40 @@
-/** The highest fence that a runner has seen, on its disk: what it promised before a restart it keeps after it. */
+/** The highest fence that a runner has seen, in a file of its own, so that the runner keeps its promise after a restart. */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { isCount } from "../wire/Wire.ts"
-import * as Durable from "./Durable.ts"
 
 const NAME = "fence"
 
-/** 0 where none was seen. Throws where the file says no number: an older worker might be let in again. */
+/** 0 if there is no file. Throws if the file holds no number: an older worker might be let in again. */
 export const read = (folder: string): number => {
-  const text = Durable.read(folder, NAME)
-  if (text === null) return 0
+  const file = join(folder, NAME)
+  let text: string
+  try {
+    text = readFileSync(file, "utf8")
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return 0
+    throw error
+  }
   const fence = /^\d+\n$/u.test(text) ? Number(text) : undefined
-  if (!isCount(fence)) throw new Error(`${join(folder, NAME)} holds no fence`)
+  if (!isCount(fence)) throw new Error(`${file} holds no fence`)
   return fence
 }
 
-/** On the disk when it returns, whole or as it was. */
-export const write = (folder: string, fence: number): void => Durable.write(folder, NAME, `${fence}\n`)
+const sync = (path: string, write?: string): void => {
+  const fd = openSync(path, write === undefined ? "r" : "w", 0o600)
+  try {
+    if (write !== undefined) writeSync(fd, write)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** On the disk when it returns, complete or unchanged. */
+export const write = (folder: string, fence: number): void => {
+  const file = join(folder, NAME)
+  sync(`${file}.making`, `${fence}\n`)
+  renameSync(`${file}.making`, file)
+  sync(folder)
+}

@@ -33,8 +33,7 @@ export interface Runner {
   readonly close: () => Promise<void>
 }
 
-/** Of a server that listens on a port. */
-export const portOf = (server: Server) => {
+const portOf = (server: Server) => {
   const address = server.address()
   if (address === null || typeof address === "string") throw new Error("it does not listen on a port")
   return { host: address.address, port: address.port }

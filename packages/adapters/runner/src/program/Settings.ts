@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import type { Identity } from "../wire/Identity.ts"
-import type { Address, SandboxUser, Settings, Waiting, Way } from "../wire/RunnerSettings.ts"
+import type { Address, SandboxUser, Settings, Way } from "../wire/RunnerSettings.ts"
 import { isCount } from "../wire/Wire.ts"
 import { MARKS } from "./SandboxUser.ts"
 
@@ -71,7 +71,7 @@ const userOf = (fields: Fields): SandboxUser => ({
 })
 
 /** Throws with what is wrong, which never quotes the key. */
-export const decode = (value: unknown): Settings => {
+const decode = (value: unknown): Settings => {
   const fields = fieldsOf(value, "the settings")
   const listen = fieldsOf(fields["listen"], "listen")
   const user = fields["user"] === undefined ? undefined : fieldsOf(fields["user"], "user")
@@ -91,18 +91,8 @@ export const decode = (value: unknown): Settings => {
   }
 }
 
-/** `null`: they are of a runner that knows its sandbox. */
-const decodeWaiting = (value: unknown): Waiting | null => {
-  const fields = fieldsOf(value, "the settings")
-  if (fields["waits"] !== true) return null
-  return { listen: portOf(fieldsOf(fields["listen"], "listen")), state: pathOf(fields, "state"), identity: identityOf(fields) }
-}
-
-/** What a runner is told, of either kind. */
-export type Told = { readonly waits: false; readonly settings: Settings } | { readonly waits: true; readonly settings: Waiting }
-
 /** Reads them from a file of mode 0600 or 0400, or through a descriptor (`/dev/fd/3`). Throws with what is wrong. */
-export const read = (path: string): Told => {
+export const read = (path: string): Settings => {
   const fd = openSync(path, "r")
   try {
     const stats = fstatSync(fd)
@@ -115,8 +105,7 @@ export const read = (path: string): Told => {
       // The parser's own words quote what it read.
       throw new Error("the settings are no JSON")
     }
-    const waiting = decodeWaiting(value)
-    return waiting === null ? { waits: false, settings: decode(value) } : { waits: true, settings: waiting }
+    return decode(value)
   } finally {
     closeSync(fd)
   }

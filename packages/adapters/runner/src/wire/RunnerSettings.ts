@@ -41,13 +41,3 @@ export interface Settings {
   /** How often the runner says that it is there. 5 seconds. */
   readonly beatMillis: number
 }
-
-/** The settings of a runner that waits to be told its sandbox. */
-export interface Waiting {
-  /** Where the sandbox's runner listens as well. */
-  readonly listen: { readonly host: string; readonly port: number }
-  /** As in `Settings`. */
-  readonly state: string
-  /** The runner's side of its pool's keys: every runner of the pool has it. */
-  readonly identity: Identity
-}

@@ -1,6 +1,7 @@
-/** The cluster that machines of sandboxes are made in, and what they are made of there, as the settings say. */
+/** The cluster and the template of machines, by the settings. */
 import * as Cluster from "@slipway/kubernetes/Cluster"
 import { RUNNER } from "@slipway/kubernetes/MachinePod"
+import * as PodTemplate from "@slipway/kubernetes/PodTemplate"
 import * as KubernetesProbe from "@slipway/kubernetes/Probe"
 import { defaults } from "@slipway/machine/host/Limits"
 import { NotIsolated } from "@slipway/machine/host/NotIsolated"
@@ -10,31 +11,31 @@ import type { Settings } from "../../settings/Settings.ts"
 
 export const HELP = "See what slipway doctor says of Kubernetes, and docs/operating/machines.md."
 
-/** All but what names this worker's. */
+/** Tells machines of this service from others in the namespace, where no owner names it. */
+const DEFAULT_INSTALLATION = "slipway"
+
+/** Everything but the worker's own name. */
 export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Settings, "kubernetes" | "limits">) {
-  const { context, image, kubeconfig, mode, owner, runtimeClass, userNamespaces, warmPods, ...template } = kubernetes
+  const { image, kubeconfig, namespace, owner, podTemplate: file, userNamespaces } = kubernetes
   const refuse = (missing: string, help: string) => new NotIsolated({ missing: [missing], help })
   if (image === null) {
     return yield* refuse(`${known.image.name} is not set.`, "Set it to the service's own image, as the cluster pulls it.")
   }
-  if (!userNamespaces && runtimeClass === null) {
+  const podTemplate = file === null ? PodTemplate.EMPTY : yield* PodTemplate.read(file)
+  if (!userNamespaces && podTemplate.spec.runtimeClassName === undefined) {
     return yield* refuse(
       "The root of a machine would be root of its node.",
-      `Set ${known.runtimeClass.name} to one that gives each its own kernel, or leave ${known.userNamespaces.name} true.`
+      `Give ${known.podTemplate.name} a spec.runtimeClassName with its own kernel, or leave ${known.userNamespaces.name} true.`
     )
   }
-  const cluster = yield* Cluster.find({
-    ...(kubeconfig === null ? {} : { kubeconfig }),
-    ...(context === null ? {} : { context })
-  })
+  const cluster = yield* Cluster.find(kubeconfig === null ? {} : { kubeconfig })
   const options = {
-    ...template,
+    namespace,
+    installation: owner ?? DEFAULT_INSTALLATION,
     image,
-    runtimeClass,
+    podTemplate,
     userNamespaces,
-    mode,
     owner,
-    warmPods,
     runner: RUNNER,
     limits: { ...defaults, ...limits }
   }
@@ -44,8 +45,8 @@ export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Set
 /** What the cluster gives them. Never fails: what is missing is a finding. */
 export const examine = (settings: Pick<Settings, "kubernetes" | "limits">): Effect.Effect<ReadonlyArray<KubernetesProbe.Finding>> =>
   find(settings).pipe(
-    Effect.flatMap(({ cluster, options: { mode, owner, warmPods, ...template } }) =>
-      KubernetesProbe.examine({ cluster, mode, owner, warmPods, template: { ...template, machine: "none" } })
+    Effect.flatMap(({ cluster, options: { owner, ...template } }) =>
+      KubernetesProbe.examine({ cluster, owner, template: { ...template, machine: "none" } })
     ),
     Effect.catchTag(
       "NotIsolated",

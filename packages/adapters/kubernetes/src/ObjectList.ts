@@ -1,7 +1,7 @@
 /** All objects of a kind that have given labels, page after page. */
 import { Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
-import { type Kind, listPath, Page } from "./Objects.ts"
+import { type Kind, listPath, Page } from "./ObjectSchemas.ts"
 
 const PAGE = 100
 /** Beyond it something is wrong that a list does not put right. */

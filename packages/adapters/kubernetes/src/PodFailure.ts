@@ -1,8 +1,8 @@
 /** Why a pod does not run, in words for an operator. */
 import { words } from "./KubernetesApi.ts"
-import type { Pod } from "./Objects.ts"
+import type { Pod } from "./ObjectSchemas.ts"
 
-export interface Trouble {
+export interface PodFailure {
   /** Sentences: what Kubernetes says, what to do. */
   readonly detail: string
   /** Whether another try may go better by itself. */
@@ -18,13 +18,13 @@ const quoted = (text: string | undefined): string => text === undefined || text 
 /** What a registry says of an image that it will not have tomorrow either. */
 const NOT_TO_BE_HAD = /not found|manifest unknown|denied|unauthorized|authorization failed|forbidden|invalid reference/iu
 
-const ofImage = (reason: string, message: string | undefined): Trouble => ({
+const ofImage = (reason: string, message: string | undefined): PodFailure => ({
   detail: `The image of sandboxes cannot be pulled (${reason}). Is its name right, and may the namespace pull it?${quoted(message)}`,
   retryable: !NOT_TO_BE_HAD.test(message ?? ""),
   isFinal: reason === "ImagePullBackOff"
 })
 
-const ofContainer = (pod: Pod): Trouble | null => {
+const ofContainer = (pod: Pod): PodFailure | null => {
   const [status] = pod.status?.containerStatuses ?? []
   const waiting = status?.state?.waiting
   switch (waiting?.reason) {
@@ -60,7 +60,7 @@ const ofContainer = (pod: Pod): Trouble | null => {
 }
 
 /** Of a pod that has ended for good: everything in it is gone. */
-export const endOf = ({ status }: Pod): Trouble | null => {
+export const endOf = ({ status }: Pod): PodFailure | null => {
   if (status?.phase !== "Failed" && status?.phase !== "Succeeded") return null
   const { message, reason } = status
   // The kubelet's, of a pod that took more disk than it may.
@@ -78,7 +78,7 @@ export const endOf = ({ status }: Pod): Trouble | null => {
 }
 
 /** `null`: nothing is known to be in its way. */
-export const of = (pod: Pod): Trouble | null => {
+export const of = (pod: Pod): PodFailure | null => {
   const ended = endOf(pod)
   if (ended !== null) return ended
   const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled")

@@ -1,15 +1,9 @@
-/** What is read of objects of Kubernetes, and where they are. */
+/** The fields that are read of Kubernetes objects, and the paths of the API. */
 import { Schema } from "effect"
 
 const Texts = Schema.Record(Schema.String, Schema.String)
 
-const OwnerReference = Schema.Struct({
-  apiVersion: Schema.String,
-  kind: Schema.String,
-  name: Schema.String,
-  uid: Schema.String,
-  controller: Schema.optionalKey(Schema.Boolean)
-})
+const OwnerReference = Schema.Struct({ uid: Schema.String })
 
 const Metadata = Schema.Struct({
   name: Schema.String,
@@ -32,32 +26,10 @@ const Condition = Schema.Struct({
 })
 
 /** Any object. */
-export const Held = Schema.Struct({ metadata: Metadata })
-export type Held = typeof Held.Type
-
-/** A `SandboxClaim`. */
-export const Claim = Schema.Struct({
-  metadata: Metadata,
-  status: Schema.optionalKey(Schema.Struct({
-    conditions: Schema.optionalKey(Schema.Array(Condition)),
-    /** Of the `Sandbox` that it got; its pod has the same name. */
-    sandbox: Schema.optionalKey(Schema.Struct({ name: Schema.optionalKey(Schema.String) }))
-  }))
-})
-export type Claim = typeof Claim.Type
-
-export const WarmPool = Schema.Struct({
-  metadata: Metadata,
-  spec: Schema.Struct({
-    replicas: Schema.optionalKey(Schema.Int),
-    sandboxTemplateRef: Schema.Struct({ name: Schema.String })
-  })
-})
-
-export const Secret = Schema.Struct({ metadata: Metadata, data: Schema.optionalKey(Texts) })
+export const KubernetesObject = Schema.Struct({ metadata: Metadata })
+export type KubernetesObject = typeof KubernetesObject.Type
 
 const ContainerStatus = Schema.Struct({
-  name: Schema.String,
   ready: Schema.optionalKey(Schema.Boolean),
   restartCount: Schema.optionalKey(Schema.Int),
   state: Schema.optionalKey(Schema.Struct({
@@ -89,13 +61,13 @@ export const Pod = Schema.Struct({
 })
 export type Pod = typeof Pod.Type
 
-/** A page of a list, its items undecoded: one that is damaged shall not hide the others. */
+/** A page of a list. Items are decoded one by one, so that a damaged one does not hide the others. */
 export const Page = Schema.Struct({
   metadata: Schema.Struct({ resourceVersion: Schema.optionalKey(Schema.String), continue: Schema.optionalKey(Schema.String) }),
   items: Schema.Array(Schema.Unknown)
 })
 
-/** A kind of object, by where it is. */
+/** A kind of object, and its place in the API. */
 export interface Kind {
   readonly apiVersion: string
   readonly kind: string
@@ -107,16 +79,8 @@ export const SECRETS: Kind = { apiVersion: "v1", kind: "Secret", plural: "secret
 export const CONFIG_MAPS: Kind = { apiVersion: "v1", kind: "ConfigMap", plural: "configmaps" }
 export const EVENTS: Kind = { apiVersion: "v1", kind: "Event", plural: "events" }
 export const NETWORK_POLICIES: Kind = { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", plural: "networkpolicies" }
-/** Of kubernetes-sigs/agent-sandbox, v0.5. */
-export const SANDBOXES: Kind = { apiVersion: "agents.x-k8s.io/v1beta1", kind: "Sandbox", plural: "sandboxes" }
-const EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
-/** What gets a `Sandbox` of a pool, or a new one where none is ready. */
-export const CLAIMS: Kind = { apiVersion: EXTENSIONS, kind: "SandboxClaim", plural: "sandboxclaims" }
-export const TEMPLATES: Kind = { apiVersion: EXTENSIONS, kind: "SandboxTemplate", plural: "sandboxtemplates" }
-export const WARM_POOLS: Kind = { apiVersion: EXTENSIONS, kind: "SandboxWarmPool", plural: "sandboxwarmpools" }
 
-/** Where a group's version is. */
-export const versionPath = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+const versionPath = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`
 
 export const listPath = (kind: Kind, namespace: string): string =>
   `${versionPath(kind)}/namespaces/${encodeURIComponent(namespace)}/${kind.plural}`
