@@ -1,4 +1,4 @@
-/** The page docs/cli.md: what `--help` says of every command. */
+/** The page docs/cli.md: the `--help` of every command. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { CliOutput, Command, type HelpDoc } from "effect/cli"
@@ -9,7 +9,7 @@ const formatter = CliOutput.defaultFormatter({ colors: false })
 
 const block = (text: string) => `\`\`\`text\n${text.split("\n").map((line) => line.trimEnd()).join("\n").trim()}\n\`\`\``
 
-/** Tables of a description stay as they are. Those of the settings and the exit codes are on other pages. */
+/** Keeps the tables of a description, except those of the settings and the exit codes, which are on other pages. */
 const prose = (description: string): string =>
   description.replace(exitCodesText, "[Exit codes](commands.md#exit-codes)").split("\n\n").map((part) =>
     part.startsWith("NAME ")

@@ -1,4 +1,4 @@
-/** Runs the `slipway` command and tells how it ended. */
+/** Runs the `slipway` command and reports its result. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
@@ -8,20 +8,20 @@ import { slipway } from "./commands/Slipway.ts"
 import * as Logs from "./service/Logs.ts"
 import * as Names from "./settings/Names.ts"
 
-/** An expected failure is one line that says what to do; a defect is logged whole. */
+/** An expected failure is one line that says what to do. A defect is logged in full. */
 const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
   const error = Cause.findErrorOption(cause)
   if (error._tag === "None") return Cause.hasInterruptsOnly(cause) ? undefined : yield* Effect.logFatal("slipway broke", cause)
-  // The command line's own errors were shown: see `present`.
+  // `present` has shown the command line's own errors.
   if (CliError.isCliError(error.value)) return
   const redactor = yield* Redaction
   yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
 })
 
-/** What was typed there by mistake may be the value of a secret: it is not repeated. */
+/** Mistyped arguments of these commands may be secret values, so they are never repeated. */
 const takesSecrets = (commandPath: ReadonlyArray<string>): boolean => commandPath[1] === "secrets"
 
-/** What is wrong, without anything that was typed but for names that the command knows; `null`: the error says nothing else. */
+/** The problem without any typed text except names that the command knows; `null`: the error's own text is safe. */
 const withoutValue = (error: CliError.CliError): string | null => {
   switch (error._tag) {
     case "MissingOption":
@@ -47,7 +47,7 @@ const problemOf = (error: CliError.CliError, commandPath: ReadonlyArray<string>)
   return problem === null ? error.message.split("\n")[0] ?? "" : `${problem}. The value of a secret is read from standard input`
 }
 
-/** A mistyped command is told in one line; the help, which is long, only when it is asked for or nothing else was said. */
+/** A mistyped command gets one line. The help is long, so it is shown only on request or if there is no other message. */
 const present: CliOutput.Presenter["present"] = (event) => {
   const [error] = event._tag === "InvalidInvocation" ? event.errors : []
   if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
@@ -56,7 +56,7 @@ const present: CliOutput.Presenter["present"] = (event) => {
   return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
 }
 
-/** Whatever it fails with was told already, on standard error. */
+/** Runs the command. Every failure has been reported on standard error. */
 export const run = (args: ReadonlyArray<string>) =>
   slipway(args).pipe(
     Effect.flatMap((command) => Command.runWith(command, { version: manifest.version })(args)),
@@ -68,8 +68,8 @@ export const run = (args: ReadonlyArray<string>) =>
   )
 
 /**
- * 0, or 1, but for an error that says otherwise: 2 where a command was not said, or not clearly, what to work on. Being told
- * to stop is what a service is for: it ended well.
+ * 0 or 1 unless the error says otherwise: 2 if the command line does not say clearly what to work on. An interruption is a normal end,
+ * because it stops a service.
  */
 export const exitCodeOf = (exit: Exit.Exit<unknown, unknown>): number => {
   if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return 0

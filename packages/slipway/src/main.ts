@@ -4,6 +4,6 @@ import { exitCodeOf, run } from "./Run.ts"
 
 NodeRuntime.runMain(run(process.argv.slice(2)), {
   disableErrorReporting: true,
-  // A command that was told to stop before it was through has set its own.
+  // A command that was interrupted early has set its own exit code.
   teardown: (exit, done) => done(exitCodeOf(exit) || Number(process.exitCode ?? 0))
 })

@@ -44,8 +44,8 @@ const subcommands = {
 const isSubcommand = (name: string | undefined): name is keyof typeof subcommands => name !== undefined && Object.hasOwn(subcommands, name)
 
 /**
- * The command for these arguments. With the subcommand that they begin with alone, whose modules are all that is loaded; with
- * every one where they begin otherwise, as with `--help` or a word that is to be corrected.
+ * The command for these arguments. If they begin with a subcommand, only its modules are loaded. Otherwise, as for `--help` or a
+ * misspelled word, all are loaded.
  */
 export const slipway = Effect.fnUntraced(function*([name]: ReadonlyArray<string>) {
   const wanted = isSubcommand(name) ? [subcommands[name]] : Object.values(subcommands)

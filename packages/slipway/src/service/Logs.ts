@@ -1,4 +1,4 @@
-/** Logs on standard error: lines for people or JSON for machines, without secrets whatever was logged. */
+/** Logs on standard error, as lines for people or JSON for machines. Secrets are always redacted. */
 import { Redaction, type Redactor, SHOWN } from "@slipway/domain/environment/redaction/Redaction"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
@@ -6,11 +6,11 @@ import { Cause, DateTime, Effect, Layer, Logger, type LogLevel, Redacted, Refere
 import { inspect } from "node:util"
 import * as Logging from "../settings/Logging.ts"
 
-/** Of one JSON line, in UTF-8: collectors cut or refuse longer ones. */
+/** UTF-8 bytes of one JSON line: collectors cut or refuse longer ones. */
 const MAXIMUM_BYTES = 16_384
-/** Of each text in it, in characters, until the line is short enough. */
+/** The limits of characters per text, tried in order until the line is short enough. */
 const TEXT_LENGTHS = [8000, 2000, 400, 80]
-/** What of nested values is shown. */
+/** The levels of nested values that are shown. */
 const DEPTH = 4
 const ENTRIES = 40
 
@@ -31,7 +31,7 @@ const SECRET_NAME = /passw(?:or)?d|secret|token|cookie|authorization|api[_-]?key
 
 type Fields = Record<string, unknown>
 
-/** Of an entry, without secrets. */
+/** A log entry without secrets. */
 interface Entry {
   readonly at: Date
   readonly level: LogLevel.LogLevel
@@ -44,7 +44,7 @@ interface Entry {
 const isRecord = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value))
 
-/** The value as JSON can say it. */
+/** The value in a form that JSON can represent. */
 const shown = (value: unknown, redactor: Redactor, depth = 0): unknown => {
   if (value === null || value === undefined || typeof value === "boolean" || Number.isFinite(value)) return value
   if (typeof value === "string") return redactor.redact(value)
@@ -64,7 +64,7 @@ const shown = (value: unknown, redactor: Redactor, depth = 0): unknown => {
   )
 }
 
-/** Texts are the message, objects are fields, errors are an error, in whatever order they were logged. */
+/** Texts form the message, objects become fields, and errors the error, in any order. */
 const entryOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unknown>, redactor: Redactor): Entry => {
   const said: ReadonlyArray<unknown> = Array.isArray(message) ? message : [message]
   const errors = said.filter((part) => part instanceof Error)
@@ -91,10 +91,10 @@ const entryOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unkno
 
 const cut = (text: string, length: number) => text.length <= length ? text : `${text.slice(0, length)}… (${text.length - length} more)`
 
-/** One line. What it says of itself comes first, and no field replaces it. */
+/** One line. Its own fields come first, and logged fields cannot replace them. */
 const jsonOf = ({ at, error, fields, level, message, span }: Entry): string => {
   const own = { time: at.toISOString(), level: levels[level], message }
-  // A log has one type of `error`, or those who collect it refuse the other.
+  // `error` has one type, because collectors refuse a field with two types.
   const failure = error ?? (typeof fields["error"] === "string" ? { message: fields["error"] } : fields["error"])
   const whole = { ...own, ...fields, ...own, ...span, ...(failure === undefined ? {} : { error: failure }) }
   for (const length of TEXT_LENGTHS) {
@@ -104,24 +104,24 @@ const jsonOf = ({ at, error, fields, level, message, span }: Entry): string => {
   return JSON.stringify({ ...own, message: cut(message, 400), ...span })
 }
 
-/** For people: a line, and what went wrong below it. */
+/** For people: a line, with errors below it. */
 const prettyOf = ({ at, error, fields, level, message, span }: Entry): string => {
   const told = Object.entries({ ...fields, ...span }).map(([name, value]) =>
     `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`
   )
   const time = at.toISOString().slice(11, 23)
-  // What moves the cursor or colours a terminal is nobody's to log.
+  // Makes control characters and colours visible.
   return visible([[time, level.toUpperCase(), message, ...told].join(" "), ...(error === undefined ? [] : [error.stack])].join("\n"))
 }
 
-/** The logger: nobody who logs fails of it. */
+/** The logger. It never fails. */
 const logger = (format: "pretty" | "json", redactor: Redactor) =>
   Logger.withConsoleError(Logger.make<unknown, string>((options) => {
     try {
       const entry = entryOf(options, redactor)
       return format === "json" ? jsonOf(entry) : prettyOf(entry)
     } catch {
-      // A getter that throws, say.
+      // For example, a getter that throws.
       const entry = {
         at: options.date,
         level: options.logLevel,
@@ -134,14 +134,14 @@ const logger = (format: "pretty" | "json", redactor: Redactor) =>
     }
   }))
 
-/** Runs with what the settings say is the least to log, else with `otherwise`. */
+/** Runs with the minimum level of the settings, otherwise with `otherwise`. */
 export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.flatMap(
     Logging.load,
     ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level])
   )
 
-/** What Node would print by itself: its warnings, and an error that nobody caught, which ends the process. */
+/** Logs the messages that Node would print itself: warnings, and an uncaught error, which ends the process. */
 const ofNode = Layer.effectDiscard(Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const log = (level: LogLevel.Severity, message: string, error: Error) =>

@@ -1,4 +1,7 @@
-/** Which models creations may name, over all processes: workers tell what they can run, the others ask. */
+/**
+ * The models that creations may choose, over all processes. Workers report the models that they can run, and other processes read the
+ * reports.
+ */
 import { type Catalogue, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Effect, Schedule } from "effect"
@@ -6,13 +9,13 @@ import type { Models } from "./Models.ts"
 
 const REFRESH = "5 seconds"
 
-/** Trouble with the database is told by those who wait for it. */
+/** Callers that wait for the database report its failures. */
 const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the workers' offers", error)))
 
 export const offerOf = ({ catalogue: { models, unusable = [] } }: Models): Offer => ({ usable: models.map(({ id }) => id), unusable })
 
-/** Tells, until the scope closes. */
+/** Reports this worker's models until the scope closes. */
 export const announce = Effect.fn("ModelOffers.announce")(function*(worker: string, models: Models) {
   const offers = yield* WorkerOffers.make
   const publish = surviving(offers.publish(worker, offerOf(models)))
@@ -22,8 +25,8 @@ export const announce = Effect.fn("ModelOffers.announce")(function*(worker: stri
 })
 
 /**
- * The catalogue as it is now, whenever it is looked at, of `everything` that any process might run. `own`: what this process can run
- * itself, once that is known; `null`: nothing, ever.
+ * The present catalogue: the models of `everything` that some process can run. `own`: the models of this process, when they are known;
+ * `null`: it never runs any.
  */
 export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(everything: Catalogue, own: Effect.Effect<Offer, E> | null) {
   const offers = yield* WorkerOffers.make
@@ -36,7 +39,7 @@ export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(everyth
   yield* refresh
   yield* refresh.pipe(Effect.repeat(Schedule.spaced(REFRESH)), Effect.forkScoped)
   if (own !== null) {
-    // Whoever waits for it as well says why there is none.
+    // Other waiting code reports the failure.
     yield* Effect.ignoreCause(Effect.map(own, (offer) => {
       ours = [offer]
       now = offeredBy([...ours, ...others], everything)

@@ -1,4 +1,4 @@
-/** The model catalogue of this process: read from a file, held against what is here. */
+/** The model catalogue of this process: the file, checked against this machine. */
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
@@ -16,7 +16,7 @@ import { Config, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
 import { readFile } from "node:fs/promises"
 import type { Settings } from "../settings/Settings.ts"
 
-/** The catalogue's file cannot be used. The message is the one line an operator needs. */
+/** The catalogue file is invalid. The message is one line for the operator. */
 export class InvalidCatalogue extends Schema.TaggedError<InvalidCatalogue>()("InvalidCatalogue", {
   file: Schema.String,
   problem: Schema.String
@@ -29,7 +29,7 @@ export class InvalidCatalogue extends Schema.TaggedError<InvalidCatalogue>()("In
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(CatalogueFile), { onExcessProperty: "error" })
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The entry by its place and name, and the field: `models[1] (acme/one).upstream.prices.input`. */
+/** The entry by position and name, with the field: `models[1] (acme/one).upstream.prices.input`. */
 const placeOf = (path: ReadonlyArray<PropertyKey>, text: string): string => {
   const id = (): string => {
     try {
@@ -59,7 +59,7 @@ const read = Effect.fnUntraced(function*(file: string | null) {
   })
 })
 
-/** The key's value; an empty one counts as not set. */
+/** The key's value. An empty value counts as not set. */
 const keyIn = (variable: string) =>
   Config.option(Config.Redacted(variable)).pipe(
     Effect.map(Option.filter((key) => Redacted.value(key) !== "")),
@@ -69,18 +69,18 @@ const keyIn = (variable: string) =>
     Effect.orDie
   )
 
-/** What is here, whatever keeps its agents in. */
+/** The models and keys of this machine, before isolation is known. */
 interface Found {
-  /** What any process might run. */
+  /** The models that any process might run. */
   readonly everything: Catalogue
-  /** Of the operator's accounts, by variable. */
+  /** The keys of the operator's accounts, by variable. */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
 }
 
 export interface Models extends Found {
   readonly default: string | null
   readonly checked: ReadonlyArray<Checked>
-  /** What this process can run. */
+  /** The models that this process can run. */
   readonly catalogue: Catalogue
 }
 
@@ -98,8 +98,8 @@ const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
 })
 
 /**
- * Reads the file, the keys it names and what is installed. A process that only answers requests has neither of these two.
- * `against` says what of it can be used: `hostProblem` is why agents with a model account may not run here; `null`: they may.
+ * Reads the file, its keys, and the installed agents. A process that only serves HTTP has neither keys nor agents. `against` returns
+ * the usable models. `hostProblem`: why agents with a model account must not run here; `null`: they may.
  */
 export const find = Effect.fn("Models.find")(function*({ dataDir, modelsFile, role }: Settings) {
   const file = yield* read(modelsFile)
@@ -131,10 +131,10 @@ export const find = Effect.fn("Models.find")(function*({ dataDir, modelsFile, ro
   return { ...found, against }
 })
 
-/** As of {@link find}, with what keeps agents in. */
+/** Like {@link find}, with a known isolation. */
 export const load = (settings: Settings, hostProblem: string | null) => Effect.map(find(settings), ({ against }) => against(hostProblem))
 
-/** Takes the keys out of the environment that the programs we start inherit. */
+/** Removes the keys from the environment that child processes inherit. */
 export const hideKeys = ({ keys }: Found) =>
   Effect.sync(() => {
     for (const variable of keys.keys()) delete process.env[variable]

@@ -1,8 +1,8 @@
 /**
- * Which service a command means. `serve` and `demo` alone make data; every other command works on what one of them made:
- * what the settings name, else the `.slipway` of this folder or of one above it, else the one service that runs.
+ * Finds the service that a command works on. Only `serve` and `demo` make data; every other command works on existing data. The order
+ * is: the service in the settings, the `.slipway` of this folder or a parent folder, the only running service.
  *
- * A service that runs says so in a file of its user's state folder, so that commands find it from anywhere.
+ * A running service writes a file in its user's state folder, so that commands find it from anywhere.
  */
 import { Effect, Option, Schema } from "effect"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
@@ -12,7 +12,7 @@ import { settings as storage } from "../settings/Storage.ts"
 import { homeFolder } from "./storage/HomeFolder.ts"
 import * as TemporaryFolder from "./storage/TemporaryFolder.ts"
 
-/** Nothing says which service is meant, or there is none. Nothing was made. */
+/** No service was found, or more than one. Nothing was made. */
 export class NoService extends Schema.TaggedError<NoService>()("NoService", { detail: Schema.String }) {
   readonly exitCode = 2
   override get message() {
@@ -22,10 +22,10 @@ export class NoService extends Schema.TaggedError<NoService>()("NoService", { de
 
 const Running = Schema.Struct({
   pid: Schema.Int,
-  /** When the process began, in the kernel's own count; `null` where that is not known. Tells it from a later one of the same id. */
+  /** The start of the process in the kernel's count; `null` if unknown. It distinguishes the process from a later one with the same id. */
   began: Schema.NullOr(Schema.String),
   dataDir: Schema.String,
-  /** `null`: it answers no requests. */
+  /** `null`: it serves no requests. */
   publicUrl: Schema.NullOr(Schema.String),
   /** Whether its database is the one in its data folder. */
   embedded: Schema.Boolean
@@ -34,7 +34,7 @@ type Running = typeof Running.Type
 
 const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.join(homeFolder(), ".local/state"), "slipway/services")
 
-/** Field 22 of the process's `stat`, behind its name in parentheses: see proc(5). `undefined`: there is no such process. */
+/** Field 22 of the process's `stat`, after its name in parentheses: see proc(5). `undefined`: no such process. */
 const beginningOf = async (pid: number): Promise<string | null | undefined> => {
   if (process.platform === "linux") {
     const text = await readFile(`/proc/${pid}/stat`, "utf8").catch((error: NodeJS.ErrnoException) => {
@@ -53,7 +53,7 @@ const beginningOf = async (pid: number): Promise<string | null | undefined> => {
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Running))
 
-/** The services that this user runs now. Files of processes that are gone are removed. */
+/** The services that this user runs now. Files of ended processes are removed. */
 const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () => {
   const at = folder()
   const found = await Promise.allSettled((await readdir(at).catch(() => [])).map(async (name) => {
@@ -63,11 +63,11 @@ const running: Effect.Effect<ReadonlyArray<Running>> = Effect.promise(async () =
     await rm(file, { force: true })
     return null
   }))
-  // What cannot be read is left alone.
+  // Unreadable files are left alone.
   return found.flatMap((one) => one.status === "fulfilled" && one.value !== null ? [one.value] : [])
 })
 
-/** Lets commands find this process until the scope closes. A home that cannot be written to costs just that. */
+/** Lets commands find this process until the scope closes. Without a writable home, they cannot find it. */
 export const announce = ({ dataDir, databaseUrl, role }: Pick<Settings, "dataDir" | "databaseUrl" | "role">, publicUrl: string) =>
   Effect.acquireRelease(
     Effect.gen(function*() {
@@ -92,7 +92,7 @@ export const announce = ({ dataDir, databaseUrl, role }: Pick<Settings, "dataDir
 
 const exists = (at: string) => Effect.promise(() => stat(at).then(() => true, (error: NodeJS.ErrnoException) => error.code === "EACCES"))
 
-/** A server was there, whether or not it runs. */
+/** Whether the folder has an embedded database, running or stopped. */
 const hasDatabase = (dataDir: string) => exists(path.join(dataDir, "postgres/cluster"))
 
 const { dataDir: dataDirSetting, databaseUrl: databaseUrlSetting } = storage
@@ -135,20 +135,20 @@ export const find = Effect.fn("RunningServices.find")(function*(settings: Settin
   return yield* new NoService({ detail: `${lacking} ${next}` })
 })
 
-/** Where the service of this user answers that a command means; `null`: that is not known here. */
+/** The address of the service that a command works on, if this user runs it; `null`: unknown. */
 export const addressOf = Effect.fnUntraced(function*(settings: Settings) {
   const { dataDir, databaseUrl } = yield* find(settings)
   if (databaseUrl !== null) return null
   return (yield* running).find((one) => one.embedded && one.dataDir === dataDir)?.publicUrl ?? null
 })
 
-/** For commands that need no database: where the service that is meant keeps its other files, else where one would. */
+/** For commands without a database: the folder of the service, otherwise the configured one. */
 export const findFolder = (settings: Settings): Effect.Effect<Settings> =>
   Effect.catchTag(find(settings), "NoService", () => Effect.succeed(settings))
 
 /**
- * For commands that try what a service does. `tried` is where they may do so: in the service's data folder, or where there
- * is no service in one that is gone when the scope closes. `settings` is what to look at.
+ * For commands that try out parts of the service. `tried` is the folder for that: in the service's data folder, or a temporary folder
+ * if there is no service. `settings` are those of the service.
  */
 export const findToTry = Effect.fnUntraced(function*(given: Settings) {
   const service = yield* Effect.option(find(given))

@@ -1,5 +1,5 @@
 /** The whole service as one layer: storage, domain, worker, HTTP. */
-// First: schemas that were used before would stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
+// First, because schemas that were used before stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
 import * as Installed from "@slipway/agents/Installed"
 import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { MAX_CACHE_BYTES } from "@slipway/domain/environment/ports/SetupCaches"
@@ -57,7 +57,7 @@ import * as OwnPostgres from "./storage/OwnPostgres.ts"
 import * as Storage from "./storage/Storage.ts"
 import * as WorkerMonitor from "./WorkerMonitor.ts"
 
-/** What setups filled, in the data folder. */
+/** The setup caches in the data folder. */
 const setupCaches = (
   { cacheBytes, dataDir }: Pick<Settings.Settings, "cacheBytes" | "dataDir">,
   { folders: { lackingOverlays } }: Isolation.Isolation
@@ -83,14 +83,14 @@ const worker = (
     const trees = yield* WorkingTrees
     const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, leases.machineOf))
     if (alone) yield* leases.endLeases(machine)
-    // From here on no other process uses them.
+    // From here on no other process uses the mounted folders.
     yield* isolation.folders.letGo
     return Layer.mergeAll(
       WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
       DeliverWebhooks.layer,
       Layer.effectDiscard(ModelOffers.announce(worker, models)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
-      // An embedded database is this process's alone: there is nobody to serve.
+      // Only this process uses an embedded database, so there are no other processes to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
     )
   })).pipe(
@@ -109,7 +109,7 @@ const worker = (
 
 const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Settings, publicUrl: string) =>
   Server.layer({ host, port }, pages).pipe(
-    // The first creation must not be the first to ask which repositories there are.
+    // Loads the list of repositories now, so that the first creation need not wait for it.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),
     Layer.provideMerge(SignIn.provider(settings)),
@@ -123,7 +123,7 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Se
     )
   )
 
-/** The working trees of this worker's sandboxes: on this machine, or in their own. */
+/** The working trees of this worker's sandboxes: on this machine, or on machines of their own. */
 export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) => {
   const options = {
     directory: Isolation.treesIn(dataDir),
@@ -139,7 +139,7 @@ export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolatio
     : Layer.provide(WorkingTreesRunner.layer(options), Layer.merge(isolation.host, isolation.elsewhere.runners))
 }
 
-/** What was asked for by name and cannot be had is worth a line; of the built-in list `slipway models` tells. */
+/** Models of the operator's file that cannot be used get a line in the log. For the built-in list, `slipway models` shows them. */
 const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Models) =>
   Effect.gen(function*() {
     const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
@@ -151,17 +151,17 @@ const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Mod
     }
   })
 
-/** The service was told to isolate, and cannot. */
+/** The configured isolation is not available. */
 class CannotIsolate extends Schema.TaggedError<CannotIsolate>()("CannotIsolate", { isolation: Schema.String, problem: Schema.String }) {
   override get message() {
     return `Sandboxes cannot be isolated, and ${IsolationSettings.settings.isolation.name} is ${this.isolation}. ${this.problem}`
   }
 }
 
-/** What keeps the agents of the running service in. */
+/** The isolation of the running service's agents. */
 export class ChosenIsolation extends Context.Service<ChosenIsolation, Isolation.Isolation>()("slipway/service/ChosenIsolation") {}
 
-/** What everything here is built on. */
+/** The common parts of all layers. */
 const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>
   Layer.mergeAll(
     Source.commits(settings),
@@ -179,11 +179,11 @@ const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }:
         approval
       }))
     ),
-    // Where nobody collects spans, none are made: each request would make half a dozen.
+    // Without a collector spans are disabled: each request would make half a dozen.
     traces === null ? TracesOtlp.none : TracesOtlp.layer({ ...traces, serviceVersion: manifest.version })
   )
 
-/** What keeps agents in; where it was told to have that, it fails without. */
+/** Chooses the isolation. Fails if the configured one is not available. */
 const choose = Effect.fnUntraced(function*(settings: Settings.Settings) {
   const isolation = yield* Isolation.choose(settings)
   if (settings.isolation === "auto" || isolation.problem === null) return isolation
@@ -191,15 +191,15 @@ const choose = Effect.fnUntraced(function*(settings: Settings.Settings) {
 })
 
 /**
- * Begins to build the layer, and answers what waits for it. It ends with the scope, after whatever came into the scope later: who
- * waits for it may use it to the end.
+ * Begins to build the layer, and returns an effect that waits for it. The layer ends with the scope, after everything that is added to
+ * the scope later, so that waiting code can use it to the end.
  */
 const begin = Effect.fnUntraced(function*<A, E, R>(layer: Layer.Layer<A, E, R>) {
   const own = yield* Scope.fork(yield* Effect.scope)
   return Fiber.join(yield* Effect.forkScoped(Layer.buildWithScope(layer, own)))
 })
 
-/** The trees of this machine before they are there: who asks waits. */
+/** The trees of this machine, before they are built: callers wait. */
 const awaited = <E>(here: Effect.Effect<Context.Context<LocalTrees>, E>) => {
   const trees = Effect.orDie(Effect.map(here, (built) => Context.get(built, LocalTrees)))
   return LocalTrees.of({
@@ -209,24 +209,23 @@ const awaited = <E>(here: Effect.Effect<Context.Context<LocalTrees>, E>) => {
 }
 
 /**
- * Runs the service until its scope closes. `port` is the one to listen on, not 0. `postgres`: see `Storage.layer`.
+ * Runs the service until its scope closes. `port` is a real port, not 0. `postgres`: see `Storage.layer`.
  *
- * What takes time and needs no other is begun at once: the database, and the look at what keeps agents in on this machine.
- * Requests are answered as soon as there is a database, unless there must be such means as well; the worker begins when both were
- * found, and then the layer is built.
+ * Slow independent parts start at once: the database, and the probe of this machine's isolation. Requests are served as soon as the
+ * database is ready, unless a configured isolation must be found too. The worker starts when both are ready; then the layer is built.
  */
 export const layer = (settings: Settings.Settings, publicUrl: string, postgres = OwnPostgres.layer(settings)) =>
   Layer.unwrap(Effect.gen(function*() {
     const { databaseUrl, metricsAddress, role } = settings
-    // Others may have one environment for all processes.
+    // Processes without a worker may share the environment, with folders that they do not have.
     if (role !== "http") yield* Toolchains.check(settings)
     const models = yield* Models.find(settings)
-    // Before anything is started that would inherit them.
+    // Before child processes start, which would inherit them.
     yield* Models.hideKeys(models)
     yield* Settings.hideSecrets
 
     const chosen = yield* begin(
-      // Whoever only answers starts no programs.
+      // A process that only serves HTTP starts no programs.
       Layer.effect(ChosenIsolation, choose(settings)).pipe(Layer.provideMerge(role === "http" ? Layer.empty : Spawner.layer))
     )
     const stored = yield* begin(
@@ -262,7 +261,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       )),
       Layer.provideMerge(storage)
     )
-    // It does not say that it listens and then that it may not run.
+    // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
     const served = role === "worker" ? domain : http(settings, publicUrl).pipe(Layer.provide(permitted), Layer.provideMerge(domain))
     if (here === null) {

@@ -1,4 +1,6 @@
-/** Tries the setup of a repository of this machine in a box, with everything but its files in memory; nothing of it is left. */
+/**
+ * Runs the setup of a local repository in a box, with everything but its files in memory. All its data is deleted afterwards.
+ */
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import type { SecretName } from "@slipway/domain/environment/rules/Environment"
@@ -19,7 +21,7 @@ import * as Toolchains from "./machine/Toolchains.ts"
 import * as Service from "./Service.ts"
 import * as TemporaryFolder from "./storage/TemporaryFolder.ts"
 
-/** What is a sandbox's alone, and not this user's, cannot be made here. Nothing was run. */
+/** This machine cannot make an isolated box. Nothing was run. */
 class NoBox extends Schema.TaggedError<NoBox>()("NoBox", { problem: Schema.String }) {
   override get message() {
     return `There is no box for the setup, so nothing was run. ${this.problem} ` +
@@ -29,24 +31,24 @@ class NoBox extends Schema.TaggedError<NoBox>()("NoBox", { problem: Schema.Strin
 
 const GRANT = "local"
 
-/** Its folder in the box is called like the folder here. */
+/** Its folder in the box has the name of the local folder. */
 const repoOf = (folder: string): RepoName => {
   const name = `${GRANT}/${path.basename(folder).replace(/\.git$/u, "").replaceAll(/[^\w.-]/gu, "-")}`
   return Schema.is(RepoName)(name) ? name : `${GRANT}/repository`
 }
 
 export interface Options {
-  /** Absolute. */
+  /** An absolute path. */
   readonly folder: string
   readonly which: "commit" | "working"
   readonly secrets: ReadonlyMap<SecretName, Redacted.Redacted>
-  /** When the box can be made: what keeps its processes in. */
+  /** Runs when the box can be made. `kind`: its isolation. */
   readonly began: (kind: Isolation.Isolation["kind"]) => Effect.Effect<void>
-  /** What the commands write, as it comes, free of secrets. */
+  /** Gets the commands' output as it is written, without secrets. */
   readonly output: (text: string) => void
 }
 
-/** `null`: the repository says nothing of what its sandboxes need. */
+/** `null`: the repository has no environment file. */
 export const run = Effect.fn("SetupTrial.run")(
   function*({ began, folder, output, secrets, which }: Options) {
     const given = yield* Settings.load

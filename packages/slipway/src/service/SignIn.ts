@@ -1,4 +1,4 @@
-/** How people sign in beside links of the operator: with GitHub, when the service was given a GitHub App for it. */
+/** Sign-in with GitHub, if the service has a GitHub App for it. Links of the operator work without it. */
 import { IdentityProvider, type IdentityProviderError } from "@slipway/domain/access/ports/IdentityProvider"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import * as IdentityProviderGitHub from "@slipway/github/IdentityProviderGitHub"
@@ -11,7 +11,7 @@ import type { Settings } from "../settings/Settings.ts"
 
 type GitHub = NonNullable<Settings["signIn"]>
 
-/** Where GitHub sends people back to. It must be registered with the App. */
+/** The address that GitHub redirects people to. It must be registered with the App. */
 export const callbackUrl = (publicUrl: string): string => `${publicUrl}${CALLBACK}`
 
 const clientSecret = Effect.fnUntraced(function*(file: string) {
@@ -28,11 +28,14 @@ const gitHub = ({ apiUrl, clientId, clientSecretFile }: GitHub) =>
     Effect.map(clientSecret(clientSecretFile), (clientSecret) => IdentityProviderGitHub.layer({ apiUrl, clientId, clientSecret }))
   )
 
-/** The `IdentityProvider` of this process, where one was set up: whoever uses it asks whether it is there. */
+/** The `IdentityProvider` of this process, if one is configured. Callers ask whether it is there. */
 export const provider = ({ signIn }: Pick<Settings, "signIn">): Layer.Layer<never, InvalidSetting | IdentityProviderError> =>
   signIn === null ? Layer.empty : gitHub(signIn)
 
-/** What is wrong with it, and what to look at; `null`: nothing. Asks GitHub about a code that it never gave: the secret counts first. */
+/**
+ * The problem with the sign-in, and what to check; `null`: none. Asks GitHub about a code that it never issued: GitHub checks the
+ * secret first.
+ */
 export const problemOf = (signIn: GitHub, publicUrl: string) =>
   Effect.gen(function*() {
     const provider = yield* IdentityProvider
@@ -41,7 +44,7 @@ export const problemOf = (signIn: GitHub, publicUrl: string) =>
     return yield* provider.identify({ code: "slipway-doctor", verifier, redirectUri })
   }).pipe(
     Effect.provide(gitHub(signIn)),
-    // It is told below.
+    // The problem is reported below.
     Effect.provideService(References.MinimumLogLevel, "None"),
     Effect.matchEffect({
       onSuccess: () => Effect.die("GitHub knows a person for no code"),

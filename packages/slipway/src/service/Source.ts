@@ -1,4 +1,4 @@
-/** Where repositories and pull requests live: GitHub when the service was given a GitHub App, else this machine. */
+/** The host of repositories and pull requests: GitHub if the service has a GitHub App, otherwise this machine. */
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import * as GitHubApi from "@slipway/github/GitHubApi"
@@ -18,14 +18,14 @@ const privateKey = (file: string) =>
     catch: () => new InvalidSetting({ setting: settings.privateKeyFile.name, expected: "a file that this process can read", found: file })
   }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
-/** The source host of this process, with `PullRequests` where it has no pages for them. */
+/** The source host of this process, with `PullRequests` if the host has no pages for them. */
 export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
   github === null
     ? LocalPullRequests.layerPages.pipe(Layer.provideMerge(SourceHostLocal.layer({ publicUrl })))
     : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
       SourceHostGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
 
-/** The GitHub App as GitHub knows it. Whatever is wrong with it, the message says what to look at. */
+/** The GitHub App as registered at GitHub. Every error says what to check. */
 export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["github"]>) =>
   Effect.gen(function*() {
     const api = yield* GitHubApi.make({ appId, apiUrl, privateKey: yield* privateKey(privateKeyFile) })
@@ -39,11 +39,11 @@ export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["git
       : `${error.detail} Check ${both.apiUrl.name}, and whether this machine can reach ${apiUrl}.`
   }))
 
-/** What it tells by itself, where that was set up. */
+/** The events that GitHub sends, if webhooks are configured. */
 export const news = ({ github }: Pick<Settings, "github">) =>
   github === null || github.webhookSecret === null ? Layer.empty : SourceHostEventsGitHub.layer({ secret: github.webhookSecret })
 
-/** How commits are signed and called. */
+/** The author and the message of commits. */
 export const commits = ({ commit }: Pick<Settings, "commit">) =>
   Layer.mergeAll(Layer.succeed(CommitAuthor, commit.author), Layer.succeed(CommitMessage, commit.message))
 

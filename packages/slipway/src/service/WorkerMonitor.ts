@@ -1,7 +1,7 @@
 /**
- * Where a process that only works for sandboxes is watched: `GET /metrics` for Prometheus, `GET /healthz` and `GET /readyz` for
- * supervisors, without a key. What is live in the database every process that answers requests tells: here nothing is asked of it,
- * so that a worker can be watched while its database is away.
+ * Monitoring of a process with only a worker: `GET /metrics` for Prometheus, `GET /healthz` and `GET /readyz` for supervisors, without
+ * a key. It never uses the database, so that a worker can be monitored while its database is unavailable. Processes that serve HTTP
+ * report the counts of the database.
  */
 import * as ProcessMetrics from "@slipway/http/handlers/ProcessMetrics"
 import { type Endpoint, resolve } from "@slipway/worker-link/PrivateAddress"
@@ -11,7 +11,7 @@ import { Effect, Layer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
 
-/** Built before the worker and closed after it: a worker that takes hours for its last turns is watched all the same. */
+/** Built before the worker and closed after it, because a draining worker may take hours for its last turns. */
 export const layer = (listen: Endpoint) =>
   Layer.unwrap(Effect.gen(function*() {
     const served = { what: "metrics", listen, option: "metricsListen" } as const

@@ -1,4 +1,4 @@
-/** How long agents wait, and what is told of what they do. */
+/** Timeouts of agents, and the recorded details of their work. */
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

@@ -1,4 +1,4 @@
-/** How repositories are cloned, and how large they may be. */
+/** Clones of repositories and their limits. */
 import { Duration, Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
@@ -47,7 +47,7 @@ export const settings = {
   })
 }
 
-/** `unused` is `null` where clones are never removed. */
+/** `unused` is `null` if clones are never removed. */
 export const load = Effect.map(
   Setting.values(settings),
   ({ unused, ...loaded }) => ({ ...loaded, unused: Duration.isZero(unused) ? null : unused })

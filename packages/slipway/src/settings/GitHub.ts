@@ -1,9 +1,9 @@
-/** GitHub as the source host, and as where people sign in. */
+/** GitHub as the source host and for sign-in. */
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
-/** Of the App that repositories and pull requests go through. */
+/** The App for repositories and pull requests. */
 export const app = {
   appId: Setting.optional({
     name: "SLIPWAY_GITHUB_APP_ID",
@@ -28,7 +28,7 @@ export const app = {
   })
 }
 
-/** Of the App that people sign in with. */
+/** The App for sign-in. */
 export const signIn = {
   clientId: Setting.optional({
     name: "SLIPWAY_GITHUB_CLIENT_ID",
@@ -54,7 +54,7 @@ export const both = {
   })
 }
 
-/** `null`: repositories of this machine. What belongs to a GitHub App makes no sense in part. */
+/** `null`: repositories of this machine. The settings of a GitHub App are required together. */
 export const loadApp = Effect.gen(function*() {
   const { appId, privateKeyFile, webhookSecret } = yield* Setting.values(app)
   const { apiUrl } = yield* Setting.values(both)
@@ -66,7 +66,7 @@ export const loadApp = Effect.gen(function*() {
   return { appId, privateKeyFile, webhookSecret, apiUrl }
 })
 
-/** `null`: nobody signs in with GitHub. */
+/** `null`: no sign-in with GitHub. */
 export const loadSignIn = Effect.gen(function*() {
   const { clientId, clientSecretFile } = yield* Setting.values(signIn)
   if (clientId === null && clientSecretFile === null) return null

@@ -1,4 +1,4 @@
-/** What keeps sandboxes in, and what they may take. */
+/** The isolation of sandboxes and their limits. */
 import * as AllowList from "@slipway/machine/egress/AllowList"
 import { Effect, Result } from "effect"
 import * as Setting from "./Setting.ts"
@@ -72,7 +72,7 @@ export const load = Effect.map(Setting.values(settings), ({ dockerImages, egress
   return { ...loaded, dockerImages: dockerImages ?? [], egressAllow: allowed, toolchains: toolchains ?? [] }
 })
 
-/** Of isolated sandboxes. */
+/** Limits of isolated sandboxes. */
 export const limits = {
   memoryBytes: Setting.withDefault({
     name: "SLIPWAY_SANDBOX_MEMORY_MIB",

@@ -1,4 +1,4 @@
-/** How long sandboxes may wait, work, rest and live. The ranges keep out what would end work that somebody is at. */
+/** Time limits of sandboxes. The ranges exclude values that would end work in progress. */
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
@@ -42,5 +42,5 @@ export const settings = {
   })
 }
 
-/** As `Policy` names them. */
+/** With the names of `Policy`. */
 export const load = Effect.map(Setting.values(settings), (lifetimes) => ({ lifetimes }))

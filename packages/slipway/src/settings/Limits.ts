@@ -1,4 +1,4 @@
-/** What one key, one user and one grant may take. */
+/** Limits of one key, one user and one grant. */
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -27,7 +27,7 @@ export const settings = {
 
 export const load = Setting.values(settings)
 
-/** Those that the HTTP side keeps by itself. */
+/** The limits that each HTTP process enforces itself. */
 export const edge = {
   requestsPerUser: Setting.optional({
     name: "SLIPWAY_RATE_LIMIT_PER_USER",

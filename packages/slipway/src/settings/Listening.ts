@@ -1,4 +1,4 @@
-/** Where the service answers, and for whom. */
+/** The addresses of the service, and its clients. */
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
 import * as Cors from "@slipway/http/server/edge/Cors"
 import { Effect } from "effect"
@@ -29,13 +29,13 @@ export const settings = {
   })
 }
 
-/** `publicUrl` is without a slash at its end. */
+/** `publicUrl` has no slash at its end. */
 export const load = Effect.map(
   Setting.values(settings),
   ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/(?<!\/)\/+$/u, "") })
 )
 
-/** What keeps clients from each other, and connections from lasting. */
+/** Limits that protect clients from each other, and limits of connections. */
 export const edge = {
   connectionsPerAddress: Setting.withDefault({
     name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",

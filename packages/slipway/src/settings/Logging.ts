@@ -1,4 +1,4 @@
-/** How a process logs. */
+/** Logging of a process. */
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -18,5 +18,5 @@ export const settings = {
   })
 }
 
-/** `level` is `null` where each command has its own. */
+/** `level` is `null` if each command uses its own. */
 export const load = Setting.values(settings)

@@ -1,4 +1,4 @@
-/** Which models there are, and what they may cost. */
+/** The models and their budgets. */
 import { Usd } from "@slipway/domain/models/schema/Budget"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"

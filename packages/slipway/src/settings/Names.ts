@@ -1,4 +1,4 @@
-/** What the adapters' options are called here: by the settings that say them. */
+/** The names of the adapters' options in messages: the settings that set them. */
 import * as DockerOptions from "@slipway/docker/options/OptionNames"
 import * as EmbeddedPostgresOptions from "@slipway/embedded-postgres/options/OptionNames"
 import * as GatewayOptions from "@slipway/gateway/options/OptionNames"

@@ -4,7 +4,7 @@ import { subjects } from "./Settings.ts"
 
 const [BEGIN, END] = ["<!-- settings: npm run docs:reference writes this -->", "<!-- /settings -->"]
 
-/** Markdown takes neither for itself. */
+/** Escapes characters with a meaning in Markdown. */
 const plain = (text: string) => text.replaceAll(/[<|]/gu, "\\$&")
 
 const code = (text: string) => `\`${text}\``
@@ -19,7 +19,7 @@ const tables = (): string =>
     [`## ${title}`, "", "| setting | value | default | processes | meaning |", "|---|---|---|---|---|", ...settings.map(row)].join("\n")
   ).join("\n\n")
 
-/** The page with the tables as they are now; its prose stays. Fails where it has no place for them. */
+/** The page with the present tables; its prose stays. Fails if the page has no place for them. */
 export const written = (page: string): string => {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)]
   if (begin === -1 || end < begin) throw new Error(`The page of settings has to have ${BEGIN} and, after it, ${END}.`)

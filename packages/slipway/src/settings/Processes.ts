@@ -1,4 +1,4 @@
-/** What each process of a Slipway does. */
+/** The roles of processes, and their addresses. */
 import * as PrivateAddress from "@slipway/worker-link/PrivateAddress"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
@@ -57,7 +57,7 @@ export const settings = {
   })
 }
 
-/** `workerAddress` is `null` for a free port of loopback, `metricsAddress` for none. */
+/** `workerAddress` is `null` for a free port of loopback, `metricsAddress` is `null` for no address. */
 export const load = Effect.map(
   Setting.values(settings),
   ({ metricsAddress, workerAddress, ...loaded }) => ({

@@ -1,4 +1,4 @@
-/** How what sandboxes made is published. */
+/** Publishing of sandboxes' changes. */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
 import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
@@ -26,5 +26,5 @@ const authorOf = (text: string): Author => {
   return { name: text.slice(0, start), email: text.slice(start + 2, -1) }
 }
 
-/** For the message see `CommitMessage`. */
+/** See `CommitMessage` for the message. */
 export const load = Effect.map(Setting.values(settings), ({ author, message }) => ({ author: authorOf(author), message }))

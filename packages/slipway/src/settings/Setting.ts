@@ -1,9 +1,9 @@
-/** One setting of the service: all that is said of it anywhere is derived from this. */
+/** One setting of the service. Its documentation, parsing and messages are derived from this. */
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { Config, Effect, Option, Schema, Struct } from "effect"
 import type { Type } from "./Type.ts"
 
-/** A setting cannot be used. The message is the one line an operator needs; a secret's value is never in it. */
+/** A setting is invalid. The message is one line for the operator and never contains a secret's value. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
   setting: Schema.String,
   expected: Schema.String,
@@ -16,33 +16,33 @@ export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("Invali
 }
 
 interface Described<A> {
-  /** Of the environment variable. */
+  /** The name of the environment variable. */
   readonly name: string
   readonly type: Type<A>
-  /** A sentence or two for people: what it does, and what happens without it. Its type and its default are not repeated. */
+  /** One or two sentences for people: its effect, and what happens without it. They do not repeat type and default. */
   readonly about: string
-  /** Which processes it is for. */
+  /** The processes that use it. */
   readonly role: "http" | "worker" | "all"
-  /** Never shown, not even when it is wrong. */
+  /** The value is never shown, not even in errors. */
   readonly secret?: boolean
 }
 
 export interface Setting<A> extends Omit<Described<unknown>, "type"> {
   readonly type: Type<unknown>
-  /** As it would be written; `null`: there is none. */
+  /** In the written form; `null`: no default. */
   readonly default: string | null
-  /** What this process was given, else the default. */
+  /** The value of this process's environment, otherwise the default. */
   readonly value: Effect.Effect<A, InvalidSetting>
 }
 
-/** What the environment says; an empty text counts as not set. */
+/** The text of the environment. An empty text counts as not set. */
 const given = ({ name }: { readonly name: string }) =>
   Config.option(Config.String(name)).pipe(
     Effect.map((text) => Option.getOrElse(text, () => "")),
     Effect.catchTag("ConfigError", Effect.die)
   )
 
-/** Whether the environment says it. */
+/** Whether the environment sets it. */
 export const isSet = (setting: { readonly name: string }) => Effect.map(given(setting), (text) => text !== "")
 
 const decode = Effect.fnUntraced(function*<A>({ name, secret, type }: Described<A>, text: string) {
@@ -62,14 +62,14 @@ export const withDefault = <A>(described: Described<A> & { readonly default: str
   value: Effect.flatMap(given(described), (text) => decode(described, text === "" ? described.default : text))
 })
 
-/** One that is `null` when it is not set. */
+/** A setting that is `null` if it is not set. */
 export const optional = <A>(described: Described<A>): Setting<A | null> => ({
   ...described,
   default: null,
   value: Effect.flatMap(given(described), (text) => text === "" ? Effect.succeed(null) : decode(described, text))
 })
 
-/** Settings of one subject, by what the code calls their values. */
+/** Settings of one subject, by the names of their values in code. */
 export type Group = Readonly<Record<string, Setting<unknown>>>
 
 interface Values extends Struct.Lambda {
@@ -78,5 +78,5 @@ interface Values extends Struct.Lambda {
 }
 const value = Struct.lambda<Values>(<A>(setting: Setting<A>) => setting.value)
 
-/** The values of a subject. Fails with the first one that cannot be used. */
+/** The values of a subject. Fails with the first invalid one. */
 export const values = <const G extends Group>(group: G) => Effect.all(Struct.map(group, value))

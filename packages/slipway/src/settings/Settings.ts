@@ -1,4 +1,4 @@
-/** All settings of the service, read from the environment, and what is said of them. */
+/** All settings of the service, read from the environment, and their documentation. */
 import { nearest } from "@slipway/domain/text/EditDistance"
 import { Effect } from "effect"
 import * as Agents from "./Agents.ts"
@@ -28,7 +28,7 @@ const subject = (title: string, ...groups: ReadonlyArray<Group>): Subject => ({
   settings: groups.flatMap((group) => Object.values(group))
 })
 
-/** In the order in which people are shown them. */
+/** In the order of the documentation. */
 export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
   subject("Storage", Storage.settings),
@@ -56,7 +56,7 @@ const values = Effect.gen(function*() {
     ...yield* Processes.load,
     ...yield* Limits.load,
     ...yield* Lifetimes.load,
-    /** Of the HTTP side. */
+    /** For the HTTP side. */
     edge: { ...yield* Listening.loadEdge, ...yield* Limits.loadEdge },
     ...yield* Models.load,
     github: yield* GitHub.loadApp,
@@ -64,9 +64,9 @@ const values = Effect.gen(function*() {
     commit: yield* Publishing.load,
     clone: yield* Clones.load,
     ...yield* Isolation.load,
-    /** Of machines in a cluster. */
+    /** For machines in a cluster. */
     kubernetes: yield* Kubernetes.load,
-    /** Of isolated sandboxes. */
+    /** For isolated sandboxes. */
     limits: yield* Isolation.loadLimits,
     ...yield* Agents.load,
     /** `null`: no traces are collected. */
@@ -75,10 +75,10 @@ const values = Effect.gen(function*() {
   }
 })
 
-/** What a process was told; see the subjects for what each is. How it logs is told apart. */
+/** The settings of a process; the modules of the subjects describe each. Logging is separate. */
 export interface Settings extends Effect.Success<typeof values> {}
 
-/** The settings of this process. Fails with the first one that cannot be used. */
+/** The settings of this process. Fails with the first invalid one. */
 export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function*() {
   const loaded = yield* values
   const { role } = Processes.settings
@@ -97,20 +97,20 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
   return loaded
 })
 
-/** Takes the secrets out of the environment that the programs we start inherit. */
+/** Removes the secrets from the environment that child processes inherit. */
 export const hideSecrets = Effect.sync(() => {
   for (const { name, secret } of all) if (secret === true) delete process.env[name]
 })
 
-/** How settings are given to a command, for its help. */
+/** An example of setting variables for a command, for its help. */
 export const EXAMPLE = "DATABASE_URL=postgres://… SLIPWAY_PUBLIC_URL=https://slipway.example"
 
-/** What programs that use the API take from the environment. */
+/** The variables of programs that use the API. */
 export const OF_PROGRAMS: ReadonlyArray<string> = ["SLIPWAY_URL", "SLIPWAY_API_KEY", "SLIPWAY_OTHER_API_KEY", "SLIPWAY_NO_SCOPE_API_KEY"]
 
 /**
- * A line for each variable that looks like a setting and is none. Told, not refused: processes of two versions run side by side
- * with one environment while they are replaced.
+ * A line for each unknown variable that looks like a setting. It is logged, not refused, because processes of two versions share one
+ * environment during an upgrade.
  */
 export const unknown = (environment: Readonly<Record<string, string | undefined>>): ReadonlyArray<string> => {
   const names = all.map(({ name }) => name)

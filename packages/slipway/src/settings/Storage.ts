@@ -1,4 +1,4 @@
-/** Where the service keeps what it has. */
+/** The places of the service's data. */
 import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
 import { Effect } from "effect"
 import path from "node:path"
@@ -66,8 +66,8 @@ export const settings = {
 }
 
 /**
- * Paths are absolute. `secretsKeyFile: null`: the one of whatever data folder it comes to be. `dataDirIsSet`: somebody chose it; else
- * it is the default, beneath the folder that the process was started in.
+ * Paths are absolute. `secretsKeyFile: null`: in the data folder that is finally used. `dataDirIsSet`: set explicitly; otherwise it is
+ * the default in the working directory.
  */
 export const load = Effect.gen(function*() {
   const { secretsKeyFile, ...loaded } = yield* Setting.values(settings)

@@ -1,11 +1,11 @@
-/** Where traces go, under the names that OpenTelemetry gives these settings everywhere. */
+/** The collector of traces, by the standard variables of OpenTelemetry. */
 import { Effect, Redacted } from "effect"
 import { SAMPLERS } from "../traces/Sampler.ts"
 import type { Options } from "../traces/TracesOtlp.ts"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
-/** `name=value` between commas, percent-encoded. `null`: it is something else. */
+/** Parses `name=value` pairs with commas, percent-encoded. `null`: invalid. */
 const headersOf = (text: string): ReadonlyMap<string, Redacted.Redacted> | null => {
   const headers = new Map<string, Redacted.Redacted>()
   for (const pair of text.split(",").map((pair) => pair.trim()).filter((pair) => pair !== "")) {
@@ -60,7 +60,7 @@ export const settings = {
   })
 }
 
-/** `null`: none are collected. */
+/** `null`: no traces are collected. */
 export const load: Effect.Effect<Omit<Options, "serviceVersion"> | null, Setting.InvalidSetting> = Effect.map(
   Setting.values(settings),
   ({ endpoint, headers, sampler, samplerArg, serviceName }) =>

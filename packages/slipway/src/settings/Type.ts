@@ -1,13 +1,13 @@
-/** What settings may be: how their text is read, and how that is said to people. */
+/** The types of settings: how their text is parsed, and how it is described to people. */
 import { Duration, Redacted, Schema, SchemaTransformation } from "effect"
 import path from "node:path"
 
 export interface Type<A> {
   /** Completes "it must be …". */
   readonly expected: string
-  /** Of a number, as it stands behind it. */
+  /** The unit of a number, written after it. */
   readonly unit?: string
-  /** What is wrong with a text, in words that repeat no secret; `null`: `expected` says it all. */
+  /** The problem with a text, without any secret; `null`: `expected` says it all. */
   readonly problemOf?: (text: string) => string | null
   readonly schema: Schema.Codec<A, string>
 }
@@ -28,7 +28,7 @@ export const integer = (minimum: number, maximum: number, unit?: string): Type<n
   schema: digits(minimum, maximum)
 })
 
-/** Whole ones. In memory: a `Duration`. */
+/** Whole numbers. In memory: a `Duration`. */
 const duration =
   (unit: "seconds" | "minutes" | "hours" | "days", millis: number) => (minimum: number, maximum: number): Type<Duration.Duration> => ({
     ...integer(minimum, maximum, unit),
@@ -76,13 +76,13 @@ export const pattern = (expected: string, pattern: RegExp): Type<string> => ({
   schema: Schema.String.check(Schema.isPattern(pattern))
 })
 
-/** Anything of which `parse` makes something. */
+/** Any text that `parses` accepts. */
 export const parsed = (expected: string, parses: (value: string) => boolean): Type<string> => ({
   expected,
   schema: Schema.String.check(Schema.makeFilter(parses))
 })
 
-/** A path, absolute in memory: it starts where the process was started. */
+/** A path, absolute in memory. Relative paths start from the working directory. */
 const at = (expected: string): Type<string> => ({
   expected,
   schema: Schema.NonEmptyString.pipe(
@@ -95,7 +95,7 @@ const at = (expected: string): Type<string> => ({
 export const file = at("a file")
 export const folder = at("a folder")
 
-/** Absent items and blanks around them do not count. */
+/** Empty items and spaces around items are ignored. */
 const list = (expected: string, isItem: (item: string) => boolean): Type<ReadonlyArray<string>> => {
   const items = (text: string): ReadonlyArray<string> => text.split(",").map((item) => item.trim()).filter((item) => item !== "")
   return {
@@ -109,7 +109,7 @@ const list = (expected: string, isItem: (item: string) => boolean): Type<Readonl
   }
 }
 
-/** Whoever starts the service may do so in any folder, and a colon would end the path in a PATH. */
+/** Absolute, because the service may start in any folder. Without a colon, which would split a PATH. */
 export const folders = list(
   "absolute paths of folders between commas, without colons",
   (item) => path.isAbsolute(item) && !/[:\0]/u.test(item)
@@ -120,7 +120,7 @@ export const images = list(
   (item) => /^[a-z0-9][\w./:-]*(?:@sha256:[0-9a-f]{64})?$/u.test(item)
 )
 
-/** Absolute paths only: processes of one database are started in folders of their own. */
+/** Absolute paths only, because processes of one database start in different folders. */
 export const checkpointPlaces: Type<{ readonly folder: string | null; readonly writes: "database" | "folder" }> = {
   expected: "database, file:/path or database,file:/path",
   schema: Schema.String.check(Schema.isPattern(/^(?:database|(?:database,)?file:\/[^\0,]+)$/u)).pipe(Schema.decodeTo(
@@ -154,7 +154,7 @@ const isWebAddress = (value: string) => {
 
 export const webAddress = parsed("an http or https address without query or user", isWebAddress)
 
-/** A path is where a proxy has the service: segments of plain characters, which cookies and pages can have as they are. */
+/** The path is the base path behind a proxy. Its segments have only plain characters, which cookies and pages need not escape. */
 export const publicAddress = parsed(
   webAddress.expected,
   (value) => isWebAddress(value) && /^(?:\/[\w.~-]+)*\/*$/u.test(new URL(value).pathname)

@@ -1,4 +1,4 @@
-/** Where webhooks may be sent. */
+/** The allowed receivers of webhooks. */
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

@@ -1,4 +1,4 @@
-/** Which traces are collected, by the names that the OpenTelemetry specification has for samplers. */
+/** Samplers of traces, by the names in the OpenTelemetry specification. */
 
 export const SAMPLERS = [
   "always_on",
@@ -11,11 +11,11 @@ export const SAMPLERS = [
 
 export interface Sampler {
   readonly name: typeof SAMPLERS[number]
-  /** From 0 to 1: of the samplers by ratio. */
+  /** From 0 to 1, for samplers by ratio. */
   readonly ratio: number
 }
 
-/** The part of new traces that is collected, and whether a trace that began elsewhere goes by what was decided there. */
+/** The ratio of new traces that are collected, and whether traces from elsewhere keep their sampling decision. */
 export const ratioOf = ({ name, ratio }: Sampler): { readonly ratio: number; readonly isParentBased: boolean } => ({
   ratio: name.endsWith("always_on") ? 1 : name.endsWith("always_off") ? 0 : ratio,
   isParentBased: name.startsWith("parentbased_")

@@ -1,7 +1,7 @@
 /**
- * Sends spans to a collector as OTLP over HTTP, as JSON, by Effect's own exporter. What leaves the process is bounded and free of what
- * people and agents wrote: of errors the kind, of attributes those that may be told, cut and redacted. A collector that is slow or away
- * costs spans, which are counted, and nothing else.
+ * Sends spans to a collector as OTLP JSON over HTTP, with Effect's exporter. The sent data is limited and contains no text of people or
+ * agents: only the kind of errors, and only allowed attributes, cut and redacted. With a slow or missing collector, spans are dropped
+ * and counted; nothing else is affected.
  */
 import { Redaction, type Redactor } from "@slipway/domain/environment/redaction/Redaction"
 import { observed } from "@slipway/domain/observability/Metrics"
@@ -12,29 +12,29 @@ import { OtlpExporter, OtlpSerialization, OtlpTracer } from "effect/observabilit
 import { ratioOf, type Sampler } from "./Sampler.ts"
 
 export interface Options {
-  /** Where spans are sent: the whole address, with its path. */
+  /** The full address of the collector, with its path. */
   readonly url: string
-  /** Of each request to it. */
+  /** The headers of each request to it. */
   readonly headers: ReadonlyMap<string, Redacted.Redacted>
   readonly serviceName: string
   readonly serviceVersion: string
   readonly sampler: Sampler
-  /** How long spans are collected before they are sent. Default: a second. */
+  /** Milliseconds between sends. Default: 1000. */
   readonly interval?: number
-  /** How many wait for the collector at most. Default: 2048, as OpenTelemetry has it. */
+  /** The most spans that wait for the collector. Default: 2048, as in OpenTelemetry. */
   readonly queue?: number
-  /** How many a trace may have in one process; a turn of a sandbox as many again. Default: 1000. */
+  /** The most spans of a trace in one process; each turn of a sandbox gets as many again. Default: 1000. */
   readonly spans?: number
-  /** How long the collector may take to answer, milliseconds. Default: 10 seconds. */
+  /** Milliseconds that the collector may take to answer. Default: 10 seconds. */
   readonly answer?: number
 }
 
-/** Of a text in an attribute, in characters. */
+/** Characters of a text in an attribute. */
 const MAXIMUM_TEXT = 512
 const MAXIMUM_ATTRIBUTES = 32
 const MAXIMUM_LINKS = 8
 
-/** Of the libraries' own attributes, those that may carry what people wrote: whole addresses and headers. */
+/** The libraries' attributes that may carry people's texts: whole addresses and headers. */
 const WITHHELD = /^(?:url\.(?:full|query|path|fragment)|http\.(?:request|response)\.header\.|user_agent|code\.stacktrace|exception\.)/u
 
 const droppedMetric = Metric.counter("slipway_spans_dropped_total", {
@@ -43,7 +43,7 @@ const droppedMetric = Metric.counter("slipway_spans_dropped_total", {
 })
 const sentMetric = Metric.counter("slipway_spans_sent_total", { description: "Spans that the collector took.", incremental: true })
 
-/** What is left of a trace's spans in this process. */
+/** The rest of a trace's span limit in this process. */
 interface Budget {
   left: number
 }
@@ -51,9 +51,9 @@ interface Budget {
 class Counts {
   dropped = 0
   sent = 0
-  /** Spans that the exporter holds, as far as it took them. */
+  /** Spans that the exporter has accepted and still holds. */
   queued = 0
-  /** Of the request that is under way. */
+  /** Spans of the running request. */
   sending = 0
 }
 
@@ -62,16 +62,17 @@ type WireSpan = TraceData["resourceSpans"][number]["scopeSpans"][number]["spans"
 type WireAttribute = WireSpan["attributes"][number]
 
 const told = (redactor: Redactor, attributes: ReadonlyArray<WireAttribute>): Array<WireAttribute> =>
-  // Of one value each: lists have no bound, and none that we make is one.
+  // Single values only: lists have no limit, and we make none.
   attributes.filter(({ key, value }) => !WITHHELD.test(key) && !("arrayValue" in value)).slice(0, MAXIMUM_ATTRIBUTES).map((attribute) => {
     const { stringValue } = attribute.value
     return typeof stringValue === "string"
-      // Cut first: what is redacted takes time by its length. A secret that is cut is one no more, but is taken out where it has a shape.
+      // Cut first, because redaction takes time by length. The rest of a cut secret is not a learned value, but is redacted if it has a
+      // shape.
       ? { ...attribute, value: { stringValue: redactor.redact(stringValue.slice(0, 2 * MAXIMUM_TEXT)).slice(0, MAXIMUM_TEXT) } }
       : attribute
   })
 
-/** As it may be told: an error's message may be anything. */
+/** The span without texts that may be private, such as an error's message. */
 const bounded = (redactor: Redactor) => (span: WireSpan): WireSpan => {
   const attributes = told(redactor, span.attributes)
   const kinds = span.events.flatMap(({ attributes }) => attributes.filter(({ key }) => key === "exception.type"))
@@ -93,7 +94,7 @@ const bounded = (redactor: Redactor) => (span: WireSpan): WireSpan => {
   }
 }
 
-/** Effect's serialization, of what may be told; tells the counts which spans are on their way. */
+/** Effect's serialization of the allowed data. Counts the spans that are sent. */
 const serialization = (counts: Counts, redactor: Redactor) =>
   Layer.succeed(
     OtlpSerialization.OtlpSerialization,
@@ -107,7 +108,8 @@ const serialization = (counts: Counts, redactor: Redactor) =>
           }))
         }))
         const count = resourceSpans.flatMap(({ scopeSpans }) => scopeSpans).reduce((sum, { spans }) => sum + spans.length, 0)
-        // What was queued and is not among these, and what was sent before and not taken, is lost: the exporter says nothing of either.
+        // Queued spans that are not among these, and earlier ones that were sent but not accepted, are lost. The exporter reports
+        // neither.
         counts.dropped += counts.sending + Math.max(0, counts.queued - count)
         counts.sending = count
         counts.queued = 0
@@ -118,7 +120,7 @@ const serialization = (counts: Counts, redactor: Redactor) =>
     })
   )
 
-/** Waits no longer for an answer than it may take: the exporter itself would wait for ever. */
+/** Adds a timeout; the exporter itself would wait forever. */
 const client = (counts: Counts, answer: number) =>
   Layer.effect(
     HttpClient.HttpClient,
@@ -142,7 +144,7 @@ const client = (counts: Counts, answer: number) =>
         )))
   ).pipe(Layer.provide(FetchHttpClient.layer))
 
-/** The tracer: samples, keeps traces small and the queue short. */
+/** The tracer, which samples, limits traces and keeps the queue short. */
 const bounding = (inner: Tracer.Tracer, counts: Counts, { queue = 2048, sampler, spans = 1000 }: Options): Tracer.Tracer => {
   const budgets = new WeakMap<Tracer.AnySpan, Budget>()
   const { isParentBased, ratio } = ratioOf(sampler)
@@ -152,7 +154,7 @@ const bounding = (inner: Tracer.Tracer, counts: Counts, { queue = 2048, sampler,
     span: (options) => {
       const parent = Option.getOrUndefined(options.parent)
       const isFirst = parent?._tag !== "Span"
-      // What nobody asked for, such as a start, begins no trace, and the HTTP library's own span of a request is not ours.
+      // Work without a request, such as a start, begins no trace. The HTTP library's own span of a request is not used.
       const mayBegin = parent?._tag === "Span" || Context.get(options.annotations, RootSpan.Apart)
       const sampled = mayBegin && options.sampled && (parent === undefined || isParentBased ? parent?.sampled !== false : true)
       const inherited = parent === undefined ? undefined : budgets.get(parent)
@@ -163,7 +165,7 @@ const bounding = (inner: Tracer.Tracer, counts: Counts, { queue = 2048, sampler,
       }
       const span = inner.span({ ...options, sampled })
       budgets.set(span, budget)
-      // Of one that a process before this one began it was decided there, unless nobody is to be believed.
+      // The process that began a trace made its sampling decision, unless the sampler ignores parents.
       if (sampled && isFirst && !(parent !== undefined && isParentBased) && !isSampled(span.traceId)) {
         Object.assign(span, { sampled: false })
       }
@@ -182,7 +184,7 @@ const bounding = (inner: Tracer.Tracer, counts: Counts, { queue = 2048, sampler,
   })
 }
 
-/** Spans are collected and sent until the scope closes; those that wait then are sent first, for 3 seconds at most. */
+/** Collects and sends spans until the scope closes. Waiting spans are sent first, for at most 3 seconds. */
 export const layer = (options: Options): Layer.Layer<never> =>
   Layer.unwrap(Effect.gen(function*() {
     const redactor = yield* Redaction
@@ -199,7 +201,7 @@ export const layer = (options: Options): Layer.Layer<never> =>
       headers,
       resource: { serviceName: options.serviceName, serviceVersion: options.serviceVersion },
       exportInterval: options.interval ?? 1000,
-      // Never by their number: one request at a time is under way, however slow the collector is.
+      // Never send early by number: one request at a time, however slow the collector is.
       maxBatchSize: Number.MAX_SAFE_INTEGER
     })
     return Layer.mergeAll(
@@ -211,5 +213,5 @@ export const layer = (options: Options): Layer.Layer<never> =>
     )
   }))
 
-/** Nobody collects spans: none are made. */
+/** Disables spans: there is no collector. */
 export const none = Layer.succeed(References.TracerEnabled, false)

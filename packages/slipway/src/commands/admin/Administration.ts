@@ -1,4 +1,4 @@
-/** What the commands that administer a service share. They work whether or not the service is running. */
+/** The common parts of commands that administer a service, running or stopped. */
 import { Acting } from "@slipway/domain/access/ports/AuditLog"
 import { Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as RunningServices from "../../service/RunningServices.ts"
@@ -6,10 +6,10 @@ import * as Storage from "../../service/storage/Storage.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 
-/** How long a command waits for its database, and for what it used to end. */
+/** How long a command waits for its database, and for the cleanup at its end. */
 const PATIENCE = Duration.seconds(20)
 
-/** A command was given up before it began. */
+/** The database did not answer in time; the command did nothing. */
 class Unanswered extends Schema.TaggedError<Unanswered>()("Unanswered", { database: Schema.String }) {
   override get message() {
     return `${this.database} is not ready after ${Duration.format(PATIENCE)}, and the command did nothing. ` +
@@ -17,7 +17,7 @@ class Unanswered extends Schema.TaggedError<Unanswered>()("Unanswered", { databa
   }
 }
 
-/** Goes on after `PATIENCE`, also where `self` cannot be interrupted. */
+/** Continues with `otherwise` after `PATIENCE`, even if `self` cannot be interrupted. */
 const patient = <A, E, R, A2, E2, R2>(self: Effect.Effect<A, E, R>, otherwise: Effect.Effect<A2, E2, R2>) =>
   Effect.flatMap(Effect.forkDetach(self), (fiber) =>
     Effect.interruptible(Fiber.join(fiber)).pipe(
@@ -25,7 +25,7 @@ const patient = <A, E, R, A2, E2, R2>(self: Effect.Effect<A, E, R>, otherwise: E
       Effect.timeoutOrElse({ duration: PATIENCE, orElse: () => otherwise })
     ))
 
-/** The stores of the service, for a command. Fails when they are not there in time. */
+/** The stores of the service for a command. Fails if they are not ready in time. */
 export const stores = (settings: Settings.Settings) =>
   Layer.effectContext(Effect.gen(function*() {
     const scope = yield* Scope.make()
@@ -35,7 +35,7 @@ export const stores = (settings: Settings.Settings) =>
     return yield* patient(Layer.buildWithScope(Storage.layer(settings, false), scope), new Unanswered({ database }))
   }))
 
-/** Runs `use` against the stores of the service that the settings name. */
+/** Runs `use` with the stores of the service in the settings. */
 export const administration = <A, E, R>(use: Effect.Effect<A, E, R | Layer.Success<ReturnType<typeof Storage.layer>>>) =>
   Effect.flatMap(Effect.flatMap(Settings.load, RunningServices.find), (settings) => Effect.provide(use, stores(settings))).pipe(
     Effect.provideService(Acting, { _tag: "Operator" })

@@ -1,4 +1,4 @@
-/** `slipway audit`: what happened to keys, grants, people and sessions. */
+/** `slipway audit`: the security events of keys, grants, people and sessions. */
 import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -9,14 +9,14 @@ import { Days } from "./Days.ts"
 const nameOf = (actor: Actor): string =>
   actor._tag === "Operator" ? "operator" : actor._tag === "System" ? "slipway" : actor._tag === "User" ? actor.userId : `key ${actor.keyId}`
 
-/** How often `--follow` looks. */
+/** The polling interval of `--follow`. */
 const LOOK = Duration.millis(500)
-/** How long the database may be away while somebody follows. */
+/** How long the database may be unavailable while the log is followed. */
 const AWAY = Duration.minutes(1)
 
 const shown = ({ action, actor, at, origin, subjects }: AuditEntry) => ({ at: DateTime.formatIso(at), actor, action, subjects, origin })
 
-/** An instant, or how many days ago. */
+/** An instant, or a number of days ago. */
 const Since = Schema.Union([
   Days,
   Schema.String.check(
@@ -34,7 +34,7 @@ const rowOf = (entry: AuditEntry): ReadonlyArray<string> => {
   return [at, nameOf(entry.actor), action, Object.entries({ ...subjects, ...origin }).map(([name, id]) => `${name}=${id}`).join(" ")]
 }
 
-/** Prints what is new until the command is interrupted. */
+/** Prints new entries until the command is interrupted. */
 const followed = (matches: (entry: AuditEntry) => boolean, json: boolean) =>
   Effect.gen(function*() {
     const log = yield* AuditLog

@@ -1,7 +1,7 @@
 /** Lengths of time on the command line. */
 import { Duration, Schema, SchemaTransformation } from "effect"
 
-/** Whole days, `90d` on the command line. */
+/** Whole days, such as `90d` on the command line. */
 export const Days = Schema.String.check(Schema.isPattern(/^[1-9]\d{0,4}d$/u, { expected: "days such as 90d" })).pipe(
   Schema.decodeTo(
     Schema.Duration,

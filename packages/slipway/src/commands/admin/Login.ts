@@ -22,7 +22,7 @@ export const login = Command.make("login", {
       const { host, port, publicUrl } = settings
       const userId = Option.isNone(user) ? (yield* (yield* MemberStore).owner).userId : (yield* (yield* Members).user(user.value)).id
       const code = yield* (yield* Sessions).makeLink(userId)
-      // The service that runs knows its address best, and alone which port it took.
+      // The running service knows its address best. Only it knows a port that it chose itself.
       const at = publicUrl ?? (yield* RunningServices.addressOf(settings)) ?? (port === 0 ? null : addressOf(host, port))
       const link = at === null ? null : linkOf(at, code)
       yield* print(

@@ -1,4 +1,4 @@
-/** `slipway members`: who belongs to an organization. */
+/** `slipway members`: the members of an organization. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Member } from "@slipway/domain/access/rules/User"
 import { Role } from "@slipway/domain/access/schema/User"

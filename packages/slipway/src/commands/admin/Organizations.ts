@@ -1,4 +1,4 @@
-/** `slipway orgs`: organizations, and whether their keys are heard. */
+/** `slipway orgs`: organizations, and whether they are suspended. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Organization } from "@slipway/domain/access/rules/User"
 import { Members } from "@slipway/domain/access/usecases/Members"

@@ -1,4 +1,4 @@
-/** `slipway partners`: what sign-up and billing tell of, by hand, and what partners read. */
+/** `slipway partners`: the facts of sign-up and billing, reported by hand, and the feeds of partners. */
 import { AccessStore, GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
@@ -11,7 +11,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 
-/** The grant with that id, or the one of that name that is not revoked. */
+/** The grant with that id, or the unrevoked grant of that name. */
 export const grantOf = Effect.fnUntraced(function*(idOrName: string) {
   const store = yield* AccessStore
   const grant = (yield* store.listGrants).find(({ id, name, revokedAt }) => id === idOrName || name === idOrName && revokedAt === null)
@@ -27,7 +27,7 @@ const shown = ({ claimed, createdAt, terms }: Claim) => ({
   organizationId: claimed?.organizationId ?? null
 })
 
-/** What happened, and what had been told before. */
+/** The sentence about a recorded fact, which says if it was known before. */
 const spoken = (recorded: Recorded, said: string) => recorded === "new" ? `${said}.` : `${said}, as was known already.`
 
 const recipient = Flag.String("recipient").pipe(
@@ -220,7 +220,7 @@ const balance = Command.make("balance", {
     const dated = <A extends { readonly at: DateTime.Utc }>({ at, ...row }: A) => ({ ...row, at: DateTime.formatIso(at) })
     const rows = [
       ...movements.map(dated).map(({ at, claimId, credits }) => [at, `+${credits}`, `claim ${claimId}`]),
-      // Millionths are written alike, of a credit or of a dollar.
+      // Millionths of a credit have the format of millionths of a dollar.
       ...charges.map(dated).map(({ at, micros, sandboxId }) => [at, `-${formatUsd(micros)}`, `sandbox ${sandboxId}`])
     ].sort(([a = ""], [b = ""]) => a < b ? 1 : a > b ? -1 : 0)
     yield* print(json, { organizationId, balance, movements: movements.map(dated), charges: charges.map(dated) }, () =>

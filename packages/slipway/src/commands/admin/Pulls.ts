@@ -1,4 +1,4 @@
-/** `slipway pulls`: pull requests of the repositories of this machine. */
+/** `slipway pulls`: pull requests of this machine's repositories. */
 import { CommitAuthor } from "@slipway/domain/publishing/rules/Publication"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
@@ -19,20 +19,20 @@ import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { stores } from "./Administration.ts"
 
-/** The service was given a GitHub App: there is nothing here to show. */
+/** The service uses a GitHub App, so there are no local pull requests. */
 class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Schema.String }) {
   override get message() {
     return `pull requests are on GitHub: ${this.address}`
   }
 }
 
-/** Runs `use` against the pull requests of the service that the settings name. `page`: where GitHub shows the same. */
+/** Runs `use` with the pull requests of the service in the settings. `page`: the same view on GitHub. */
 const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const settings = yield* RunningServices.find(yield* Settings.load)
     if (settings.github !== null) return yield* new OnGitHub({ address: `${webUrlOf(settings.github.apiUrl)}/${page}` })
     yield* GitProgram.version
-    // Their address is not shown: who listens, and where, is known to the service alone.
+    // Their addresses are not shown: only the running service knows where it listens.
     const host = Source.host(settings, settings.publicUrl ?? "")
     return yield* Effect.provide(
       use,
@@ -47,7 +47,7 @@ const repo = Argument.String("owner/name").pipe(Argument.withDescription("The re
 
 const number = Argument.Int("number").pipe(
   Argument.withDescription("The number of the pull request in it"),
-  // What the database can hold.
+  // The range of a number in the database.
   Argument.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2 ** 31 - 1 })))
 )
 
@@ -59,7 +59,7 @@ const deleteBranch = Flag.Boolean("delete-branch").pipe(
 const stateOf = ({ pullRequest: { draft, merged, state } }: LocalPullRequest): string =>
   merged ? "merged" : state === "closed" ? "closed" : draft ? "draft" : "open"
 
-/** Of one pull request, as JSON. */
+/** The JSON of one pull request. */
 const shown = ({ pullRequest, repository }: LocalPullRequest) => {
   const { additions, baseRef, changedFiles, deletions, draft, headRef, headSha, merged, number, state, title } = pullRequest
   return {
@@ -85,11 +85,11 @@ const oneLine = (text: string): string => text.replaceAll(/\s+/gu, " ")
 
 type Paint = (style: "bold" | "cyan" | "green" | "red", text: string) => string
 
-/** Git's colours. Not painted by git, whose own sequences could not be told from those of a file. */
+/** Git's colours. Git itself does not colour, because its sequences would look like those of a file. */
 export const painted = (diff: string, paint: Paint): string => {
   let inHunk = false
   return visible(diff).split("\n").map((line) => {
-    // A line of a file never begins so: it has a mark before it.
+    // Lines of a file never begin like this: they have a mark before them.
     if (line.startsWith("diff --git ")) inHunk = false
     else if (line.startsWith("@@ ")) {
       inHunk = true
@@ -107,14 +107,14 @@ const paintedStat = (stat: string, paint: Paint): string =>
     (_, added: string, removed: string) => (added === "" ? "" : paint("green", added)) + (removed === "" ? "" : paint("red", removed))
   )
 
-/** Whoever reads may stop early, as `head` does. */
+/** The reader may stop early, as `head` does. */
 const write = (output: string | Buffer) =>
   Effect.callback<void>((resume) => {
     process.stdout.once("error", () => resume(Effect.void))
     process.stdout.write(output, () => resume(Effect.void))
   })
 
-/** Where a person reads along, nothing of what was written by others reaches the terminal as it is. Else git's bytes. */
+/** On a terminal, makes all text safe. Otherwise writes git's bytes. */
 const writeDiff = (bytes: Buffer, paintAll: typeof painted) => {
   const paint: Paint = (style, text) => styleText(style, text, { stream: process.stdout })
   const isRead = process.stdout.isTTY || paint("bold", "x") !== "x"
@@ -242,7 +242,7 @@ const diff = Command.make("diff", {
     ])
   )
 
-/** Tells the sandbox's readers at once; they would see it with their next question anyway. */
+/** Tells the sandbox's readers at once; otherwise they would see it at their next poll. */
 const tell = ({ pullRequest: { headRef }, repository: { fullName } }: LocalPullRequest) =>
   Effect.flatMap(Publishing, (publishing) => publishing.follow(fullName, headRef)).pipe(
     Effect.catch((error) => Effect.logWarning("the sandbox's events do not tell of it yet", { reason: error.message }))

@@ -1,4 +1,4 @@
-/** `slipway repos`: repositories of this machine that sandboxes may use. */
+/** `slipway repos`: repositories of this machine for sandboxes. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Option, Schema } from "effect"
@@ -17,7 +17,7 @@ const name = Argument.String("owner/name").pipe(
   Argument.withSchema(RepoName)
 )
 
-/** What was said does not go together. */
+/** The arguments contradict each other. */
 class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArguments", { detail: Schema.String }) {
   override get message() {
     return this.detail
@@ -26,7 +26,7 @@ class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArgument
 
 const SAMPLE = RepoName.make("sample/shop")
 
-/** Makes the sample once: whatever became of it since stays. */
+/** Makes the sample once. Later changes of it stay. */
 const sample = Effect.gen(function*() {
   const { dataDir } = yield* RunningServices.findFolder(yield* Settings.load)
   const folder = path.join(dataDir, SAMPLE)

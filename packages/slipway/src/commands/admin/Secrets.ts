@@ -1,4 +1,6 @@
-/** `slipway secrets`: what setups get, such as the token of a private registry, and on which refs. Values are never shown. */
+/**
+ * `slipway secrets`: secrets of setups, such as the token of a private registry, and the refs that get them. Values are never shown.
+ */
 import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -10,7 +12,7 @@ import { grantOf } from "./Partners.ts"
 
 const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
 const repo = Flag.String("repo").pipe(Flag.withDescription("The repository, as owner/name"), Flag.withSchema(RepoName))
-// Not read by a schema here: what stands there by mistake may be a value, and is not repeated.
+// No schema here: its error would repeat the text, which may be a value given by mistake.
 const name = Argument.String("name").pipe(
   Argument.withDescription("Name of the secret, and of the environment variable: capital letters, digits and _")
 )
@@ -22,17 +24,17 @@ const shown = ({ createdAt, name, repo, setAt }: SecretRecord) => ({
   setAt: DateTime.formatIso(setAt)
 })
 
-/** There is no value to set. */
+/** No value was given. */
 class NoValue extends Schema.TaggedError<NoValue>()("NoValue", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
 
-/** A line break, and one byte that is too many. */
+/** The largest value, a line break, and one byte more to detect excess. */
 const MOST = MAX_VALUE_BYTES + 3
 
-/** Standard input to its end, without the line break that ends it. */
+/** Standard input to its end, without the final line break. */
 const piped = Effect.gen(function*() {
   const { stdin } = yield* Stdio.Stdio
   const chunks: Array<Uint8Array> = []
@@ -55,7 +57,7 @@ const piped = Effect.gen(function*() {
   return Redacted.make(text.replace(/\r?\n$/u, ""))
 })
 
-/** From whoever types it, unseen, or from standard input. */
+/** Reads the value from a hidden prompt, or from standard input. */
 const valueOf = Effect.fnUntraced(function*(name: string) {
   const { stdinIsTerminal } = yield* Stdio.Stdio
   return (yield* stdinIsTerminal) ? yield* Prompt.run(Prompt.Hidden({ message: `Value of ${name}` })) : yield* piped

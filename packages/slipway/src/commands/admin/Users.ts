@@ -1,4 +1,4 @@
-/** `slipway users`: people, and who of them may mint keys. */
+/** `slipway users`: people, and whether they may mint keys. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { User } from "@slipway/domain/access/rules/User"
 import { Members } from "@slipway/domain/access/usecases/Members"

@@ -1,4 +1,4 @@
-/** `slipway webhooks`: where grants are told of the events of their feeds. */
+/** `slipway webhooks`: the endpoints that get the events of grants' feeds. */
 import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/ports/WebhookStore"
 import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
@@ -13,7 +13,7 @@ import { grantOf } from "./Partners.ts"
 const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
 const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Endpoint id from: slipway webhooks list"))
 
-/** `a,b`. */
+/** Types as `a,b`. */
 const Types = Schema.String.pipe(
   Schema.decodeTo(
     Schema.Array(Schema.String),
@@ -69,10 +69,10 @@ const entry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence
 
 const withSecret = ({ endpoint, secret }: WithSecret) => ({ ...shown(endpoint), secret: Redacted.value(secret) })
 
-/** Any other text is the id of no endpoint. */
+/** Any other text identifies no endpoint. */
 const idOf = (text: string) => Effect.mapError(Schema.decodeEffect(AnyUuid)(text), () => new EndpointNotFound())
 
-/** What a command does about one endpoint of a grant. */
+/** Makes a command that works on one endpoint of a grant. */
 const onEndpoint =
   <A, E>(use: (webhooks: Webhooks["Service"], grantId: string, id: string) => Effect.Effect<A, E>) =>
   (input: { readonly endpoint: string; readonly grant: string }) =>

@@ -1,4 +1,4 @@
-/** `slipway auth`: keys that a person gets by signing in with a browser, and this machine keeps. */
+/** `slipway auth`: API keys that a person gets by signing in with a browser, stored on this machine. */
 import { UNNAMED_MACHINE } from "@slipway/domain/access/rules/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import { Console, DateTime, Effect, Option, Redacted, Schema } from "effect"
@@ -10,7 +10,7 @@ import * as Credentials from "./Credentials.ts"
 import * as DeviceFlow from "./DeviceFlow.ts"
 import { CommandFailed, ExitCode, find, url } from "./Server.ts"
 
-/** What this machine calls itself, as far as it can be shown. */
+/** This machine's name in displayable form. */
 const ownName = (): string => {
   const name = hostname().slice(0, 100)
   return Schema.is(Machine)(name) ? name : UNNAMED_MACHINE
@@ -31,12 +31,12 @@ const login = Command.make("login", {
 }, ({ json, name, noBrowser, url }) =>
   Effect.gen(function*() {
     const server = yield* find(url)
-    // Before somebody approves what could not be kept.
+    // Fails before the person approves a key that could not be stored.
     const former = yield* Credentials.find(server)
     const begun = yield* DeviceFlow.begin(server, Option.getOrElse(name, ownName))
     const { user_code, verification_uri, verification_uri_complete } = begun
     const opened = !noBrowser && (yield* openBrowser(verification_uri_complete))
-    // Standard output is the result's.
+    // Standard output is for the result.
     yield* Console.error(
       columns([["Your code", user_code], [opened ? "The browser opens" : "Open", verification_uri_complete], [
         "or enter the code at",
@@ -46,7 +46,7 @@ const login = Command.make("login", {
     yield* Console.error("Sign in there, compare the code, and approve. Waiting ...")
     const given = yield* DeviceFlow.wait(server, begun)
     const key = Redacted.make(given.access_token)
-    // A key that nobody has is to open nothing.
+    // A key that could not be stored must not stay valid.
     yield* Credentials.keep(server, key).pipe(Effect.tapError(() => Effect.ignore(DeviceFlow.revoke(server, key))))
     if (Option.isSome(former)) {
       yield* DeviceFlow.revoke(server, former.value).pipe(

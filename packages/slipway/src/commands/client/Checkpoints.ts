@@ -1,4 +1,4 @@
-/** `slipway checkpoints`: the moments of a sandbox that it can go back to, and that another machine could go on from. */
+/** `slipway checkpoints`: the stored states of a sandbox, for restores and for other machines. */
 import type { Checkpoint } from "@slipway/client"
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"

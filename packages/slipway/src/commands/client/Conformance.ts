@@ -1,4 +1,4 @@
-/** `slipway conformance`: checks the rules of the interface on any server, over HTTP alone. */
+/** `slipway conformance`: checks a server against the rules of the interface, over HTTP only. */
 import { errorOf } from "@slipway/conformance/client/ErrorText"
 import * as Names from "@slipway/conformance/client/Names"
 import type { Rule } from "@slipway/conformance/rules/Rule"
@@ -13,29 +13,29 @@ import { styleText } from "node:util"
 import * as Credentials from "./Credentials.ts"
 import { find, signInHint } from "./Server.ts"
 
-/** The server does not follow every rule. */
+/** The server breaks a rule. */
 class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {
   override get message() {
     return `the server misses ${this.missed} ${this.missed === 1 ? "rule" : "rules"}.`
   }
 }
-/** Rules could not be checked, because what they need did not come up. */
+/** Some rules could not be checked, because their preconditions were not met. */
 class NotChecked extends Schema.TaggedError<NotChecked>()("NotChecked", { unmade: Schema.Array(Schema.String) }) {
   override get message() {
     return `not all could be checked: these sandboxes did not come up: ${this.unmade.join(", ")}. A slow server needs a higher --timeout.`
   }
 }
-/** The suite cannot begin. */
+/** The checks cannot start. */
 class CannotCheck extends Schema.TaggedError<CannotCheck>()("CannotCheck", { reason: Schema.String }) {
   override get message() {
     return this.reason
   }
 }
 
-/** What shells make of a SIGINT: 128 and its number. */
+/** The exit code that shells use for SIGINT: 128 plus its number. */
 const INTERRUPTED = 130
 
-/** By the exit code: an interrupted fiber's failures are dropped. */
+/** Sets the exit code directly, because failures of an interrupted fiber are dropped. */
 const interrupted = (checked: number, all: number) =>
   Effect.andThen(
     Effect.sync(() => {
@@ -44,7 +44,7 @@ const interrupted = (checked: number, all: number) =>
     Console.error(`slipway: interrupted after ${checked} of ${all} rules.`)
   )
 
-/** What a file says that the interface leaves open. */
+/** Reads the names that the interface leaves open from a file. */
 const namesIn = (file: Option.Option<string>, anyCode: boolean) =>
   Effect.gen(function*() {
     if (Option.isNone(file)) return { ...Names.OURS, anyCode }
@@ -57,7 +57,7 @@ const namesIn = (file: Option.Option<string>, anyCode: boolean) =>
     return { ...names, anyCode }
   })
 
-/** Progress goes to standard error, where it does not mix with the result. */
+/** Writes progress to standard error, apart from the result. */
 const say = (text: string) => {
   process.stderr.write(process.stderr.isTTY ? `\r\u001b[2K${text}` : "")
 }
@@ -77,7 +77,7 @@ const key = (flag: string, variable: string, about: string) =>
 
 const shown = Option.match({ onNone: () => null, onSome: (value: Redacted.Redacted) => Redacted.value(value) })
 
-/** Asks once before all, so that a wrong address or key is one line and not a long score card. */
+/** Sends one request first, so that a wrong address or key gives one line instead of a long report. */
 const reach = ({ setup }: Session, url: string) =>
   Effect.gen(function*() {
     const reply = yield* Effect.tryPromise({
@@ -89,7 +89,7 @@ const reach = ({ setup }: Session, url: string) =>
     }
   })
 
-/** Adds to `verdicts`, so that what was checked can be told however it ends. */
+/** Adds results to `verdicts`, so that they can be reported however the run ends. */
 const check = Effect.fnUntraced(function*(session: Session, url: string, rules: ReadonlyArray<Rule>, verdicts: Array<Verdict>) {
   yield* reach(session, url)
   const world = new World(session)

@@ -1,6 +1,6 @@
 /**
- * The API keys that a person keeps for servers, by their addresses: one file in the user's configuration folder, which
- * `slipway auth login` writes and commands that talk to a server read. Nobody but the user may read the file, or replace it.
+ * The API keys that a person has for servers, by address: one file in the user's configuration folder. `slipway auth login` writes it,
+ * and commands that talk to a server read it. Only the user may read or replace the file.
  */
 import { Effect, Option, Redacted, Schema } from "effect"
 import {
@@ -21,7 +21,7 @@ import {
 import path from "node:path"
 import { homeFolder } from "../../service/storage/HomeFolder.ts"
 
-/** The file, or the folder it is in, is not safe to use, or cannot be read or written. Says what helps; tells no key. */
+/** The file or its folder is not safe to use, or cannot be read or written. Says what to do, and contains no key. */
 export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>()("UnusableCredentials", { detail: Schema.String }) {
   override get message() {
     return this.detail
@@ -31,18 +31,18 @@ export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>
 const Stored = Schema.Struct({ servers: Schema.Record(Schema.String, Schema.Struct({ key: Schema.String })) })
 type Stored = typeof Stored.Type
 const NOTHING: Stored = { servers: {} }
-/** Thousands of servers. */
+/** Enough for thousands of servers. */
 const MAX_BYTES = 1024 * 1024
 
-/** Where the file is. As the XDG Base Directory Specification says, a path that is not absolute counts as none. */
+/** The path of the file. By the XDG Base Directory Specification, relative paths in its variables are ignored. */
 export const file = (): string => {
   const given = process.env["XDG_CONFIG_HOME"] ?? ""
   return path.join(path.isAbsolute(given) ? given : path.join(homeFolder(), ".config"), "slipway/credentials.json")
 }
 
 /**
- * The address as it stands in the file: `https://slipway.example`, with the path the server is served below, if there is
- * one. `none`: it is no address of http or https, or has more than host, port and path.
+ * The server's address in the form of the file: `https://slipway.example`, with the base path if there is one. `none`: not an http or
+ * https address, or one with more than host, port and path.
  */
 export const serverOf = (address: string): Option.Option<string> => {
   if (!URL.canParse(address)) return Option.none()
@@ -51,13 +51,13 @@ export const serverOf = (address: string): Option.Option<string> => {
   return Option.some(`${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}`)
 }
 
-/** Thrown within this module alone. */
+/** Thrown only within this module. */
 class Refused extends Error {}
 
 const mine = ({ uid }: Stats): boolean => process.getuid === undefined || uid === process.getuid()
 const isMissing = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "ENOENT"
 
-/** Whoever can write to the folder can put a file of their choice there. */
+/** Other users who can write to the folder could replace the file. */
 const checkFolder = (folder: string) => {
   const found = lstatSync(folder)
   if (!found.isDirectory()) throw new Refused(`${folder} is no folder of its own; keys are not kept behind a link. Remove it.`)
@@ -69,7 +69,7 @@ const readStored = (at: string): Stored => {
   let handle: number
   try {
     checkFolder(path.dirname(at))
-    // Not through a link, and without waiting for a writer where it is a pipe.
+    // Refuses a link, and does not wait for a writer of a pipe.
     handle = openSync(at, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     if (isMissing(error)) return NOTHING
@@ -79,7 +79,7 @@ const readStored = (at: string): Stored => {
     throw error
   }
   try {
-    // Of what is open, so that nobody exchanges it in between.
+    // Checks the open file, which cannot be exchanged afterwards.
     const found = fstatSync(handle)
     if (!found.isFile() || found.size > MAX_BYTES) throw new Refused(`${at} is not what slipway auth login writes. Remove it.`)
     if (!mine(found)) throw new Refused(`${at} belongs to somebody else. Remove it.`)
@@ -99,7 +99,7 @@ const readStored = (at: string): Stored => {
 const TAKEN = (lock: string) =>
   `Another command is writing keys just now, or one was killed while it did. Try again; if that does not help, remove ${lock}`
 
-/** Opens a file that is not there, as git does its `.lock`: it is the next content, and keeps two from changing the same one. */
+/** Creates a lock file, like git's `.lock`: it becomes the next content, and keeps two processes from changing the file at once. */
 const openLock = (lock: string): number => {
   try {
     return openSync(lock, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
@@ -108,10 +108,10 @@ const openLock = (lock: string): number => {
   }
 }
 
-/** Replaces the whole file at once: a reader sees the one before or the one after. */
+/** Replaces the whole file at once: a reader sees the old or the new content. */
 const change = (at: string, next: (stored: Stored) => Stored) => {
   const folder = path.dirname(at)
-  // The mode is that of folders that are made; one that is there keeps its own, and is looked at.
+  // The mode applies to new folders. Existing folders keep their mode and are checked.
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   checkFolder(folder)
   const lock = `${at}.lock`
@@ -119,7 +119,7 @@ const change = (at: string, next: (stored: Stored) => Stored) => {
   try {
     try {
       const text = `${JSON.stringify(next(readStored(at)), null, 2)}\n`
-      // The umask may have taken something away.
+      // The umask may have removed permissions.
       fchmodSync(handle, 0o600)
       writeSync(handle, text)
       fsyncSync(handle)
@@ -144,26 +144,26 @@ const attempt = <A>(at: string, work: () => A) =>
       })
   })
 
-/** The key that is kept for the server. `server`: from {@link serverOf}. */
+/** The stored key for the server. `server`: from {@link serverOf}. */
 export const find = Effect.fn("Credentials.find")(function*(server: string) {
   const at = file()
   const { servers } = yield* attempt(at, () => readStored(at))
   return Option.map(Option.fromUndefinedOr(Object.hasOwn(servers, server) ? servers[server] : undefined), ({ key }) => Redacted.make(key))
 })
 
-/** The servers that keys are kept for. */
+/** The servers with a stored key. */
 export const servers = Effect.suspend(() => {
   const at = file()
   return Effect.map(attempt(at, () => readStored(at)), (stored) => Object.keys(stored.servers).sort())
 })
 
-/** Keeps the key for the server, instead of the one before. Safe to call twice. */
+/** Stores the key for the server and replaces the previous one. Safe to repeat. */
 export const keep = Effect.fn("Credentials.keep")(function*(server: string, key: Redacted.Redacted) {
   const at = file()
   yield* attempt(at, () => change(at, (stored) => ({ servers: { ...stored.servers, [server]: { key: Redacted.value(key) } } })))
 })
 
-/** Forgets the key for the server; whether there was one. The key itself stays good: revoke it at the server. */
+/** Removes the stored key for the server, and answers whether there was one. The key stays valid until it is revoked at the server. */
 export const forget = Effect.fn("Credentials.forget")(function*(server: string) {
   const at = file()
   return yield* attempt(at, () => {

@@ -1,11 +1,11 @@
-/** The command's side of signing in: the OAuth 2.0 device authorization grant (RFC 8628), over HTTP alone. */
+/** The command's side of a device login: the OAuth 2.0 device authorization grant (RFC 8628), over HTTP only. */
 import { Duration, Effect, Redacted, Schema } from "effect"
 import { CommandFailed, ExitCode, unanswered } from "./Server.ts"
 
 const CLIENT = { client_id: "slipway" }
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 
-/** Larger than any reply there is. */
+/** Larger than any valid reply. */
 const MAX_REPLY_BYTES = 64 * 1024
 const PATIENCE = Duration.seconds(15)
 
@@ -45,7 +45,7 @@ const textOf = async (response: Response): Promise<string> => {
   return Buffer.concat(chunks).toString()
 }
 
-/** Redirects are not followed: what is sent is for this server alone. */
+/** Redirects are not followed, because the request is for this server only. */
 const ask = (server: string, path: string, init: RequestInit): Effect.Effect<Reply, CommandFailed> =>
   Effect.tryPromise({
     try: async (signal) => {
@@ -72,7 +72,7 @@ const read = <S extends Schema.Codec<unknown, unknown>>(schema: S, server: strin
       })
   )
 
-/** The server waits for a person from now on. */
+/** Begins a login. The server waits for a person's decision from then on. */
 export const begin = Effect.fnUntraced(function*(server: string, machine: string) {
   const reply = yield* post(server, "/oauth/device_authorization", { machine })
   if (reply.status === 200) return yield* read(Begun, server, reply)
@@ -80,7 +80,7 @@ export const begin = Effect.fnUntraced(function*(server: string, machine: string
   return yield* new CommandFailed({ detail: `${server} says: ${error_description ?? error}`, exitCode: ExitCode.refused })
 })
 
-/** Asks until a person said yes or no, or the time is over. Longer between two questions whenever the server says so, or is away. */
+/** Polls until the person decides or the login expires. The interval grows when the server asks for that or is unavailable. */
 export const wait = Effect.fnUntraced(function*(server: string, { device_code, expires_in, interval }: Begun) {
   let pause = interval
   let waited = 0
@@ -88,7 +88,7 @@ export const wait = Effect.fnUntraced(function*(server: string, { device_code, e
     yield* Effect.sleep(Duration.seconds(pause))
     waited += pause
     const reply = yield* Effect.option(post(server, "/oauth/token", { grant_type: GRANT_TYPE, device_code }))
-    // It may be restarting, or the network away for a moment.
+    // The server may be restarting, or the network briefly down.
     if (reply._tag === "None" || reply.value.status >= 500) {
       pause = Math.min(60, pause * 2)
       continue
@@ -104,7 +104,7 @@ export const wait = Effect.fnUntraced(function*(server: string, { device_code, e
   return yield* new CommandFailed({ detail: "nobody approved in time. Begin again: slipway auth login", exitCode: ExitCode.refused })
 })
 
-/** The key opens nothing from then on. A key that opened nothing is revoked, too. */
+/** Revokes the key. Succeeds for an invalid key too. */
 export const revoke = Effect.fnUntraced(function*(server: string, key: Redacted.Redacted) {
   const { status } = yield* post(server, "/oauth/revoke", { token: Redacted.value(key) })
   if (status !== 200) {
@@ -112,11 +112,11 @@ export const revoke = Effect.fnUntraced(function*(server: string, key: Redacted.
   }
 })
 
-/** Whether the server hears the key. */
+/** Whether the server accepts the key. */
 export const isHeard = Effect.fnUntraced(function*(server: string, key: Redacted.Redacted) {
   const { status } = yield* ask(server, "/api/public/v1/sandboxes?limit=1", {
     headers: { authorization: `Bearer ${Redacted.value(key)}`, accept: "application/json" }
   })
-  // Too many requests are those of a key that is known.
+  // A server rate-limits only keys that it knows.
   return status === 200 || status === 429
 })

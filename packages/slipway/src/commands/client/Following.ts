@@ -1,4 +1,4 @@
-/** Following a turn live: showing what happens, and asking for its approvals where somebody sits at the terminal. */
+/** Follows a turn live: shows events, and asks for approvals if a person is at the terminal. */
 import type { ApprovalRequest, SandboxStatus, SlipwayError, StreamEvent, TokenCounts, TurnState } from "@slipway/client"
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { Effect, Queue } from "effect"
@@ -14,7 +14,7 @@ type Input =
   | { readonly _tag: "Lost"; readonly seconds: number }
   | { readonly _tag: "Over" }
 
-/** Why following ended: the turn did, or there is none, or the sandbox ended with it. */
+/** Why following ended: the turn ended, there is no turn, or the sandbox ended with it. */
 export type Outcome =
   | { readonly _tag: "TurnEnded"; readonly state: TurnState }
   | { readonly _tag: "NoTurn"; readonly state: TurnState | null; readonly status: SandboxStatus }
@@ -23,31 +23,31 @@ export type Outcome =
 const ACTIVE: ReadonlySet<TurnState> = new Set(["pending", "running", "awaiting_approval"])
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
 
-/** Inputs that wait to be shown; a stream is read as fast as that. */
+/** Inputs that wait to be shown. With more, the stream is read more slowly. */
 const AHEAD = 100
 
 export interface Options {
   readonly server: Server.Server
   readonly id: string
-  /** From the beginning of the log up to the end of the first turn, or from now up to the end of the turn that is active. */
+  /** `start`: from the beginning of the log to the end of the first turn. `now`: from now to the end of the active turn. */
   readonly from: "start" | "now"
   readonly json: boolean
-  /** How long the server may be away, or bring no event at a connection. */
+  /** How long the server may be unavailable, or a connection without events. */
   readonly giveUpMillis: number
-  /** Whether standard input was the prompt. */
+  /** Whether the prompt came from standard input. */
   readonly takesPrompt: boolean
 }
 
-/** A turn that is followed. */
+/** A followed turn. */
 interface Following extends Pick<Options, "server" | "id" | "json"> {
   readonly textOf: ReturnType<typeof EventText.make>
-  /** Approvals that wait for a decision. */
+  /** Approvals that need a decision. */
   readonly waiting: Map<string, ApprovalRequest>
-  /** Kinds that were approved for the rest of the turn. */
+  /** The kinds that were approved for the rest of the turn. */
   readonly covered: Set<ApprovalRequest["kind"]>
   asked: ApprovalRequest | undefined
   isQuestionShown: boolean
-  /** The approval that was shown whole last. */
+  /** The approval that was last shown in full. */
   lastShown: string | undefined
   canAnswer: boolean
   approvesAll: boolean
@@ -71,7 +71,7 @@ const elsewhere = (following: Following, approvalId: string) =>
 
 const isCovered = ({ covered }: Following, approval: ApprovalRequest) => covered.has(coveredKind(approval) ?? undefined)
 
-/** Asks no more about calls that the service approves by itself from now on. */
+/** Removes the questions about calls that the service approves itself from now on. */
 const cover = (following: Following, approval: ApprovalRequest) => {
   const { covered, waiting } = following
   const kind = coveredKind(approval)
@@ -98,7 +98,7 @@ const decide = (
         waiting.delete(approval.approval_id)
         return outcome === "rejected" ? note(following, EventText.rejection(rejection)) : Effect.void
       },
-      // The question is asked again.
+      // Ask again.
       onFailure: (error) => {
         following.approvesAll = false
         return note(following, error.message)
@@ -113,12 +113,12 @@ const ask = (following: Following): Effect.Effect<void> =>
     const [next] = following.waiting.values()
     following.asked = next
     if (next === undefined) return Effect.void
-    // Calls that cannot be approved for the rest of a turn are asked about one by one.
+    // Calls that cannot be approved for the rest of a turn need a question each.
     if (following.approvesAll && coveredKind(next) !== null) {
       return Effect.andThen(decide(following, next, { decision: "approve", covers: "turn" }), ask(following))
     }
     if (!following.canAnswer || following.isQuestionShown) return Effect.void
-    // The whole approval is right above its question.
+    // The full approval is right above its question.
     const about = following.lastShown === next.approval_id ? "" : EventText.approval(Terminal.paint, next)
     following.lastShown = next.approval_id
     const question = Terminal.paint("yellow", Answer.question(EventText.title(next), coveredKind(next) !== null))
@@ -133,7 +133,7 @@ const requested = Effect.fnUntraced(function*(following: Following, approval: Ap
   if (!canAnswer && !json) yield* elsewhere(following, approval.approval_id)
 })
 
-/** Takes an event. Returns the outcome if following is over with it. */
+/** Handles an event. Returns the outcome if following ends with it. */
 const heard = Effect.fnUntraced(function*(following: Following, event: StreamEvent) {
   const { json, waiting } = following
   if ("id" in event) following.cursor = event.id
@@ -162,11 +162,11 @@ const heard = Effect.fnUntraced(function*(following: Following, event: StreamEve
   return undefined
 })
 
-/** Takes a line of standard input. Returns whether there was a question that it could answer. */
+/** Handles a line of standard input. Returns whether it answered a question. */
 const answered = Effect.fnUntraced(function*(following: Following, line: string | null) {
   following.canAnswer &&= line !== null
   const { asked } = following
-  // A line that was typed before the question does not answer it.
+  // A line typed before the question does not answer it.
   if (asked === undefined || !following.isQuestionShown) return false
   following.isQuestionShown = false
   if (line === null) {
@@ -221,7 +221,7 @@ const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server }
   }
 })
 
-/** Shows the turn until it ends. Returns the cursor after the last event too, for callers that read on. */
+/** Shows the turn until it ends. Also returns the cursor after the last event, for callers that continue reading. */
 export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json, server, takesPrompt }: Options) {
   const { client } = server
   const inputs = yield* Queue.bounded<Input>(AHEAD)

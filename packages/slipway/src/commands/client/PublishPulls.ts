@@ -1,14 +1,14 @@
-/** Publishing what a sandbox changed, up to the draft pull requests. */
+/** Publishes a sandbox's changes as draft pull requests. */
 import type { PullRequestStatus, RepoRef } from "@slipway/client"
 import { Effect, Schedule } from "effect"
 import { CommandFailed, ExitCode, type Server } from "./Server.ts"
 
-/** A large repository takes its time; longer than that, and it is to be asked for again. */
+/** Enough for a large repository. After that, the person has to ask again. */
 const LONGEST = "10 minutes"
 
 const isUnderWay = ({ actionState }: PullRequestStatus) => actionState === "publishing" || actionState === "updating"
 
-/** Publishes one repository and waits until that is done. */
+/** Publishes one repository and waits for the end. */
 const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: string, repo: string) {
   const first = yield* call((signal) => client.publishPullRequest(id, { repo }, { signal }))
   const status = !isUnderWay(first) ? first : yield* call((signal) => client.getPullRequest(id, { repo }, { signal })).pipe(
@@ -27,10 +27,10 @@ const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: str
   return status
 })
 
-/** There are no changes (docs/decisions/1); of several repositories that is no failure, unless none has changes. */
+/** There are no changes (docs/decisions/1). With several repositories, that is a failure only if none has changes. */
 const isUnchanged = ({ code, exitCode }: CommandFailed) => exitCode === ExitCode.refused && code === "invalid_request"
 
-/** Publishes what changed, one repository after the other. Safe to repeat: there is one pull request for each. */
+/** Publishes the changes of one repository after the other. Safe to repeat: each has one pull request. */
 export const publishAll = Effect.fnUntraced(function*(server: Server, id: string, repos: ReadonlyArray<RepoRef>) {
   const published: Array<PullRequestStatus> = []
   let unchanged: CommandFailed | undefined

@@ -12,7 +12,7 @@ import * as Server from "./Server.ts"
 
 const { CommandFailed, ExitCode } = Server
 
-/** `owner/name`, or with the ref to start from `owner/name@ref`. */
+/** `owner/name`, or `owner/name@ref` to start from a ref. */
 export const repoRef = (value: string): Result.Result<RepoRef, string> => {
   const at = value.indexOf("@")
   const fullName = at === -1 ? value : value.slice(0, at)
@@ -35,7 +35,7 @@ const parsed = Effect.fnUntraced(function*(values: ReadonlyArray<string>) {
   )
 })
 
-/** The first Ctrl-C leaves the sandbox to itself; a second one does not wait for anything, not even for what the first one ends. */
+/** The first Ctrl-C detaches from the sandbox. A second one exits at once, without waiting for cleanup. */
 export const detachable = <A, E, R>(id: string, work: Effect.Effect<A, E, R>) => {
   let isPressed = false
   const pressed = () => {
@@ -52,7 +52,7 @@ export const detachable = <A, E, R>(id: string, work: Effect.Effect<A, E, R>) =>
 
 const failed = (detail: string, exitCode: number) => new CommandFailed({ detail, exitCode })
 
-/** What a turn's end comes to, for people and scripts. */
+/** Reports the end of a turn, for people and scripts. */
 const conclude = Effect.fnUntraced(function*(
   { call, client }: Server.Server,
   id: string,
@@ -82,7 +82,7 @@ const conclude = Effect.fnUntraced(function*(
   if (state === "interrupted" || state === "cancelled") return yield* failed(`the turn was ${state}.`, ExitCode.ended)
 })
 
-/** What a person may do next. */
+/** The next steps for the person. */
 const next = (id: string) => {
   const text =
     `· changes: slipway diff ${id} · pull request: slipway publish ${id} · go on: slipway message ${id} "…" · end: slipway stop ${id}`
@@ -222,7 +222,7 @@ export const attach = Command.make(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
-      // A wrong id is told at once, not after the stream's own patience.
+      // Reports a wrong id at once, without the stream's retries.
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {
         const state = `· ${EventText.line(sandbox.title)}: ${EventText.states[sandbox.status] ?? sandbox.status}`

@@ -14,7 +14,7 @@ const help = (about: string) => `${about}\n\n${Server.exitCodesText}`
 // ps --------------------------------------------------------------------------------------------------------------
 
 const LIVE: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running", "terminating"]
-/** Each is asked what waits for a person: a request. */
+/** Each of these sandboxes costs a request for its pending approvals. */
 const MAX_ASKED = 20
 const PAGE = 100
 
@@ -30,7 +30,7 @@ const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query
   return found
 })
 
-/** What the sandbox does, and whether somebody is needed. `pending`: how many approvals wait, where that is known. */
+/** The state of the sandbox, and whether it needs a person. `pending`: the number of pending approvals, if known. */
 export const stateOf = ({ error, status, turn }: Pick<Sandbox, "error" | "status" | "turn">, pending: number | undefined): string => {
   if (status === "running") {
     if (pending !== undefined && pending > 0) return pending === 1 ? "needs you: 1 approval" : `needs you: ${pending} approvals`
@@ -129,7 +129,7 @@ export const logs = Command.make("logs", {
         const next = yield* Server.resumable(`slipway logs ${id}${follow ? " --follow" : ""}`, server.next(events))
         if (next.done === true) break
         const event = next.value
-        // The service says so once everything is told that is in the log.
+        // The service sends this after everything in the log.
         const isAll = event.type === "sandbox.status" && !("previous" in event.data)
         if (isAll && !follow) break
         yield* Terminal.write(json ? `${jsonLine(event)}\n` : textOf(event))
@@ -148,7 +148,7 @@ export const logs = Command.make("logs", {
 
 // message ---------------------------------------------------------------------------------------------------------
 
-/** What helps where a message was refused, by the refusal's code. */
+/** The remedies for a refused message, by the code of the refusal. */
 const remedies: Readonly<Record<string, (id: string) => string>> = {
   turn_active: (id) => `Send it with --queue or --steer, or end the turn: slipway stop ${id} --turn`,
   steering_unsupported: () => "Send it with --queue.",
@@ -167,7 +167,7 @@ const waitingOf = ({ call, client }: Server.Server, id: string) =>
 
 const unclear = (detail: string) => new CommandFailed({ detail, exitCode: ExitCode.unclear })
 
-/** What became of a message that may wait. */
+/** The state of a message that may wait. */
 const becameOf = (id: string, message: QueuedMessage | undefined): string => {
   if (message === undefined) return `Sent. Follow it with: slipway attach ${id}`
   const { message_id, position, steers } = message
@@ -249,7 +249,7 @@ export const message = Command.make("message", {
 const pendingOf = ({ call, client }: Server.Server, id: string) =>
   Effect.map(call((signal) => client.snapshot(id, { signal })), ({ pending_approvals }) => pending_approvals)
 
-/** The one that is meant. What nobody named is decided only when it is the only one. */
+/** The approval to decide. Without an id, there must be exactly one. */
 const meant = Effect.fnUntraced(function*(id: string, approvalId: Option.Option<string>, pending: ReadonlyArray<ApprovalRequest>) {
   const [first, ...others] = pending
   if (Option.isSome(approvalId)) {
@@ -341,7 +341,7 @@ export const diff = Command.make(
       for (const { diff, repo } of diffs) {
         if (diffs.length > 1) yield* Terminal.say(`${diff.length === 0 ? "No changes in" : "Changes in"} ${repo}:`)
         else if (diff.length === 0) yield* Terminal.say("No changes.")
-        // Byte by byte where a program reads it, such as git apply.
+        // Unchanged bytes for programs such as git apply.
         yield* Terminal.write(process.stdout.isTTY ? EventText.patch(Terminal.paint, textOf(diff)) : diff)
       }
     })

@@ -1,4 +1,4 @@
-/** The server that a command talks to over HTTP: which one, with whose key, and what its refusals come to. */
+/** The server of a command that uses HTTP: its address, the key for it, and the errors of its refusals. */
 import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Config, Duration, Effect, Option, Redacted, Schema } from "effect"
@@ -9,7 +9,7 @@ import * as Settings from "../../settings/Settings.ts"
 import * as EventText from "../terminal/EventText.ts"
 import * as Credentials from "./Credentials.ts"
 
-/** What a command ends with, for scripts (docs/commands.md has the table). 1 is whatever is not here. */
+/** Exit codes for scripts (docs/commands.md has the table). 1 is any other error. */
 export const ExitCode = {
   done: 0,
   unclear: 2,
@@ -22,7 +22,7 @@ export const ExitCode = {
   detached: 130
 } as const
 
-/** As `--help` and the documents show it. */
+/** The exit codes in `--help` and the docs. */
 export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> = [
   [ExitCode.done, "done; of a turn: it succeeded"],
   [1, "the command line was wrong, or the command broke"],
@@ -39,11 +39,11 @@ export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> =
 /** The end of help texts. */
 export const exitCodesText = `Exit codes:\n\n${EXIT_CODES.map(([code, about]) => `${String(code).padEnd(5)}${about}`).join("\n")}`
 
-/** What was asked for did not come about. One line that says what to do, safe for a terminal. */
+/** The request failed. The message is one line that says what to do, and is safe for a terminal. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", {
   detail: Schema.String,
   exitCode: Schema.Int,
-  /** The server's own, where it refused. */
+  /** The server's code of a refusal. */
   code: Schema.optionalKey(Schema.String)
 }) {
   override get message() {
@@ -57,7 +57,7 @@ export const url = Flag.String("url").pipe(
   Flag.optional
 )
 
-/** Of commands that follow a sandbox. */
+/** For commands that follow a sandbox. */
 export const giveUp = Flag.Int("give-up").pipe(
   Flag.withDescription(
     "Seconds without a connection or an event before the command stops following; " +
@@ -72,7 +72,7 @@ const GIVE_UP_SECONDS = 300
 export const giveUpMillis = (given: Option.Option<number>): number =>
   1000 * Option.getOrElse(given, () => process.stdout.isTTY ? Infinity : GIVE_UP_SECONDS)
 
-/** What to do when following was given up: the sandbox does not need whoever follows it. */
+/** Adds the advice to continue later, because the sandbox runs without the command. */
 export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandFailed, R>) =>
   Effect.mapError(work, (failed) =>
     failed.exitCode === ExitCode.unreachable
@@ -81,14 +81,14 @@ export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandF
 
 const DEFAULT_URL = `http://localhost:${listening.port.default}`
 
-/** The one service that this user runs, or else where one would listen. */
+/** The only service that this user runs, otherwise the configured address. */
 const local = Settings.load.pipe(
   Effect.flatMap(RunningServices.addressOf),
   Effect.orElseSucceed(() => null),
   Effect.map((found) => found ?? DEFAULT_URL)
 )
 
-/** The server's address as keys are kept for it. */
+/** The server's address in the form of stored keys. */
 export const find = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const address = Option.isSome(given) && given.value !== "" ? given.value : yield* local
   return yield* Option.match(Credentials.serverOf(address), {
@@ -111,10 +111,10 @@ export const unanswered = (server: string): CommandFailed =>
     exitCode: ExitCode.unreachable
   })
 
-/** What gets one a key that the server accepts. */
+/** The command that gets a valid key for the server. */
 export const signInHint = (server: string): string => `slipway auth login --url ${server}, or set SLIPWAY_API_KEY.`
 
-/** The failure with what helps. `keyFrom`: where the key is from. */
+/** The failure with advice. `keyFrom`: the source of the key. */
 const failureOf = (server: string, keyFrom: string, error: SlipwayError): CommandFailed => {
   const exitCode = codeOf(error)
   const { code, message, requestId, retryAfter } = error
@@ -131,7 +131,7 @@ const failureOf = (server: string, keyFrom: string, error: SlipwayError): Comman
   })
 }
 
-/** A command that was not applied is a refusal, too. */
+/** A rejected command is a failure. */
 export const applied = Effect.fnUntraced(
   function*<R extends CommandResult>(result: R, isFine: (rejection: CommandResult["rejection"]) => boolean = () => false) {
     if (result.outcome !== "rejected" || isFine(result.rejection)) return result
@@ -139,26 +139,26 @@ export const applied = Effect.fnUntraced(
   }
 )
 
-/** A command that was cut short did not do its work, as far as anybody knows: no script may take it for done. */
+/** An interrupted command counts as failed, because it may not have done its work. */
 export const interruptible = <A, E, R>(work: Effect.Effect<A, E, R>) =>
   Effect.onInterrupt(work, () =>
     Effect.sync(() => {
       process.exitCode = ExitCode.detached
     }))
 
-/** A server answers within ten seconds, whatever its database does (docs/decisions/4). */
+/** A server answers within ten seconds, whatever the state of its database (docs/decisions/4). */
 const PATIENCE = Duration.seconds(20)
 
 export interface Server {
   readonly url: string
   readonly client: SlipwayClient
-  /** A request of the client, with what its failures mean. Given up after 20 seconds, with all attempts. */
+  /** Runs a request of the client and maps its failures. It times out after 20 seconds, including retries. */
   readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, CommandFailed>
-  /** The next event of a stream, however long that takes. */
+  /** The next event of a stream, without a time limit. */
   readonly next: <A>(events: AsyncIterator<A>) => Effect.Effect<IteratorResult<A>, CommandFailed>
 }
 
-/** The server that is meant, with the key for it. Asks it nothing. */
+/** The server of the command, with its key. Sends no request. */
 export const connect = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const server = yield* find(given)
   const fromEnvironment = yield* Config.option(Config.Redacted("SLIPWAY_API_KEY")).pipe(Effect.orElseSucceed(Option.none))
@@ -188,7 +188,7 @@ export const connect = Effect.fnUntraced(function*(given: Option.Option<string>)
 
 const WHOLE = /^c_[a-z2-9]{12}$/u
 const BEGINNING = /^c_[a-z2-9]{1,11}$/u
-/** Pages of 100 that are searched for the beginning of an id: a search of more would use up the key's requests. */
+/** Pages of 100 sandboxes that are searched for an abbreviated id. A longer search would use up the key's rate limit. */
 const MAX_PAGES = 10
 
 export const id = Argument.String("id").pipe(
@@ -199,7 +199,7 @@ export const id = Argument.String("id").pipe(
   )
 )
 
-/** The whole id. A beginning counts only when all sandboxes of the grant were looked at. */
+/** The full id. An abbreviation is accepted only if all sandboxes of the grant could be compared. */
 export const resolve = Effect.fnUntraced(function*({ call, client, url: server }: Server, given: string) {
   if (WHOLE.test(given)) return given
   const found: Array<Sandbox> = []

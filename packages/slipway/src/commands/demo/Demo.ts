@@ -1,4 +1,4 @@
-/** `slipway demo`: the main job from one end to the other, on the real service, over HTTP alone. */
+/** `slipway demo`: the main task from start to end, with the real service, over HTTP only. */
 import { Clock, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import path from "node:path"
@@ -115,7 +115,7 @@ const wholeJob = Effect.gen(function*() {
     `Done in ${(took / 1000).toFixed(1)} s: one sandbox (${sandbox.id}), one pull request (#${published.pullRequest?.number}), ` +
       "everything stopped and removed."
   )
-  // A checkout runs the sources; what is installed was compiled.
+  // A checkout runs the sources; an installed package is compiled.
   yield* note(`Keep a server of your own with: ${import.meta.url.endsWith(".ts") ? "npm start" : "slipway serve"}`)
 })
 

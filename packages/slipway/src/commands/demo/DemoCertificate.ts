@@ -1,4 +1,4 @@
-/** A certificate that vouches for itself, for the few seconds of a demo: X.509 (RFC 5280) in DER, with a key on P-256. */
+/** A self-signed certificate for the few seconds of a demo: X.509 (RFC 5280) in DER, with a P-256 key. */
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto"
 
 const tlv = (tag: number, ...parts: ReadonlyArray<Uint8Array>): Buffer => {
@@ -18,17 +18,17 @@ const SUBJECT_ALTERNATIVE_NAME = oid("551d11")
 const BASIC_CONSTRAINTS = oid("551d13")
 const TRUE = tlv(0x01, Buffer.from([0xff]))
 
-/** As UTCTime has it: `YYMMDDHHMMSSZ`. */
+/** UTCTime: `YYMMDDHHMMSSZ`. */
 const utc = (millis: number) => text(0x17, `${new Date(millis).toISOString().replaceAll(/[-:T]/gu, "").slice(2, 14)}Z`)
 
 const HOUR = 3_600_000
 
-/** For a name and for 127.0.0.1, from an hour ago on for a day. In PEM. */
+/** Valid for a name and for 127.0.0.1, for a day from an hour ago. In PEM. */
 export const certificate = (name: string, now: number): { readonly key: string; readonly cert: string } => {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" })
   const who = sequence(tlv(0x31, sequence(COMMON_NAME, text(0x0c, "Slipway demo"))))
   const serial = randomBytes(16)
-  // Positive, and of a length of its own: the first bit is a sign, and a leading zero may not stand there.
+  // The serial number must be positive and of fixed length: the first bit is its sign, and DER forbids a leading zero.
   serial[0] = 0x40 | (serial[0] ?? 0) & 0x3f
   const names = sequence(text(0x82, name), tlv(0x87, Buffer.from([127, 0, 0, 1])))
   const extensions = sequence(

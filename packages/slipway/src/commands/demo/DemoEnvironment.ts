@@ -1,4 +1,4 @@
-/** `slipway demo --environment`: setup, cache and test of a repository that needs packages, over HTTP alone. */
+/** `slipway demo --environment`: setup, cache and test of a repository with dependencies, over HTTP only. */
 import type { SlipwayClient } from "@slipway/client"
 import { Clock, Effect } from "effect"
 import path from "node:path"
@@ -11,10 +11,10 @@ import { call, connect, expect, following, REPO, start } from "./DemoSteps.ts"
 
 const PROMPT = "[[say I run the tests.]]\n[[shell npm test]]\n[[say They pass.]]"
 
-/** What the test of the repository writes when it ran with the package. */
+/** The output of the repository's test when it has the package. */
 const TESTED = "a table costs 1,200 EUR"
 
-/** A sandbox from its creation to the end of its first turn, which runs the tests. */
+/** Follows a sandbox from its creation to the end of its first turn, which runs the tests. */
 const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string, cache: "hit" | "miss") {
   const sandbox = yield* step(
     "a sandbox is created",
@@ -76,7 +76,7 @@ const run = Effect.gen(function*() {
     lookup: (name) => Promise.resolve(name === `${DemoRegistry.NAME}.` ? [DemoRegistry.ADDRESS] : []),
     mayConnect: (address) => address === DemoRegistry.ADDRESS
   })
-  // What is not isolated has this machine's network, which does not know the name.
+  // Without isolation, sandboxes use this machine's network, which cannot resolve the name.
   const url = `https://${service.isolation === "none" ? DemoRegistry.ADDRESS : DemoRegistry.NAME}:${registry.port}`
   const repository = yield* step(
     "a git repository is made",

@@ -1,6 +1,6 @@
 /**
- * A registry of npm packages on this machine, for a demo that needs no network: two packages that it makes itself, as real archives,
- * over https. The boxes of the demo reach it by a name that only their way out knows.
+ * A registry of npm packages on this machine, so that the demo needs no network. It makes two packages as real archives and serves them
+ * over https. Only the egress of the demo's boxes resolves its name.
  */
 import { Clock, Effect } from "effect"
 import { createHash } from "node:crypto"
@@ -8,9 +8,9 @@ import { createServer } from "node:https"
 import { gzipSync } from "node:zlib"
 import { certificate } from "./DemoCertificate.ts"
 
-/** No name of the internet ends so (RFC 6761). */
+/** Names of the internet never end like this (RFC 6761). */
 export const NAME = "registry.shop.invalid"
-/** Where it listens. */
+/** The listening address. */
 export const ADDRESS = "127.0.0.1"
 
 interface Package {
@@ -35,7 +35,7 @@ const PACKAGES: ReadonlyArray<Package> = [
   }
 ]
 
-/** What the repository of the demo depends on. */
+/** The dependencies of the demo's repository. */
 export const DEPENDENCIES = { "shop-money": "1.2.0" }
 
 const BLOCK = 512
@@ -68,12 +68,12 @@ const archive = ({ code, dependencies, name, version }: Package): Buffer => {
 
 export interface Registry {
   readonly port: number
-  /** What vouches for it, PEM. */
+  /** Its certificate, in PEM. */
   readonly cert: string
-  /** What npm writes into a lock file of {@link DEPENDENCIES}. `url`: of the registry, as boxes know it. */
+  /** The lock file that npm writes for {@link DEPENDENCIES}. `url`: the registry's address for boxes. */
   lockFile(name: string, url: string): string
   readonly packages: number
-  /** Archives that were given out so far. */
+  /** The number of archive downloads so far. */
   readonly downloads: Effect.Effect<number>
 }
 

@@ -1,4 +1,4 @@
-/** The repository of the demo, and the sample to try things with: a small one with some history, made by git as anybody would. */
+/** The repository of the demo, which is also the sample: a small one with some history, made by git. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { mkdir, writeFile } from "node:fs/promises"
@@ -40,7 +40,7 @@ console.log(said)
 
 const MANIFEST = { name: "shop", version: "1.0.0", scripts: { test: "node test/prices.js" }, dependencies: DEPENDENCIES }
 
-/** From then on it depends on packages of the registry, whose address boxes know as `url`. */
+/** The change that adds dependencies on packages of the registry. `url`: the registry's address for boxes. */
 export const withPackages = ({ cert, lockFile }: Registry, url: string): Change => ({
   message: "Show prices with shop-money",
   files: {
@@ -59,7 +59,7 @@ interface DemoRepository {
   readonly files: number
 }
 
-/** Makes the repository in `folder`. The machine's own git configuration is left out: its hooks and signing are not ours. */
+/** Makes the repository in `folder`, without this machine's git configuration, whose hooks and signing must not apply. */
 export const make = (folder: string, changes: ReadonlyArray<Change> = history) =>
   Effect.promise(async (): Promise<DemoRepository> => {
     const who = { NAME: "Ada", EMAIL: "ada@shop.invalid" }

@@ -1,4 +1,4 @@
-/** What every demo does: it starts the service in a folder of its own, asks over HTTP alone, and shows what goes by. */
+/** The common steps of demos: start the service in a new folder, use it over HTTP only, and show events. */
 import { SlipwayClient, type StreamEvent } from "@slipway/client"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
@@ -10,7 +10,7 @@ import * as Settings from "../../settings/Settings.ts"
 import { addressOf, reserve } from "../service/Serve.ts"
 import { note, step } from "../terminal/Progress.ts"
 
-/** Something came out differently from what Slipway promises. */
+/** A result differs from Slipway's promise. */
 class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", { detail: Schema.String }) {
   override get message() {
     return `the demo failed: ${this.detail}`
@@ -25,7 +25,7 @@ export const call = <A>(detail: string, request: () => Promise<A>) =>
 
 export const REPO = "demo/shop"
 
-/** Starts the whole service in `folder`, until the scope closes. `more`: settings that are not the operator's here. */
+/** Starts the whole service in `folder` until the scope closes. `more`: settings that override the operator's. */
 export const start = (folder: string, more: Partial<Settings.Settings> = {}, wayOut: typeof Isolation.WayOut.Service = {}) =>
   step(
     "Postgres and the server are up",
@@ -54,7 +54,7 @@ export const start = (folder: string, more: Partial<Settings.Settings> = {}, way
 
 type Started = Effect.Success<ReturnType<typeof start>>
 
-/** From here on the demo is a program like any other. */
+/** Connects like any other program. */
 export const connect = Effect.fnUntraced(function*({ access, server }: Started) {
   const key = yield* step(
     "an API key is minted",
@@ -65,7 +65,7 @@ export const connect = Effect.fnUntraced(function*({ access, server }: Started) 
   return new SlipwayClient({ baseUrl: server, apiKey: Redacted.value(key.key) })
 })
 
-/** The events of a sandbox: reads up to the first one that `wanted` accepts, showing what goes by. */
+/** Reads the events of a sandbox up to the first that `wanted` accepts, and shows them. */
 export const following = Effect.fnUntraced(function*(client: SlipwayClient, id: string) {
   const reading = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
@@ -86,7 +86,7 @@ export const following = Effect.fnUntraced(function*(client: SlipwayClient, id: 
     })
 })
 
-/** What is worth showing of an event while it goes by. */
+/** The line for an event, if it is worth showing. */
 const describe = (event: StreamEvent): string | undefined => {
   switch (event.type) {
     case "sandbox.status":

@@ -1,4 +1,4 @@
-/** `slipway agents`: the programs that agents are, which ones are here, and how to get them. */
+/** `slipway agents`: the programs of agents, the installed ones, and their installation. */
 import * as Install from "@slipway/agents/Install"
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
@@ -64,12 +64,12 @@ const programs = Object.entries(profiles).flatMap(([name, profile]) => {
 })
 const names = programs.map(({ name }) => name)
 
-/** No worker ever has a lease of what only this command knows: there is nothing newer to give way to. */
+/** Only this command knows the box, so no worker has a newer lease of it. */
 const NEW = 1
 
-/** In a box where this machine has any: what was fetched may do there no more than an agent. */
+/** Runs the agent once in a box, if this machine has boxes: a downloaded program must not do more than an agent. */
 const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: string, progress: (step: string) => Effect.Effect<void>) {
-  // Beside the agents' folder: a box closes its workspace to others, and what it makes above that, and it is to see the agents.
+  // Outside the agents' folder: a box hides its workspace and what it makes above it, and the agents must be visible.
   const workspace = yield* Effect.acquireRelease(
     Effect.succeed(path.join(settings.dataDir, "first-run")),
     (workspace) => Effect.promise(() => rm(workspace, { recursive: true, force: true, maxRetries: 3 }))

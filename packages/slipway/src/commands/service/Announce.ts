@@ -1,4 +1,4 @@
-/** What `slipway serve` says when the service is up, and a way in for the first visitor. */
+/** The message of `slipway serve` when the service is up, and access for the first visitor. */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
@@ -15,7 +15,7 @@ import * as Storage from "../../settings/Storage.ts"
 import { columns } from "../terminal/Output.ts"
 import { linkOf } from "./Serve.ts"
 
-/** A key for the first visitor, when nobody ever made one. */
+/** A key for the first visitor, if no key was ever made. */
 const firstKey = Effect.gen(function*() {
   const access = yield* Access
   const store = yield* AccessStore
@@ -23,7 +23,7 @@ const firstKey = Effect.gen(function*() {
   return yield* access.createKey({ grant: "default", label: "first key", scopes: ["sandboxes"], kind: "live" })
 })
 
-/** A way in for the first visitor, when nobody can sign in elsewhere. */
+/** A sign-in link for the first visitor, if there is no other sign-in. */
 const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
   if (Option.isSome(yield* Effect.serviceOption(IdentityProvider))) return null
   const { userId } = yield* (yield* MemberStore).owner

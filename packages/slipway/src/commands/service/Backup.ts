@@ -1,4 +1,4 @@
-/** `slipway backup`: what an embedded service has that cannot be made again, while it runs. */
+/** `slipway backup`: saves the data of an embedded service that cannot be recreated, while it runs. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
@@ -22,7 +22,7 @@ class CannotBackUp extends Schema.TaggedError<CannotBackUp>()("CannotBackUp", { 
 
 const mebibytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
 
-/** A folder beside `wanted` that becomes it once `use` is through; what is left of one that failed is removed. */
+/** Makes a new folder beside `wanted` and renames it when `use` has succeeded. A failure removes it. */
 const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Effect<A, E, R>) =>
   Effect.acquireUseRelease(
     BackupFolder.writing(wanted, () => mkdtemp(`${wanted}.partial-`)),
@@ -35,7 +35,7 @@ const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Eff
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
   )
 
-/** The file, unless it is kept where somebody chose. */
+/** The key file, unless the operator keeps it elsewhere. */
 const keyOf = ({ dataDir, secretsKeyFile }: Settings.Settings, withoutKey: boolean) =>
   withoutKey || secretsKeyFile !== null
     ? Effect.succeed(null)
@@ -97,7 +97,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
       })
       const { tables, ...rest } = yield* step(
         "the database is read, as of one moment",
-        // As it is: the schema of an earlier version is not changed by its backup.
+        // A backup does not migrate the schema of an earlier version.
         read(folder).pipe(
           Effect.provide(
             Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layerMigrating(connection))).pipe(

@@ -1,4 +1,6 @@
-/** `slipway doctor`: what agents need of this machine and of the source host, looked at without starting the service. */
+/**
+ * `slipway doctor`: checks the requirements of agents on this machine and at the source host, without starting the service.
+ */
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -23,7 +25,7 @@ import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 
-/** Agents could not run on this machine as it is. */
+/** Agents cannot run on this machine as it is. */
 class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
   override get message() {
     return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
@@ -32,12 +34,12 @@ class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Sch
 
 export interface Finding {
   readonly what: string
-  /** `missing`: agents cannot run without it. `note`: worth knowing. */
+  /** `missing`: agents cannot run without it. `note`: useful to know. */
   readonly state: "ok" | "note" | "missing"
   readonly detail: string
 }
 
-/** Less and a checkout or a build soon fails. */
+/** With less, a checkout or a build soon fails. */
 const SPARE_DISK_BYTES = 5 * 2 ** 30
 
 const git = Effect.match(GitProgram.version, {
@@ -45,7 +47,7 @@ const git = Effect.match(GitProgram.version, {
   onSuccess: (detail): Finding => ({ what: "git", state: "ok", detail })
 })
 
-/** `shown`: the data folder as it is told. */
+/** `shown`: the data folder in displayable form. */
 const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
   const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
   const database: Layer.Layer<SqlClient.SqlClient, unknown> = databaseUrl === null
@@ -73,7 +75,7 @@ const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, 
 
 const disk = ({ dataDir }: Settings.Settings) =>
   Effect.promise(async (): Promise<Finding> => {
-    // The folder is made by the first start.
+    // The first start makes the folder.
     for (let folder = dataDir;; folder = path.dirname(folder)) {
       const found = await statfs(folder).catch(() => undefined)
       if (found === undefined && folder !== path.dirname(folder)) continue
@@ -86,10 +88,10 @@ const disk = ({ dataDir }: Settings.Settings) =>
     }
   })
 
-/** Two of the largest, so that one that is written finds room beside those that come. */
+/** Two of the largest checkpoints, so that one can be written while others arrive. */
 const SPARE_CHECKPOINT_BYTES = 2 * MAX_CHECKPOINT_BYTES
 
-/** The service works on without it, but nothing of it outlives this machine. */
+/** The service works without it, but its data does not outlive this machine. */
 const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "checkpoints"
   if (folder === null) return Effect.succeed({ what, state: "ok", detail: "in the database" })
@@ -127,7 +129,7 @@ const isolation = (settings: Settings.Settings) =>
     ]
   }))
 
-/** Nothing is looked at that is not used. */
+/** Checks only what is used. */
 const kubernetes = (settings: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> =>
   settings.isolation === "kubernetes" ? MachinesInCluster.examine(settings) : Effect.succeed([])
 
@@ -187,8 +189,8 @@ const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Ef
 }
 
 /**
- * Everything that was looked at, in the order it is shown. Where no service was started yet, Postgres and a box are tried
- * in a folder that is gone afterwards: looking makes no data.
+ * All findings in the order of display. Before the first start, Postgres and a box are tried in a temporary folder, so that the check
+ * makes no data.
  */
 const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) {
   const { settings, tried } = yield* RunningServices.findToTry(given)

@@ -1,4 +1,4 @@
-/** What a repository of this machine says that its sandboxes need, read as the service reads it. */
+/** Reads the environment file of a repository on this machine, as the service reads it. */
 import { keyFiles } from "@slipway/domain/environment/rules/CacheKey"
 import * as CachePath from "@slipway/domain/environment/rules/CachePath"
 import type { Surroundings } from "@slipway/domain/environment/rules/DevContainer"
@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as Isolation from "../../settings/Isolation.ts"
 
-/** No box is here: what one would put there is shown by its name. */
+/** There is no box here, so its values are shown as names. */
 const SURROUNDINGS: Surroundings = {
   workspaceFolder: "${containerWorkspaceFolder}",
   env: new Map(["HOME", "PATH"].map((name) => [name, `$${name}`]))
@@ -39,8 +39,8 @@ const checkCaches = Effect.fnUntraced(function*(file: EnvironmentPath, { cache }
 })
 
 /**
- * `folder`: absolute. `file` is `null` where the repository says nothing; `unread` are files that others would read. Fails with the
- * first thing that is wrong; also with caches of files that git would publish.
+ * `folder`: an absolute path. `file` is `null` if the repository has no environment file. `unread` are files for other tools. Fails
+ * with the first problem, and for caches of files that git would publish.
  */
 export const look = Effect.fnUntraced(function*(folder: string, which: "commit" | "working") {
   yield* GitProgram.version

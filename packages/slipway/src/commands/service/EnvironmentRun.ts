@@ -1,4 +1,6 @@
-/** `slipway env run`: does once, in a box here, what a sandbox of the repository would do before its agent starts. */
+/**
+ * `slipway env run`: runs the setup of a repository once in a box on this machine, as a sandbox does before its agent starts.
+ */
 import { FILES } from "@slipway/domain/environment/rules/FindEnvironment"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Clock, Console, Effect, Schema } from "effect"
@@ -13,7 +15,7 @@ import * as GivenSecrets from "./GivenSecrets.ts"
 
 const NOTHING = `There is no ${FILES.join(", ")}: the repository says nothing of what its sandboxes need.`
 
-/** What is told of a repository that says nothing. */
+/** The text for a repository without an environment file. */
 export const nothing = ({ unread }: { readonly unread: ReadonlyArray<string> }): string =>
   unread.length === 0 ? NOTHING : `${NOTHING}\nNot read, since nobody could choose among several: ${visible(unread.join(", "))}. ` +
     `Move one to ${FILES[1]}, or write ${FILES[0]}.`
@@ -27,7 +29,7 @@ export const working = Flag.Boolean("working").pipe(
   Flag.withDefault(false)
 )
 
-/** The file asks for secrets that were not given. Nothing was run. */
+/** The file needs secrets that were not given. Nothing was run. */
 class SecretsNotGiven extends Schema.TaggedError<SecretsNotGiven>()("SecretsNotGiven", { names: Schema.Array(Schema.String) }) {
   override get message() {
     return `the setup gets ${this.names.join(", ")}, which ${this.names.length === 1 ? "was" : "were"} not given: ` +
@@ -35,14 +37,14 @@ class SecretsNotGiven extends Schema.TaggedError<SecretsNotGiven>()("SecretsNotG
   }
 }
 
-/** What the setup wrote was shown already. */
+/** The setup's output was shown before. */
 class SetupFailed extends Schema.TaggedError<SetupFailed>()("SetupFailed", { reason: Schema.String }) {
   override get message() {
     return `the setup failed: ${this.reason}`
   }
 }
 
-/** What shells make of a SIGINT: 128 and its number. */
+/** The exit code that shells use for SIGINT: 128 plus its number. */
 const INTERRUPTED = 130
 
 const interrupted = Effect.andThen(
@@ -52,7 +54,7 @@ const interrupted = Effect.andThen(
   Console.error("slipway: interrupted. Nothing of the sandbox is left.")
 )
 
-/** For a terminal, to which what a repository runs may write nothing but text. A carriage return begins a line of its own. */
+/** Makes the output of a repository's commands safe for a terminal. A carriage return begins a new line. */
 const shown = (text: string): string => visible(stripVTControlCharacters(text).replaceAll(/\r\n?/gu, "\n"))
 
 const UNITS = ["KiB", "MiB", "GiB"]

@@ -1,4 +1,4 @@
-/** `slipway env`: what a repository says that its sandboxes need. */
+/** `slipway env`: the environment file of a repository. */
 import { FILES } from "@slipway/domain/environment/rules/FindEnvironment"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
@@ -8,7 +8,7 @@ import { columns, json, print } from "../terminal/Output.ts"
 import { type Found, look } from "./EnvironmentLook.ts"
 import { environmentRun, folder, nothing, working } from "./EnvironmentRun.ts"
 
-/** As a person would type it. */
+/** The command in the syntax of a shell. */
 const shownCommand = (argv: ReadonlyArray<string>): string =>
   argv[0] === "/bin/sh" && argv[1] === "-c" && argv.length === 3
     ? argv[2] ?? ""

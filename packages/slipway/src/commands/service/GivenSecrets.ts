@@ -1,11 +1,14 @@
-/** Secrets for one command: named on its command line or in a file, where a name alone is; values never stand in arguments. */
+/**
+ * Secrets for one command. The command line or a file names them, and their values come from the environment or the file: values never
+ * stand in arguments.
+ */
 import { MAX_VALUES_BYTES, SecretValue } from "@slipway/domain/environment/ports/SecretStore"
 import { SecretName } from "@slipway/domain/environment/rules/Environment"
 import { Effect, Option, Redacted, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { open } from "node:fs/promises"
 
-/** What was given is no secret. Repeats nothing of it. */
+/** The given text is not a usable secret. The error never repeats it. */
 class UnusableSecret extends Schema.TaggedError<UnusableSecret>()("UnusableSecret", { detail: Schema.String }) {
   override get message() {
     return this.detail
@@ -35,7 +38,7 @@ const checked = (name: string, value: string, where: string) => {
   return Effect.succeed([name, Redacted.make(value)] as const)
 }
 
-/** Takes it out of the environment, too, that the programs we start inherit. */
+/** Also removes it from the environment, which child processes inherit. */
 const fromEnvironment = (name: string) =>
   Effect.suspend(() => {
     const value = process.env[name]
@@ -71,7 +74,7 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
   })
 })
 
-/** A name that is given twice has the value of `--secret`. */
+/** For a name that is given twice, the value of `--secret` wins. */
 export const read = Effect.fnUntraced(function*(given: {
   readonly secret: ReadonlyArray<string>
   readonly secretsFile: Option.Option<string>

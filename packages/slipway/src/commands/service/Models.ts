@@ -1,4 +1,4 @@
-/** `slipway models`: what the catalogue of this process holds. */
+/** `slipway models`: the model catalogue of this process. */
 import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/schema/ModelCatalogueFile"
 import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -9,7 +9,7 @@ import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 
-/** As the service would find them here. */
+/** The models as the service would find them here. */
 const loadHere = Effect.gen(function*() {
   const { settings, tried } = yield* RunningServices.findToTry(yield* Settings.load)
   const { problem } = yield* Isolation.choose(tried)

@@ -1,4 +1,4 @@
-/** `slipway restore`: a data folder from a backup. */
+/** `slipway restore`: makes a data folder from a backup. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
@@ -20,10 +20,10 @@ class CannotRestore extends Schema.TaggedError<CannotRestore>()("CannotRestore",
 }
 
 const MAKING = ".restoring-"
-/** What may be in a folder that is empty: a disk's own, and what a restore left that was killed. */
+/** Entries that an empty folder may have: those of a file system, and the rest of a killed restore. */
 const isNothing = (name: string) => name === "lost+found" || name.startsWith(MAKING)
 
-/** In a folder of its own within the data folder, whose parts are moved to their places at the end: the database last. */
+/** Restores into a new folder within the data folder, then moves its parts to their places, the database last. */
 const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Manifest, { dataDir, postgresAccount }: Settings.Settings) {
   const making = yield* Effect.acquireRelease(
     BackupFolder.writing(dataDir, () => mkdtemp(path.join(dataDir, MAKING))),

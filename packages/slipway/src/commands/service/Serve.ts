@@ -1,4 +1,4 @@
-/** `slipway serve`: the service, until it is told to stop. */
+/** `slipway serve`: runs the service until it is stopped. */
 import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { createServer } from "node:net"
@@ -13,7 +13,7 @@ import * as Listening from "../../settings/Listening.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns } from "../terminal/Output.ts"
 
-/** The service cannot listen where it was told to. */
+/** The service cannot listen on the configured address. */
 class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
   override get message() {
     const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
@@ -23,10 +23,7 @@ class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { 
   }
 }
 
-/**
- * Checks that the address can be listened on before anything else is started, and chooses the port when it is 0: links
- * must name it, so it has to be known first.
- */
+/** Checks the address before anything starts, and chooses the port if it is 0, because links need the port. */
 export const reserve = ({ host, port }: Pick<Settings.Settings, "host" | "port">) =>
   Effect.callback<number, CannotListen>((resume) => {
     const server = createServer()
@@ -37,24 +34,24 @@ export const reserve = ({ host, port }: Pick<Settings.Settings, "host" | "port">
     })
   })
 
-/** Where clients reach the service when nothing else is said. An address that means "all" is reached as localhost. */
+/** The default address for clients. An address for all interfaces becomes localhost. */
 export const addressOf = (host: string, port: number): string => {
   const reached = host === "0.0.0.0" || host === "::" ? "localhost" : host.includes(":") ? `[${host}]` : host
   return `http://${reached}:${port}`
 }
 
-/** The code stands behind the `#`: browsers send that to nobody, so it comes into no log and no Referer. */
+/** The code is behind the `#`: browsers never send that part, so it appears in no log and no Referer. */
 export const linkOf = (publicUrl: string, code: Redacted.Redacted): string => `${publicUrl}/sign-in#${Redacted.value(code)}`
 
 const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
-  // A process that answers for GitHub alone never runs it.
+  // A process with GitHub that only serves HTTP never runs git.
   const git = yield* Effect.forkScoped(settings.role === "http" && settings.github !== null ? Effect.void : GitProgram.version)
   yield* ProcFolder.readable
   yield* TemporaryFolder.usable
-  // A process that only answers keeps nothing there, unless its database is there.
+  // A process that only serves HTTP needs the folder only for an embedded database.
   if (settings.role !== "http" || settings.databaseUrl === null) yield* DataFolder.writable(settings.dataDir)
-  // Before anybody is told that the service is up.
+  // Before the service announces itself.
   const untilGone = yield* DataFolder.watch(settings.dataDir)
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)

@@ -1,19 +1,19 @@
-/** What a person types when an approval is asked for. */
+/** A person's typed answer to an approval. */
 
 export type Answer =
-  /** `covers`: beside what is asked for, the others of its kind until the turn ends, or all that the turn asks for while it is followed. */
+  /** `covers`: only this call, all of its kind until the turn ends, or all calls of the turn while it is followed. */
   | { readonly decision: "approve"; readonly covers: "nothing" | "kind" | "turn" }
-  /** `reason`: what the agent is told; `undefined`: nothing. */
+  /** `reason`: the text for the agent; `undefined`: none. */
   | { readonly decision: "deny"; readonly reason: string | undefined }
   | { readonly decision: "none" }
 
-/** `title`: of what is asked for, in one line that is safe for a terminal. `isOfKind`: all of its kind can be approved. */
+/** `title`: of the call, in one line that is safe for a terminal. `isOfKind`: all calls of its kind can be approved. */
 export const question = (title: string, isOfKind: boolean): string =>
   `Approve "${title}"? y: yes, n [WHY]: no, ${isOfKind ? "k: all of its kind this turn, " : ""}a: all of this turn > `
 
 const DENIED = /^(?:n|no)(?:[\s,:]+([^\s,:].*)?)?$/iu
 
-/** Nothing typed by mistake approves: only these words do, and an empty line is asked again. */
+/** Only these words approve, so that no typing error does. An empty line repeats the question. */
 export const read = (line: string): Answer => {
   const typed = line.trim()
   const denied = DENIED.exec(typed)

@@ -1,6 +1,6 @@
 /**
- * The events of a sandbox as a person reads them in a terminal. Texts of agents are indented, so that they do not pass for lines
- * of ours, and characters that would do something to the terminal stand by their names.
+ * The events of a sandbox as text for a terminal. Texts of agents are indented, so that they do not look like our lines, and control
+ * characters are shown by name.
  */
 import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
@@ -9,14 +9,14 @@ import { labels, tokensTold } from "@slipway/pages/shared/SandboxLabels"
 import type { styleText } from "node:util"
 
 type Style = Parameters<typeof styleText>[0]
-/** Colours a text, where colours are wanted. */
+/** Colours a text if colours are wanted. */
 export type Paint = (style: Style, text: string) => string
 
-/** Of a tool's output: its end says what came of it. */
+/** Lines of a tool's output that are shown, from its end. */
 const OUTPUT_LINES = 12
 const LINE_CHARACTERS = 300
 
-/** A text of others in one line. */
+/** An untrusted text in one line. */
 export const line = (text: string): string => visible(inOneLine(text))
 const short = (text: string): string => text.length <= LINE_CHARACTERS ? text : `${text.slice(0, LINE_CHARACTERS).toWellFormed()}…`
 const block = (text: string, prefix: string): string =>
@@ -31,7 +31,7 @@ const lastLines = (text: string): string => {
 export const seconds = (millis: number): string =>
   millis < 60_000 ? `${(millis / 1000).toFixed(1)} s` : `${Math.floor(millis / 60_000)} min ${Math.round(millis % 60_000 / 1000)} s`
 
-/** What models cost: of less than a cent as much as tells something. `tokens`: `null`, the server did not tell them. */
+/** The cost of models, with more digits below a cent. `tokens`: `null` if the server did not send them. */
 export const cost = ({ costMicroUsd, llmRequestCount }: Usage, tokens: TokenCounts | null): string => {
   const dollars = costMicroUsd / 1_000_000
   const requests = llmRequestCount === 1 ? "request" : "requests"
@@ -40,7 +40,7 @@ export const cost = ({ costMicroUsd, llmRequestCount }: Usage, tokens: TokenCoun
     (counts === null ? "" : ` · tokens: ${counts}`)
 }
 
-/** A patch with the colours that people know. */
+/** A patch with the usual colours. */
 export const patch = (paint: Paint, text: string): string =>
   visible(text).split("\n").map((one) => {
     if (/^(?:\+\+\+|---|diff |index )/u.test(one)) return paint("bold", one)
@@ -48,7 +48,7 @@ export const patch = (paint: Paint, text: string): string =>
     return one.startsWith("+") ? paint("green", one) : one.startsWith("-") ? paint("red", one) : one
   }).join("\n")
 
-/** All that a person must see before they decide: never cut. */
+/** Everything that a person must see before a decision, never cut. */
 export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalRequest): string => {
   const inside = (text: string) => block(text, "  │ ")
   const { command, cwd, diff, url } = preview ?? {}
@@ -60,10 +60,10 @@ export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalR
     (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)
 }
 
-/** What an approval is about, in a line. */
+/** The title of an approval in one line. */
 export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
 
-/** Why a command was not applied. */
+/** The sentence for a rejected command. */
 export const rejection = (word: CommandResult["rejection"]): string =>
   word === undefined ? "It is not possible now." : labels.rejection[word] ?? line(word)
 
@@ -82,10 +82,10 @@ const bootStages: Readonly<Record<string, string>> = {
   agent_start: "started the agent"
 }
 
-/** The texts that were shown so far. */
+/** The texts shown so far. */
 interface Told {
   readonly paint: Paint
-  /** The text so far of parts whose message is not whole. */
+  /** The texts so far of unfinished messages' parts. */
   readonly parts: Map<string, string>
   /** Statuses of open tool calls. */
   readonly calls: Map<string, string>
@@ -110,7 +110,7 @@ const message = (told: Told, part: string, kind: "text" | "reasoning", text: str
   const indented = (added: string) => style(visible(added).replaceAll("\n", "\n  "))
   if (before !== undefined && told.open === part && text.startsWith(before)) return indented(text.slice(before.length))
   if (before === text || text === "") return ""
-  // A text that changed, or that other lines interrupted, goes on or is repeated on lines of its own.
+  // A text that changed, or that other lines interrupted, continues or is repeated on new lines.
   const added = before !== undefined && text.startsWith(before) ? text.slice(before.length) : text
   const shown = lines(told, `  ${indented(added)}`)
   told.open = part
@@ -233,7 +233,7 @@ export const make = (paint: Paint) => {
   return Object.assign((event: StreamEvent) => textOf(told, event), { end: () => lines(told, "") })
 }
 
-/** What a sandbox does, in plain words. */
+/** The states of a sandbox in plain words. */
 export const states: Readonly<Record<string, string>> = {
   queued: "waits for a worker",
   creating: "boots",

@@ -1,10 +1,10 @@
-/** Shows a page in the person's browser, where there is one. */
+/** Opens a page in the person's browser, if there is one. */
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 
-/** What opens an address here, as the platform has it; `null`: nobody would see it. */
+/** The program of this platform that opens an address; `null`: there is no display. */
 const openerOf = (platform: NodeJS.Platform, env: Readonly<Record<string, string | undefined>>): ReadonlyArray<string> | null => {
-  // Several, separated by colons, are in the order in which they are tried; one of a terminal needs it for itself, as we do.
+  // Alternatives are separated by colons, in order. A text browser would need the terminal that we use.
   const [chosen = ""] = (env["BROWSER"] ?? "").split(":")
   if (chosen !== "" && platform !== "win32") return [chosen]
   if (platform === "darwin") return ["open"]
@@ -14,8 +14,8 @@ const openerOf = (platform: NodeJS.Platform, env: Readonly<Record<string, string
 }
 
 /**
- * Whether a browser was asked to. `address` comes from a server: only what is an address of http is handed on, and as a word of
- * its own, never through a shell.
+ * Opens the address and answers whether a browser was started. `address` comes from a server, so only http addresses are passed on, as
+ * one argument and never through a shell.
  */
 export const openBrowser = (address: string): Effect.Effect<boolean> =>
   Effect.callback<boolean>((resume) => {

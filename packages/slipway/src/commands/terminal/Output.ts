@@ -1,4 +1,4 @@
-/** What the commands print: tables and sentences for people, one JSON value for programs. */
+/** The output of commands: tables and sentences for people, one JSON value for programs. */
 import { HIDDEN, visible } from "@slipway/domain/text/EscapeInvisible"
 import { Console, type Effect } from "effect"
 import { Flag } from "effect/cli"
@@ -8,7 +8,7 @@ export const json = Flag.Boolean("json").pipe(
   Flag.withDefault(false)
 )
 
-/** Columns as wide as their widest cell, two spaces between them. A row stays one line: line feeds in cells are shown as `⏎`. */
+/** Columns as wide as their widest cell, with two spaces between them. A row stays one line: line feeds in cells become `⏎`. */
 export const columns = (given: ReadonlyArray<ReadonlyArray<string>>): string => {
   const rows = given.map((row) => row.map((cell) => visible(cell.replaceAll("\n", " ⏎ "))))
   const widths: Array<number> = []
@@ -20,13 +20,13 @@ const hidden = new RegExp(HIDDEN, "gu")
 const escaped = (text: string): string =>
   Array.from({ length: text.length }, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("")
 
-/** One line of JSON. What would do something to a terminal, or not show, is escaped: the value is the same. */
+/** One line of JSON. Invisible and control characters are escaped; the value is the same. */
 export const jsonLine = (value: unknown): string => JSON.stringify(value).replace(hidden, escaped)
 
-/** `json`: exactly one JSON value on standard output; else `text`, which does nothing to a terminal but be seen. */
+/** `json`: prints exactly one JSON value to standard output. Otherwise prints `text` with control characters made visible. */
 export const print = (json: boolean, value: unknown, text: () => string): Effect.Effect<void> =>
   Console.log(json ? jsonLine(value) : visible(text()))
 
-/** A word of a command line as a shell takes it back. */
+/** Quotes a word for a shell. */
 export const shellWord = (word: string): string =>
   /^[\w.:/@%+=][\w.:/@%+=-]*$/u.test(word) ? word : `'${visible(word).replaceAll("'", String.raw`'\''`)}'`

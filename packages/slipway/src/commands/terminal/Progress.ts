@@ -1,10 +1,10 @@
-/** Steps as a person watches them: what is going on, then what came of it and how long it took. */
+/** Steps for people: the running step, then its result and duration. */
 import { Clock, Effect, Fiber, Schedule } from "effect"
 import { styleText } from "node:util"
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Colours only where there is a terminal and nobody asked for none. */
+/** Colours only on a terminal, and not if NO_COLOR is set. */
 const paint = (style: Style, text: string) => styleText(style, text, { stream: process.stdout })
 
 const write = (text: string) => Effect.sync(() => process.stdout.write(text))
@@ -15,7 +15,7 @@ const LABEL_WIDTH = 38
 const line = (mark: string, label: string, detail: string, millis: number) =>
   `${mark} ${label.padEnd(LABEL_WIDTH)} ${paint("dim", seconds(millis).padStart(7))}${detail === "" ? "" : `  ${detail}`}\n`
 
-/** Carries out one step; `detail` says in a few words what came of it. On a terminal the line is alive meanwhile. */
+/** Runs one step. `detail` describes its result in a few words. On a terminal the line is updated meanwhile. */
 export const step = <A, E, R>(label: string, work: Effect.Effect<A, E, R>, detail: (result: A) => string = () => "") =>
   Effect.gen(function*() {
     const started = yield* Clock.currentTimeMillis
@@ -38,14 +38,14 @@ export const step = <A, E, R>(label: string, work: Effect.Effect<A, E, R>, detai
     )
   })
 
-/** A line beneath the step that is going on. */
+/** A line below the running step. */
 export const note = (text: string): Effect.Effect<void> =>
   Effect.asVoid(write(`${process.stdout.isTTY ? "\r\u001b[2K" : ""}  ${paint("dim", text)}\n`))
 
-/** Milliseconds between the notes of one that takes long. */
+/** Milliseconds between the progress notes of a long step. */
 const EVERY = 5000
 
-/** A teller of how far a long step is, who says it each few seconds however often asked to. */
+/** Makes a function that reports the progress of a long step, at most every few seconds. */
 export const progress = Effect.map(Clock.currentTimeMillis, (began) => {
   let told = began
   return (text: () => string): Effect.Effect<void> =>

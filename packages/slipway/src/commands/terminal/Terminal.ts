@@ -1,4 +1,4 @@
-/** What a command that follows a sandbox writes, and the lines that a person types meanwhile. */
+/** The output of commands that follow a sandbox, and the lines that a person types meanwhile. */
 import { Effect, type Scope } from "effect"
 import { openSync } from "node:fs"
 import { createInterface } from "node:readline"
@@ -6,23 +6,23 @@ import { ReadStream } from "node:tty"
 import { styleText } from "node:util"
 import type { Paint } from "./EventText.ts"
 
-/** What shells make of a command whose reader went away. */
+/** The exit code that shells use for a command whose reader has closed the pipe. */
 const READER_GONE = 141
 
-/** Colours only where there is a terminal and nobody asked for none (NO_COLOR). */
+/** Colours only on a terminal, and not if NO_COLOR is set. */
 export const paint: Paint = (style, text) => styleText(style, text, { stream: process.stdout })
 
-/** Writes to standard output, as fast as it is read. Ends the process when nobody reads it any more, as `head` does. */
+/** Writes to standard output, as fast as it is read. Ends the process when the reader has closed the pipe, as `head` does. */
 export const write = (text: string | Uint8Array): Effect.Effect<void> =>
   Effect.callback((resume) => {
     if (text.length === 0) return resume(Effect.void)
     process.stdout.write(text, (error) => error ? process.exit(READER_GONE) : resume(Effect.void))
   })
 
-/** To standard error, where it mixes with no result. */
+/** Writes to standard error, apart from the result. */
 export const say = (text: string) => Effect.sync(() => process.stderr.write(`${text}\n`))
 
-/** Whether somebody sees a question that is written to standard output. */
+/** Whether a person sees questions on standard output. */
 const isSeen = () => process.stdout.isTTY
 
 const terminal = (): NodeJS.ReadStream | undefined => {
@@ -30,7 +30,7 @@ const terminal = (): NodeJS.ReadStream | undefined => {
   return undefined
 }
 
-/** The terminal itself, where standard input was read to its end. */
+/** The terminal itself, after standard input was read to its end. */
 const reopened = (): NodeJS.ReadStream | undefined => {
   try {
     return new ReadStream(openSync("/dev/tty", "r"))
@@ -40,9 +40,9 @@ const reopened = (): NodeJS.ReadStream | undefined => {
 }
 
 /**
- * Tells `onLine` of each line that is typed until the scope closes, `null` when no more can come. From the beginning on, so
- * that what is typed before a question does not answer it. `takesPrompt`: standard input was the prompt, so the terminal is
- * asked. False: there is nobody to ask.
+ * Calls `onLine` for each typed line until the scope closes, with `null` at the end of input. It reads from the start, so that lines
+ * typed before a question do not answer it. `takesPrompt`: standard input was the prompt, so lines come from the terminal. False: no
+ * person can answer.
  */
 export const listen = (onLine: (line: string | null) => void, takesPrompt: boolean): Effect.Effect<boolean, never, Scope.Scope> =>
   Effect.acquireRelease(
@@ -60,10 +60,10 @@ export const listen = (onLine: (line: string | null) => void, takesPrompt: boole
       })
   ).pipe(Effect.map((listening) => listening !== undefined))
 
-/** More than any prompt may have. */
+/** Larger than any valid prompt. */
 const MAX_PROMPT_BYTES = 1024 * 1024
 
-/** All of standard input; `null`: it is too long, or no UTF-8. */
+/** All of standard input; `null`: too long, or not UTF-8. */
 export const readPrompt = Effect.promise(async () => {
   const chunks: Array<Buffer> = []
   let bytes = 0

@@ -1,9 +1,11 @@
-/** Ends the machines of workers that never came back, once nobody needs their sandboxes: whoever made them ends those that it has. */
+/**
+ * Ends machines of workers that never came back, once their sandboxes need them no longer. Workers end their own machines themselves.
+ */
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import type { Machines } from "@slipway/runner/machines/Machines"
 import { Effect, Layer, Schedule } from "effect"
 
-/** They have waited for ten minutes already, and a look lists all machines of the installation. */
+/** Such machines have waited for ten minutes already, and each look lists all machines of the installation. */
 const EVERY = "10 minutes"
 
 export const layer = ({ removeAbandoned }: Machines["Service"]) =>

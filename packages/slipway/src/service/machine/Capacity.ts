@@ -1,16 +1,16 @@
-/** How much a worker may take on: what the operator says, else what its machine has. */
+/** A worker's capacity: the operator's setting, otherwise computed from its machine. */
 import { availableParallelism, totalmem } from "node:os"
 import type { Settings } from "../../settings/Settings.ts"
 
 const GIB = 2 ** 30
 
-/** Bytes that this process and its boxes may use: of the control group where one sets a limit. */
+/** Bytes that this process and its boxes may use. A limit of the control group counts. */
 const memory = () => {
   const constrained = process.constrainedMemory()
   return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
 }
 
-/** The bounds of a worker (docs/decisions/15). */
+/** The limits of a worker (docs/decisions/15). */
 export const of = (
   { workerAgents, workerBoots, workerSlots }: Pick<Settings, "workerAgents" | "workerBoots" | "workerSlots">,
   machine = { memory: memory(), processors: availableParallelism() }

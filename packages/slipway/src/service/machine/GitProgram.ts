@@ -1,19 +1,19 @@
-/** The git of this machine: mirrors, working trees, changes and branches are its work. */
+/** The git of this machine, which makes mirrors, working trees, changes and branches. */
 import { Effect, Schema } from "effect"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 
-/** Object ids, alternates and index options that we use. */
+/** The oldest version with the object ids, alternates and index options that we use. */
 const OLDEST = [2, 38] as const
 
-/** Git is not there, or too old for what is asked of it. */
+/** Git is missing or too old. */
 export class NoGit extends Schema.TaggedError<NoGit>()("NoGit", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
 
-/** What git calls itself. */
+/** The version of git. */
 export const version: Effect.Effect<string, NoGit> = Effect.gen(function*() {
   const text = yield* Effect.promise(() => promisify(execFile)("git", ["--version"]).then(({ stdout }) => stdout.trim(), () => ""))
   if (text === "") return yield* new NoGit({ detail: "git is not installed, or not on PATH. Install it: apt-get install git" })

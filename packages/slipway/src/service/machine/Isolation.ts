@@ -1,4 +1,4 @@
-/** What keeps agents in on this machine, chosen by a setting and by what a probe sees. */
+/** The isolation of agents on this machine, chosen by a setting and by a probe. */
 import * as Installed from "@slipway/agents/Installed"
 import { PROGRAM } from "@slipway/agents/profiles/offline"
 import * as DockerProbe from "@slipway/docker/Probe"
@@ -35,27 +35,27 @@ import * as MachinesInCluster from "./MachinesInCluster.ts"
 
 export interface Isolation {
   readonly kind: "bubblewrap" | "docker" | "gvisor" | "runner" | "kubernetes" | "none"
-  /** Why agents with a model account may not run here; `null`: they may. A sentence for the operator. */
+  /** Why agents with a model account must not run here, as a sentence for the operator; `null`: they may. */
   readonly problem: string | null
-  /** What was seen in a box; `null`: there is none. */
+  /** The result of the probe in a box; `null`: no box. */
   readonly report: Report | null
   readonly host: Layer.Layer<SandboxHost, unknown>
-  /** Where sandboxes have machines of their own, and their trees there; `null`: boxes are of this machine. */
+  /** Set if sandboxes and their trees are on machines of their own; `null`: boxes are on this machine. */
   readonly elsewhere: { readonly machines: Machines["Service"]; readonly runners: Layer.Layer<Runners> } | null
-  /** Those of the working trees, which boxes write to. */
+  /** The folders of the working trees, which boxes write to. */
   readonly folders: SizedFolders.SizedFolders
-  /** The way of agents to the gateway they are given. */
+  /** Gives agents in boxes a way to the gateway. */
   readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
 }
 
-/** Where names lead that this process alone serves, for a demo. A service leaves it to the machine's resolver and to public addresses. */
+/** Addresses of names that only this process serves, for a demo. A service uses the machine's resolver and public addresses only. */
 export const WayOut = Context.Reference<Pick<Egress.Options, "lookup" | "mayConnect">>("slipway/WayOut", {
   defaultValue: () => ({})
 })
 
 type WorkspaceOf = (sandboxId: SandboxId) => string
 
-/** The offline agent is a part of Slipway, so boxes must see it. */
+/** Boxes must see the offline agent, which is part of Slipway. */
 const offlineAgent = dirname(PROGRAM)
 
 const hostOptions = ({ dataDir, limits, toolchains }: Settings, workspaceOf: WorkspaceOf) => ({
@@ -66,10 +66,10 @@ const hostOptions = ({ dataDir, limits, toolchains }: Settings, workspaceOf: Wor
   limits
 })
 
-/** Where the working trees are. */
+/** The folder of the working trees. */
 export const treesIn = (dataDir: string): string => join(dataDir, "trees")
 
-/** `lacking`: why none is to be made. */
+/** `lacking`: why folders have no size limit. */
 const sizedFolders = (
   { dataDir, limits }: Settings,
   { lacking, overlays = false }: { readonly lacking?: string; readonly overlays?: boolean }
@@ -94,7 +94,7 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   throughBox: (gateway) => gateway
 })
 
-/** What boxes reach, and how their agents reach the gateway through it. */
+/** The egress of boxes, and their agents' way to the gateway through it. */
 const outwards = Effect.fnUntraced(function*(settings: Settings) {
   const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow, ...yield* WayOut }))
   const throughBox: Isolation["throughBox"] = (gateway) =>
@@ -105,7 +105,7 @@ const outwards = Effect.fnUntraced(function*(settings: Settings) {
   return { services, throughBox }
 })
 
-/** Makes a box and looks at it: some 100 ms. */
+/** Makes a box and probes it: about 100 ms. */
 const isolated = Effect.fnUntraced(function*(
   kind: Exclude<Isolation["kind"], "none" | "runner" | "kubernetes">,
   settings: Settings,
@@ -124,7 +124,7 @@ const isolated = Effect.fnUntraced(function*(
     "NotIsolated",
     (missing) =>
       sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
-        // As where a daemon sees none of our mounts.
+        // For example, a daemon on another machine cannot see our mounts.
         Effect.flatMap(sizedFolders(settings, { lacking: "boxes do not see what is mounted" }), probed),
         { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
       )
@@ -179,7 +179,7 @@ const gvisor = (settings: Settings, workspaceOf: WorkspaceOf) =>
 
 const machinesFolder = ({ dataDir }: Settings) => join(dataDir, "machines")
 
-/** Has a machine made and looks at it: as long as whoever makes them takes. `help`: where that fails. */
+/** Requests a machine and probes it, which takes as long as the provider needs. `help`: the advice if that fails. */
 const elsewhere = Effect.fnUntraced(function*<E>(
   kind: "runner" | "kubernetes",
   settings: Settings,
@@ -233,16 +233,19 @@ const kubernetes = Effect.fnUntraced(function*(settings: Settings) {
   )
 })
 
-/** `auto` takes what every program runs in as fast as outside. */
+/** `auto` prefers the isolation in which programs run as fast as outside. */
 const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor, runner, kubernetes }
 
-/** Where bubblewrap cannot be had, there may be a daemon. */
+/** Without bubblewrap there may be a Docker daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
   isolation === "auto" && existsSync(dockerSocket)
     ? ` Or let the Docker daemon of this machine keep them in: ${known.isolation.name}=docker.`
     : ""
 
-/** Never fails: what is missing is the `problem`. The host lives as long as the scope. `workspaceOf`: for other work than a service's. */
+/**
+ * Never fails: a missing part is reported in `problem`. The host lives as long as the scope. `workspaceOf`: for other work than a
+ * service's.
+ */
 export const choose = (settings: Settings, workspaceOf: WorkspaceOf = workspacesIn(treesIn(settings.dataDir))) =>
   settings.isolation === "none" || settings.role === "http"
     ? none(settings, null)
@@ -252,7 +255,7 @@ export const choose = (settings: Settings, workspaceOf: WorkspaceOf = workspaces
       (missing) => none(settings, missing.message + advice(settings))
     )
 
-/** Says at each start what is in force, and loudly what is not. */
+/** Logs the isolation at each start, with warnings for missing parts. */
 export const announce = (settings: Settings, isolation: Isolation) =>
   Effect.gen(function*() {
     const { kind, problem, report } = isolation
@@ -278,7 +281,7 @@ export const announce = (settings: Settings, isolation: Isolation) =>
     )
   })
 
-/** How a sandbox gets what an earlier setup filled. */
+/** How a sandbox gets the files of an earlier setup. */
 export const wayOfCaches = ({ folders, kind }: Isolation): string => {
   if (kind !== "bubblewrap") return `unpacked for each sandbox (isolation is ${kind})`
   const { lacking, lackingOverlays } = folders

@@ -1,4 +1,4 @@
-/** The machine whose disk holds the working trees, and the one worker that may use it. */
+/** The machine whose disk holds the working trees, and its one worker. */
 import { Effect, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, open, readFile, rename, stat } from "node:fs/promises"
@@ -15,7 +15,7 @@ export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("Data
 
 const isMachineId = Schema.is(Schema.String.check(Schema.isUUID()))
 
-/** `null`: there is none, or what there is was broken off by a power loss. */
+/** `null`: the file is missing, or a power loss has damaged it. */
 const read = (file: string): Promise<string | null> =>
   readFile(file, "utf8").then((text) => isMachineId(text.trim()) ? text.trim() : null, (error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error
@@ -32,7 +32,7 @@ const synced = async (at: string, flags: string, content?: string): Promise<void
   }
 }
 
-/** A power loss leaves the file as it was or with all of the id. */
+/** After a power loss the file is unchanged or has the whole id. */
 const write = async (file: string, id: string): Promise<void> => {
   const temporary = `${file}-${randomUUID()}`
   await synced(temporary, "wx", id)
@@ -40,7 +40,7 @@ const write = async (file: string, id: string): Promise<void> => {
   await synced(path.dirname(file), "r")
 }
 
-/** Held until the scope closes. The kernel frees it however its owner ends. */
+/** Holds the lock until the scope closes. The kernel frees it however its owner ends. */
 const lock = (name: string, dataDir: string) =>
   Effect.acquireRelease(
     Effect.callback<() => void, DataFolderInUse>((resume) => {
@@ -51,21 +51,21 @@ const lock = (name: string, dataDir: string) =>
     (close) => Effect.sync(close)
   )
 
-/** Keeps every worker, and whoever else asks so, from the folder until the scope closes. Only Linux knows. */
+/** Locks the folder against workers and other callers until the scope closes. Only on Linux. */
 export const alone = Effect.fnUntraced(function*(dataDir: string) {
   const folder = yield* Effect.promise(() => stat(dataDir))
   if (process.platform === "linux") yield* lock(`data-${folder.dev}-${folder.ino}`, dataDir)
 })
 
 /**
- * The machine's id, for this process alone until the scope closes. A worker that comes back finds its sandboxes by it, so one
- * that is lost or broken is found again: `recover` says which machine holds the trees that lie in the folder, `null` if
- * nobody knows. `alone` is `false` where it cannot be made sure: the lock is an abstract socket, and only Linux has those.
+ * The machine's id, for this process only until the scope closes. A restarted worker finds its sandboxes by the id, so a lost or
+ * damaged id is recovered: `recover` returns the machine of the trees in the folder, or `null`. `alone` is `false` without a lock: the
+ * lock is an abstract socket, which only Linux has.
  */
 export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recover: Effect.Effect<string | null, E, R>) {
   const file = path.join(dataDir, "machine")
   yield* Effect.promise(() => mkdir(dataDir, { recursive: true }))
-  // While the id is chosen nobody else chooses one, and nobody takes a folder whose id is chosen under it.
+  // While the id is chosen, no other process may choose one or take the folder.
   yield* alone(dataDir)
   let machine = yield* Effect.promise(() => read(file))
   if (machine === null) {
@@ -77,7 +77,7 @@ export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recove
     const id = machine
     yield* Effect.promise(() => write(file, id))
   }
-  // Of a folder and its copy on this machine only one may be used.
+  // Only one of a folder and its copy may be used on this machine.
   const isAlone = process.platform === "linux"
   if (isAlone) yield* lock(`worker-${machine}`, dataDir)
   return { machine, alone: isAlone }

@@ -42,7 +42,7 @@ export const find = Effect.fnUntraced(function*({ kubernetes, limits }: Pick<Set
   return { cluster, options }
 })
 
-/** What the cluster gives them. Never fails: what is missing is a finding. */
+/** Checks the cluster. Never fails: a missing part is a finding. */
 export const examine = (settings: Pick<Settings, "kubernetes" | "limits">): Effect.Effect<ReadonlyArray<KubernetesProbe.Finding>> =>
   find(settings).pipe(
     Effect.flatMap(({ cluster, options: { owner, ...template } }) =>

@@ -1,4 +1,4 @@
-/** `/proc`: the embedded database is reached through it, and boxes and processes are looked up there. */
+/** `/proc`, which the embedded database, boxes and process checks need. */
 import { Effect, Schema } from "effect"
 import { access } from "node:fs/promises"
 
@@ -8,7 +8,7 @@ class NoProc extends Schema.TaggedError<NoProc>()("NoProc", {}) {
   }
 }
 
-/** Fails where Linux shows no processes. */
+/** Fails if `/proc` shows no processes on Linux. */
 export const readable = process.platform === "linux"
   ? Effect.tryPromise({ try: () => access("/proc/self/stat"), catch: () => new NoProc() })
   : Effect.void

@@ -1,4 +1,4 @@
-/** Whether sandboxes may be shown the folders that the operator lists. */
+/** Checks the folders that the operator shows to sandboxes. */
 import { describe } from "@slipway/machine/files/Toolchains"
 import { Effect } from "effect"
 import { existsSync, realpathSync, statSync } from "node:fs"
@@ -7,18 +7,18 @@ import { settings as isolation } from "../../settings/Isolation.ts"
 import { InvalidSetting } from "../../settings/Setting.ts"
 import type { Settings } from "../../settings/Settings.ts"
 
-/** Where people and tools keep what is theirs: whoever lists a folder with one of these in it meant another one. */
+/** Names with private data of people and tools. A folder that contains one was listed by mistake. */
 const PRIVATE = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", "credentials",
   "credentials.toml"]
 
-/** The machine's own, with all in them; a box has its own under these names. */
+/** Folders of the machine itself, with their content. A box has its own under these names. */
 const SYSTEM = ["/boot", "/dev", "/etc", "/proc", "/run", "/sys", "/scratch", "/workspace", "/bin", "/sbin", "/lib", "/lib64"]
-/** Of these, folders in them may be toolchains. */
+/** Folders of which only subfolders may be toolchains. */
 const SHARED = ["/", "/home", "/mnt", "/root", "/srv", "/tmp", "/usr", "/var"]
 
 const isIn = (at: string, folder: string) => at === folder || at.startsWith(folder === "/" ? folder : `${folder}/`)
 
-/** Where it is in truth, as far as it is there. */
+/** The real path, as far as it exists. */
 const real = (at: string): string => {
   try {
     return realpathSync(at)
@@ -27,7 +27,7 @@ const real = (at: string): string => {
   }
 }
 
-/** What must be of a folder and is not; `null`: it may be shown. */
+/** Why the folder must not be shown to sandboxes; `null`: it may be. */
 const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github, modelsFile, secretsKeyFile, signIn }: Settings) => {
   try {
     if (!statSync(folder).isDirectory()) return "folders"
@@ -46,7 +46,7 @@ const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github,
   return null
 }
 
-/** Fails with the first folder that sandboxes are not to see. */
+/** Fails with the first folder that sandboxes must not see. */
 export const check = Effect.fn("Toolchains.check")(function*(settings: Settings) {
   for (const folder of settings.toolchains) {
     const expected = objection(folder, settings)
@@ -54,10 +54,10 @@ export const check = Effect.fn("Toolchains.check")(function*(settings: Settings)
   }
 })
 
-/** Each folder for people: what programs it has, and why some would not run in a sandbox. */
+/** A line for each folder: its programs, and why some would not run in a sandbox. */
 export const look = Effect.fn("Toolchains.look")(function*({ isolation, toolchains }: Settings) {
   const isOwnUser = isolation !== "none" && process.getuid?.() === 0
-  // Containers have an image in place of the machine's own programs.
+  // A container has an image instead of the machine's own programs.
   const others = isolation === "none" ? ["/"] : ["docker", "runner", "kubernetes"].includes(isolation) ? [] : ["/usr"]
   const seen = [...toolchains.map(real), ...others]
   return yield* Effect.promise(() =>

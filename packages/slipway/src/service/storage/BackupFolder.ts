@@ -1,10 +1,9 @@
 /**
- * A backup as it lies on a disk: a folder of mode 0700 with
- *
- * - `manifest.json`, {@link Manifest}: what made it, when, and every other file with its size and digest,
- * - `manifest.sha256`: the digest of that, as `sha256sum --check` reads it,
- * - `tables/NAME.zst`: the rows of a table, zstd, a JSON string to a line,
- * - `secrets.key`: what stored secrets are encrypted with, unless it is kept elsewhere.
+ * The files of a backup: a folder of mode 0700 with
+ * - `manifest.json`, {@link Manifest}: its origin, time, and every other file with size and digest,
+ * - `manifest.sha256`: its digest in the format of `sha256sum --check`,
+ * - `tables/NAME.zst`: the rows of a table, compressed with zstd, one JSON string per line,
+ * - `secrets.key`: the key of stored secrets, unless it is kept elsewhere.
  */
 import * as Dump from "@slipway/postgres/Dump"
 import { Effect, Schema, Stream } from "effect"
@@ -15,19 +14,19 @@ import path from "node:path"
 import { pipeline } from "node:stream/promises"
 import { createZstdCompress, createZstdDecompress } from "node:zlib"
 
-/** Of the layout above. A version that makes another one counts on. */
+/** The version of this layout. Increase it with each change. */
 export const FORMAT = 1
 const MANIFEST = "manifest.json"
 const CHECK = "manifest.sha256"
 export const KEY = "secrets.key"
-/** Characters of rows that are handed on at once, about. */
+/** The approximate number of row characters that are passed on at once. */
 const AT_ONCE = 4 * 2 ** 20
 
-/** Of a line: a row has 2 MiB at most, and JSON writes some characters as six. */
+/** Bytes of a line: a row has at most 2 MiB, and JSON writes some characters as six. */
 const LINE_BYTES = 16 * 2 ** 20
-/** What a row costs beside its characters, so that many empty ones are handed on too. */
+/** The cost of a row besides its characters, so that many empty rows are passed on too. */
 const ROW = 64
-/** Of `manifest.json`, and of the key. */
+/** Bytes of `manifest.json` and of the key. */
 const SMALL_BYTES = 4 * 2 ** 20
 
 const File = Schema.Struct({
@@ -39,33 +38,33 @@ type File = typeof File.Type
 
 const Manifest = Schema.Struct({
   format: Schema.Literal(FORMAT),
-  /** Of Slipway. */
+  /** The version of Slipway. */
   version: Schema.String,
-  /** ISO 8601, UTC: when the tables were read; they are of one moment soon after. */
+  /** When reading the tables began, in ISO 8601 and UTC. All tables are of one moment soon after. */
   createdAt: Schema.String,
-  /** Version of the server. Any that this Slipway runs can take it. */
+  /** The version of the Postgres server. Any supported server can restore the backup. */
   postgres: Schema.String,
-  /** By number and name: the schema. */
+  /** The schema: migrations by number and name. */
   migrations: Schema.Array(Schema.String),
   tables: Schema.Array(Schema.Struct({ ...Dump.Table.fields, ...File.fields, rows: Schema.Natural })),
   sequences: Schema.Array(Dump.Sequence),
-  /** `null`: it is kept elsewhere, or there was none. */
+  /** `null`: the key is kept elsewhere, or there was none. */
   key: Schema.NullOr(File),
-  /** Running sandboxes whose machine had something that no checkpoint has. */
+  /** Running sandboxes with data on a machine that is in no checkpoint. */
   unsaved: Schema.Array(Schema.String),
-  /** Checkpoints whose bytes are in the folder that the settings named. */
+  /** The number of checkpoints whose bytes are in the folder of the settings. */
   checkpointsElsewhere: Schema.Natural
 })
 export type Manifest = typeof Manifest.Type
 
-/** It is no backup, or not one as it was made, or not for this version. Nothing was made of it. */
+/** The folder is not a backup, is damaged, or is for another version. Nothing was restored. */
 export class NotRestorable extends Schema.TaggedError<NotRestorable>()("NotRestorable", { folder: Schema.String, problem: Schema.String }) {
   override get message() {
     return `The backup in ${this.folder} cannot be restored: ${this.problem}`
   }
 }
 
-/** Its disk, or who may write there. */
+/** The disk or its permissions prevent writing. */
 export class CannotWrite extends Schema.TaggedError<CannotWrite>()("CannotWrite", { folder: Schema.String, problem: Schema.String }) {
   override get message() {
     return `${this.folder} cannot be written: ${this.problem}`
@@ -74,7 +73,7 @@ export class CannotWrite extends Schema.TaggedError<CannotWrite>()("CannotWrite"
 
 const sentence = (cause: unknown) => `${cause instanceof Error ? cause.message : String(cause)}.`
 
-/** File operations on what is written; `folder` is for the error. */
+/** Runs file operations. `folder` is for the error. */
 export const writing = <A>(folder: string, run: () => Promise<A>) =>
   Effect.tryPromise({ try: run, catch: (cause) => new CannotWrite({ folder, problem: sentence(cause) }) })
 
@@ -83,7 +82,7 @@ export const sync = async (at: string): Promise<void> => {
   await handle.sync().finally(() => handle.close())
 }
 
-/** A new file, on the disk for good. */
+/** Writes a new file and syncs it to the disk. */
 export const put = async (file: string, content: string | Uint8Array): Promise<File> => {
   const handle = await open(file, "wx", 0o600)
   try {
@@ -97,9 +96,9 @@ export const put = async (file: string, content: string | Uint8Array): Promise<F
 
 export const tableFile = (folder: string, name: string) => path.join(folder, "tables", `${name}.zst`)
 
-/** As a new file. */
+/** Writes rows as a new file. */
 export const putRows = (file: string, rows: Stream.Stream<ReadonlyArray<string>, unknown>) =>
-  // With the context: the transaction that the rows are read in is part of it.
+  // With the context, which contains the transaction of the rows.
   Effect.flatMap(Stream.toAsyncIterableEffect(rows), (lines) => {
     const hash = createHash("sha256")
     let bytes = 0
@@ -129,7 +128,7 @@ export const putRows = (file: string, rows: Stream.Stream<ReadonlyArray<string>,
 const Row = Schema.fromJsonString(Schema.String)
 const decodeRow = Schema.decodeUnknownSync(Row)
 
-/** What {@link putRows} wrote. Whoever can change a backup can change its digests too, so nothing is read without a bound. */
+/** Reads the rows of {@link putRows}, with limits: a manipulated backup may have matching digests. */
 export const rowsIn = (
   folder: string,
   { name, rows: most }: Pick<Manifest["tables"][number], "name" | "rows">
@@ -168,7 +167,7 @@ export const rowsIn = (
   return Stream.fromAsyncIterable(pieces(), (cause) => new NotRestorable({ folder, problem: `${name}: ${sentence(cause)}` }))
 }
 
-/** Last: without it, it is no backup. */
+/** Writes the manifest, as the last file: a folder without it is not a backup. */
 export const finish = async (folder: string, manifest: Manifest): Promise<void> => {
   const { sha256 } = await put(path.join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`)
   await put(path.join(folder, CHECK), `${sha256}  ${MANIFEST}\n`)
@@ -192,7 +191,7 @@ const readSmall = async (file: string): Promise<string> => {
   return readFile(file, "utf8")
 }
 
-/** Reads what it is. Its files are not looked at. */
+/** Reads the manifest without its files. */
 export const manifestOf = Effect.fnUntraced(function*(folder: string) {
   const refuse = (problem: string) => new NotRestorable({ folder, problem })
   const [text, check] = yield* Effect.tryPromise({
@@ -214,7 +213,7 @@ export const manifestOf = Effect.fnUntraced(function*(folder: string) {
   return manifest.value
 })
 
-/** Fails unless every file is as it was made. */
+/** Fails unless every file matches the manifest. */
 export const verify = Effect.fnUntraced(function*(folder: string, { key, tables }: Manifest) {
   const files = [...tables.map((table) => [tableFile(folder, table.name), table] as const),
     ...key === null ? [] : [[path.join(folder, KEY), key] as const]]

@@ -1,4 +1,4 @@
-/** The data folder of a service: it must be writable, and nothing works any more when it is gone. */
+/** The data folder of a service: it must be writable, and the service fails without it. */
 import { Effect, Schedule, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
@@ -13,10 +13,10 @@ const reasons: Readonly<Record<string, string>> = {
   EEXIST: "there is a file of that name"
 }
 
-/** Nothing can be kept there. */
+/** The folder cannot be written to. */
 class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()("DataFolderNotWritable", {
   dataDir: Schema.String,
-  /** Of the system. */
+  /** The error code of the system. */
   code: Schema.String
 }) {
   override get message() {
@@ -29,15 +29,15 @@ class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()(
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
 
-/** What keeps us from the folder that would hold it: Node says ENOENT of every folder that it cannot make. */
+/** The file that prevents making the folder. Node reports ENOENT for every folder that it cannot make. */
 const obstacle = async (folder: string): Promise<string> => {
   const code = await access(folder, constants.W_OK).then(() => "ENOENT", codeOf)
   return code === "ENOENT" && path.dirname(folder) !== folder ? obstacle(path.dirname(folder)) : code
 }
 
 /**
- * Makes the folder if it is missing, and a file in it for a moment. A full disk passes: a worker makes room on it, by removing what is
- * finished.
+ * Makes the folder if it is missing, and a temporary file in it. A full disk is accepted, because a worker frees space by removing
+ * finished sandboxes.
  */
 export const writable = (dataDir: string) =>
   Effect.tryPromise({
@@ -53,7 +53,7 @@ export const writable = (dataDir: string) =>
     Effect.catch((code) => code === "ENOSPC" ? Effect.void : new DataFolderNotWritable({ dataDir, code }))
   )
 
-/** Somebody removed or replaced it under the running service. */
+/** The folder was removed or replaced while the service ran. */
 class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {
   override get message() {
     return `The data folder ${this.dataDir} is gone: somebody removed or replaced it. The service stops. ` +
@@ -66,7 +66,7 @@ const identityOf = (folder: string) =>
     stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: NodeJS.ErrnoException) => error.code === "ENOENT" ? null : undefined)
   )
 
-/** Answers what fails when the folder is no longer the one that is there now. A look that fails for another reason tells nothing. */
+/** Returns an effect that fails when the folder is no longer the same. Other failures of the check are ignored. */
 export const watch = Effect.fnUntraced(function*(dataDir: string) {
   const first = yield* identityOf(dataDir)
   return Effect.flatMap(

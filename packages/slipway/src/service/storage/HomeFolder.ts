@@ -1,7 +1,7 @@
 /** The home of this process's user. */
 import { homedir } from "node:os"
 
-/** `/` for a user that the system does not know, where HOME is not set: containers that run as any user have it so. */
+/** `/` for a user that the system does not know, if HOME is not set, as in containers with an arbitrary user. */
 export const homeFolder = (): string => {
   try {
     return homedir()

@@ -1,4 +1,4 @@
-/** The database server of a service that was given none. */
+/** The embedded database server of a service without a configured database. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import type { Settings } from "../../settings/Settings.ts"
@@ -8,15 +8,15 @@ const optionsOf = ({ dataDir, postgresAccount }: Settings) => ({
   ...(postgresAccount === null ? {} : { account: postgresAccount })
 })
 
-/** Fails with `InUse` where another process runs it. */
+/** Fails with `InUse` if another process runs it. */
 export const layer = (settings: Settings) => EmbeddedPostgres.layer(optionsOf(settings))
 
-/** For a command: the server that runs, or one for as long as it works. */
+/** For a command: uses the running server, or runs one until the command ends. */
 export const layerConnectOrStart = (settings: Settings) => EmbeddedPostgres.layerConnectOrStart(optionsOf(settings))
 
 /**
- * Starts the server, and answers as soon as its process runs: what uses it can be loaded meanwhile, which takes about as long.
- * The layer waits for it, and fails as it does. It ends with the scope.
+ * Starts the server, and returns when its process runs, so that other modules can load meanwhile, which takes about as long. The layer
+ * waits for the server and fails if it fails. The server ends with the scope.
  */
 export const begin = Effect.fnUntraced(function*(settings: Settings) {
   if (settings.databaseUrl !== null) return layer(settings)

@@ -1,4 +1,4 @@
-/** The database a command or the service works on, and what is kept in it. */
+/** The database of a command or the service, and the stores on it. */
 import { KeysPerUser } from "@slipway/domain/access/rules/Minting"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
@@ -39,17 +39,17 @@ import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
 
-/** Connections to a database that is brought up to date first. */
+/** Connections to a database after its migration. */
 const migrated = (location: Database.DatabaseLocation) =>
   Database.layer(location).pipe(Layer.provideMerge(Migrations.layer.pipe(Layer.provide(Database.layerMigrating(location)))))
 
-/** `owner`: the service, which runs the embedded server; a command joins the one that runs, or runs one while it works. */
+/** `owner`: the service, which runs the embedded server. A command uses the running server, or runs one until it ends. */
 const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeof OwnPostgres.layer>) => {
   const { databaseUrl, startup } = settings
   const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(Layer.provide(postgres))
   return Layer.unwrap(Effect.gen(function*() {
     if (databaseUrl === null) return embedded
-    // Whoever runs a command can run it again.
+    // A person can repeat a command, so it does not wait for the database.
     const { superuser } = yield* Database.reach(databaseUrl, owner ? startup : Duration.zero, owner)
     if (owner && superuser) {
       yield* Effect.logWarning(
@@ -62,8 +62,8 @@ const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeo
 }
 
 /**
- * The service does not start where it could not read the secrets that are stored. The key of a database that is this service's
- * alone is there from the first start on, so that the first backup has it.
+ * The service does not start if it cannot decrypt the stored secrets. With an embedded database the key is made at the first start, so
+ * that the first backup has it.
  */
 const secrets = ({ databaseUrl }: Settings) =>
   Layer.effectDiscard(Effect.gen(function*() {
@@ -76,7 +76,7 @@ const secrets = ({ databaseUrl }: Settings) =>
     yield* settle
   }))
 
-/** A migrated database and every store on it. `postgres`: the embedded server, where it was begun before. */
+/** A migrated database and every store on it. `postgres`: the embedded server, if it was started before. */
 export const layer = (
   settings: Settings,
   owner: boolean,

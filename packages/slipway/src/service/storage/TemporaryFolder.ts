@@ -1,13 +1,13 @@
-/** A folder that is gone when the scope closes, whatever happened. */
+/** A folder that is removed when the scope closes, in any case. */
 import { Effect, Schema } from "effect"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
-/** Nothing can be put where temporary files go. */
+/** The folder for temporary files cannot be written to. */
 class NoTemporaryFolder extends Schema.TaggedError<NoTemporaryFolder>()("NoTemporaryFolder", {
   folder: Schema.String,
-  /** Of the system. */
+  /** The error code of the system. */
   code: Schema.String
 }) {
   override get message() {
@@ -26,5 +26,5 @@ export const make = (purpose: string) =>
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
   )
 
-/** Fails where there is no place for temporary files. */
+/** Fails without a usable folder for temporary files. */
 export const usable = Effect.scoped(Effect.asVoid(make("try")))
