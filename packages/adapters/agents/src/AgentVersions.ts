@@ -1,7 +1,7 @@
 /**
- * The digests of what `slipway agents install` fetches, as the npm registry told them on 2026-11-22 (`npm view SPEC
- * dist.integrity`), beside the versions of the profiles. Whatever is not here is not installed: a platform whose build the registry
- * did not tell of then has none.
+ * The digests of the packages that `slipway agents install` fetches, from the npm registry on 2026-11-22 (`npm view SPEC
+ * dist.integrity`), beside the versions of the profiles. Other packages are never installed. A platform without a build in the registry
+ * at that time has no entry.
  */
 import type { Platform } from "./Profile.ts"
 
@@ -9,13 +9,13 @@ import type { Platform } from "./Profile.ts"
 export interface Pin {
   /** `name@version`. */
   readonly spec: string
-  /** Where it lies below `node_modules`. */
+  /** Its folder below `node_modules`. */
   readonly folder: string
-  /** SHA-512 of its tarball, as npm writes it. */
+  /** SHA-512 of its tarball, in npm's format. */
   readonly integrity: string
 }
 
-/** By platform, `os-arch`; `all` go with each of them. */
+/** By platform, `os-arch`. `all` belong to every platform. */
 type Packages = { readonly all: ReadonlyArray<Pin>; readonly [platform: string]: ReadonlyArray<Pin> }
 
 export const codex: Packages = {
@@ -143,7 +143,7 @@ export const opencode: Packages = {
   ]
 }
 
-/** What is fetched for the platform; empty: there is no build for it that we could tell from another. */
+/** The packages for the platform; empty: no pinned build exists. */
 export const pinned = (pins: Packages, { arch, os }: Platform): ReadonlyArray<Pin> => {
   const build = pins[`${os}-${arch}`]
   return build === undefined ? [] : [...pins.all, ...build]

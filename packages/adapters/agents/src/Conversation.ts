@@ -1,6 +1,6 @@
 /**
- * What every driver does the same way, whatever the protocol: prompts run one at a time, each frame is handled before
- * the next is read, approvals wait for their decision, an interrupt closes everything before the agent hears of it.
+ * The common part of drivers for every protocol. Prompts run one at a time. Each frame is handled before the next is read. Approvals
+ * wait for their decision. An interrupt closes everything before the agent gets it.
  */
 import { Redaction, Redactor } from "@slipway/domain/environment/redaction/Redaction"
 import {
@@ -17,56 +17,53 @@ import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effec
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
 
-/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home, and a minute beside a dozen others on two cores. */
+/** A cold start of the slowest agent takes 3.5 s, twice that in a cold home, and a minute with a dozen others on two cores. */
 const START_WITHIN = Duration.minutes(3)
-/** Times of the polite part of the end (docs/decisions/2.2); what is left after them is the box's to kill. */
+/** Time limits of a graceful end (docs/decisions/2.2). After them the box kills the agent. */
 const INTERRUPT_WITHIN = Duration.seconds(1)
 const EXIT_WITHIN = Duration.seconds(2)
 
 export type Decision = "approve" | "deny" | "cancel"
 
-/** How the agent says that a turn ended. */
+/** The end of a turn as the agent reports it. */
 export interface Ended {
-  /** Of the last message. */
+  /** The end of the last message. */
   readonly finish: Finish
-  /** Why the turn failed, a sentence; absent: it succeeded. */
+  /** Why the turn failed, as a sentence; absent: it succeeded. */
   readonly failure?: string
-  /** The agent broke the protocol: it is of no further use, and a new one will do the same. */
+  /** The agent broke the protocol. It cannot be used any more, and a new process would do the same. */
   readonly broken?: string
 }
 
-/** The protocol's part, for a session that is open. `Approval` is what the protocol needs to answer one. */
+/** The protocol of an open session. `Approval` is the data that the protocol needs to answer one. */
 interface Protocol<Approval> {
   readonly sessionId: Effect.Effect<string | null>
-  /** Sends a prompt. What comes of it arrives through `next`, the end as {@link Conversation.ended}. */
+  /** Sends a prompt. Its results arrive through `next`, the end as {@link Conversation.ended}. */
   send(text: string): Effect.Effect<void>
   /** Reads one frame and handles it. */
   readonly next: Effect.Effect<void, OutputEnded>
-  /** Asks the agent to end the turn it was sent. */
+  /** Asks the agent to end the running turn. */
   readonly cancel: Effect.Effect<void>
-  /**
-   * Hands a text to the turn it was sent, which has not ended; {@link Conversation.took} when the agent has it. Absent: the protocol
-   * has no room for it.
-   */
+  /** Adds a text to the running turn; {@link Conversation.took} when the agent has it. Absent: the protocol does not support it. */
   steer?(id: string, text: string): Effect.Effect<void>
-  /** `cancel`: nobody decided, the turn ends. `reason`: why it is denied, by a person or by us; not every protocol has room for it. */
+  /** `cancel`: the turn ends without a decision. `reason`: why it is denied, by a person or by us; some protocols cannot send it. */
   answer(approval: Approval, decision: Decision, reason?: string): Effect.Effect<void>
 }
 
-/** A prompt the agent has been sent and has not ended. */
+/** A prompt that the agent has and has not ended. */
 export interface LiveTurn {
   readonly events: TurnEvents.TurnEvents
   readonly interrupted: boolean
-  /** Something was denied in it. */
+  /** A call of it was denied. */
   readonly denied: boolean
   readonly emit: (events: ReadonlyArray<AgentEvent>) => Effect.Effect<void>
 }
 
 interface Turn<Approval> extends LiveTurn {
   readonly approvals: Map<string, { readonly nativeCallId: string; readonly approval: Approval }>
-  /** What it was steered with: `taken` by the agent, or not yet. In order. */
+  /** Its steering texts in order: `taken` by the agent, or not yet. */
   readonly steers: Map<string, { readonly text: string; taken: boolean }>
-  /** False before the prompt is on its way: what arrives until then is not about it, and a cancel would be ignored. */
+  /** False before the prompt is sent: earlier frames do not belong to it, and a cancel would be ignored. */
   sent: boolean
   interrupted: boolean
   denied: boolean
@@ -75,30 +72,30 @@ interface Turn<Approval> extends LiveTurn {
 
 export interface Conversation<Approval> {
   fail(operation: AgentError["operation"], detail: string, retryable: boolean): AgentError
-  /** For a protocol step that found the output at its end. */
+  /** Makes a protocol step's error for an output that has ended. */
   gone(operation: AgentError["operation"]): (ended: OutputEnded) => Effect.Effect<never, AgentError>
-  /** Begins the session: fails when it takes too long. */
+  /** Begins the session. Fails after a timeout. */
   starting<A>(start: Effect.Effect<A, AgentError>): Effect.Effect<A, AgentError>
-  /** `null`: what arrives is about no turn that anybody watches. */
+  /** `null`: arriving frames belong to no running turn. */
   readonly live: () => LiveTurn | null
-  /** The agent waits for a decision about the call it names `nativeCallId`. */
+  /** The agent waits for a decision about the call with its id `nativeCallId`. */
   ask(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval): Effect.Effect<void>
-  /** What the agent asks for is denied at once, for this reason. */
+  /** Denies the agent's request at once, for this reason. */
   refuse(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval, why: string): Effect.Effect<void>
-  /** The agent has this text of `steer`. One that nobody waits for changes nothing. */
+  /** The agent has this text of `steer`. Unknown ids change nothing. */
   took(id: string): Effect.Effect<void>
-  /** The agent ended the turn it was sent last. */
+  /** The agent ended the last turn. */
   ended(ended: Ended): void
-  /** Whether a turn that was sent has not ended, watched or not. */
+  /** Whether the agent has not ended its last turn, even if that was abandoned. */
   readonly owes: () => boolean
-  /** The session over `protocol`. It says good-bye to the agent when the scope closes. */
+  /** The session over `protocol`. When the scope closes, the agent is asked to end. */
   session(protocol: Protocol<Approval>): Effect.Effect<AgentSession, never, Scope.Scope>
 }
 
 const describeExit = ({ code, signal }: Effect.Success<BoxProcess["exited"]>) =>
   signal === null ? `the agent exited with code ${code}` : `the agent was ended by ${signal}`
 
-/** What one agent can have waiting for a person at once: each is kept with the sandbox, preview included. */
+/** The most approvals of one agent that wait for a person. Each is stored with the sandbox, including its preview. */
 const MAX_WAITING = 16
 
 /** The state of a conversation. */
@@ -112,7 +109,7 @@ interface State<Approval> {
   readonly reading: Semaphore.Semaphore
   turn: Turn<Approval> | null
   protocol: Protocol<Approval> | null
-  /** The agent was sent a prompt and has not ended it. */
+  /** The agent has a prompt and has not ended it. */
   owed: boolean
 }
 
@@ -134,7 +131,7 @@ const gone = ({ options, process }: Pick<State<never>, "options" | "process">, o
     yield* Effect.logWarning("agent ended", {
       profile: options.profile,
       sandboxId: options.box.sandboxId,
-      // Redacted whatever the agent wrote there: it may repeat its secrets.
+      // Always redacted, because the agent may print its secrets.
       stderr: (yield* Redaction).redact(yield* process.stderrTail)
     })
     return yield* failed(
@@ -254,7 +251,7 @@ const steerBy =
       return turn.sent ? protocolSteer(id, text) : Effect.void
     })
 
-/** Asks the agent to end, and waits a short time for it. */
+/** Asks the agent to end, and waits for a short time. */
 const sayGoodbye = Effect.fnUntraced(function*<Approval>(state: State<Approval>, given: Protocol<Approval>) {
   yield* interrupt(state, given).pipe(
     Effect.andThen(state.reading.withPermit(settle(state, given))),

@@ -1,7 +1,7 @@
 /**
- * Fetches agents from the npm registry: the pinned versions, into a folder of their own, with npm's own client, which knows the
- * registry, its proxy and a cache. Nothing is unpacked or run whose digest is not the pinned one, and no install script at all.
- * Safe to repeat; what was interrupted is taken up where npm's cache has come to.
+ * Fetches the pinned versions of agents from the npm registry into a separate folder. It uses npm's client, which has the registry,
+ * proxy and cache settings. Packages with another digest are neither unpacked nor run, and install scripts never run. Safe to repeat;
+ * after an interruption npm's cache saves the finished downloads.
  */
 import { Effect, Schema } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
@@ -23,19 +23,19 @@ export class InstallFailed extends Schema.TaggedError<InstallFailed>()("InstallF
   }
 }
 
-/** Lines of npm's complaint that are shown. */
+/** Lines of npm's error output that are shown. */
 const SHOWN_LINES = 6
 
-/** How a program ended. */
+/** The result of a program. */
 export interface Ran {
   readonly code: number | null
-  /** The end of what it wrote to either output. */
+  /** The last lines of its standard output and standard error. */
   readonly output: ReadonlyArray<string>
 }
 
 const KEPT_LINES = 200
 
-/** Ends with its caller: what an interrupted install leaves is for the next one to go on with. */
+/** The program ends with its caller. The next install continues an interrupted one. */
 const run = (command: string, args: ReadonlyArray<string>, options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv }) =>
   Effect.callback<Ran, NodeJS.ErrnoException>((resume) => {
     const output: Array<string> = []
@@ -54,14 +54,14 @@ const run = (command: string, args: ReadonlyArray<string>, options: { readonly c
 
 const unreachable = /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network)\b/u
 
-/** npm's own words, without its decoration. */
+/** npm's error text without decoration. */
 const complaint = ({ output }: Ran): string => {
   const said = output.filter((line) => /^npm (?:error|ERR!)/u.test(line) && !line.includes("A complete log"))
   return (said.length > 0 ? said : output).slice(0, SHOWN_LINES).map((line) => line.replace(/^npm (?:error|ERR!)\s*/u, "")).join(" ")
 }
 
 const npm = Effect.fnUntraced(function*(folder: string, args: ReadonlyArray<string>) {
-  // From the environment of a script of another package npm would take that package's settings.
+  // In a script of another package, npm would use that package's settings from the environment.
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^npm_(?:config_local_prefix|package|lifecycle)/iu.test(name))
   )
@@ -92,7 +92,7 @@ const digestOf = async (file: string) => {
 const unusable = (folder: string) => (error: unknown) =>
   new InstallFailed({ detail: `${folder} cannot be used (${error instanceof Error && "code" in error ? error.code : error}).` })
 
-/** The tarball of a package, if it is the pinned one. */
+/** Fetches the tarball of a package and checks its digest. */
 const fetch = Effect.fnUntraced(function*(folder: string, { integrity, spec }: Pin) {
   yield* Effect.tryPromise({ try: () => mkdir(folder, { recursive: true }), catch: unusable(folder) })
   yield* npm(folder, ["pack", spec, "--ignore-scripts", "--pack-destination", folder])
@@ -108,7 +108,7 @@ const fetch = Effect.fnUntraced(function*(folder: string, { integrity, spec }: P
   return tarball
 })
 
-/** Unpacks into a folder of its own, which takes the place of what was there when it is whole. */
+/** Unpacks into a new folder, which replaces the old one when it is complete. */
 const unpack = Effect.fnUntraced(function*(tarball: string, target: string) {
   const made = `${target}.new`
   yield* Effect.tryPromise({
@@ -142,10 +142,10 @@ const decompress = (from: string, to: string) =>
     catch: unusable(from)
   })
 
-/** How a program is started for the first time: its output, and how it ended. */
+/** Starts a program for the first time: its output and result. */
 export type FirstRun = (command: string, args: ReadonlyArray<string>) => Effect.Effect<Ran, InstallFailed>
 
-/** In no box, as this user: for machines without any. */
+/** Without a box, as this user, for machines that have no boxes. */
 export const unboxed = (folder: string): FirstRun => (command, args) => {
   const home = path.join(folder, ".home")
   return Effect.promise(() => mkdir(home, { recursive: true })).pipe(
@@ -155,7 +155,7 @@ export const unboxed = (folder: string): FirstRun => (command, args) => {
   )
 }
 
-/** Starts the program once: a download that does not run on this machine is none. */
+/** Starts the program once: a download that does not run on this machine is not installed. */
 const verify = Effect.fnUntraced(function*(name: string, program: Program, folder: string, firstRun: FirstRun) {
   const command = yield* Installed.binaryOf(folder, program)
   if (command === null) {
@@ -167,7 +167,7 @@ const verify = Effect.fnUntraced(function*(name: string, program: Program, folde
   }
 })
 
-/** Installs what is not there yet. `progress` hears of each step. Writes nowhere but into `folder`. */
+/** Installs missing agents. `progress` gets each step. Writes only into `folder`. */
 export const install = Effect.fn("Install.install")(function*(options: {
   readonly folder: string
   readonly agents: ReadonlyArray<{ readonly name: string; readonly profile: Profile; readonly program: Program }>

@@ -1,4 +1,4 @@
-/** Which agents are there to be started, and for each that is not: why, and the command that helps. */
+/** The installed agents, and for each missing one the reason and the remedy. */
 import { Effect, Schema } from "effect"
 import { readFileSync } from "node:fs"
 import { access, constants, readFile } from "node:fs/promises"
@@ -8,20 +8,20 @@ import type { Platform, Profile, Program } from "./Profile.ts"
 export type Installed =
   | {
     readonly state: "ready"
-    /** Of the program; `null`: it is a part of Slipway. */
+    /** The version of the program; `null`: it is a part of Slipway. */
     readonly version: string | null
-    /** Absolute path of what is started. */
+    /** The absolute path of the program. */
     readonly command: string
   }
   | {
     readonly state: "unusable"
-    /** What is there, if anything. */
+    /** The installed version, if any. */
     readonly version: string | null
-    /** A sentence with the command that helps. */
+    /** A sentence with the command that fixes it. */
     readonly reason: string
   }
 
-/** Where `slipway agents install` puts programs, below the data folder. */
+/** The folder of `slipway agents install`, below the data folder. */
 export const folderIn = (dataDir: string): string => path.join(dataDir, "agents")
 
 const hasAvx2 = () => {
@@ -33,13 +33,13 @@ const hasAvx2 = () => {
 }
 
 let known: Platform | undefined
-/** The machine this runs on. */
+/** The present machine. */
 export const thisPlatform = (): Platform => (known ??= { os: process.platform, arch: process.arch, avx2: hasAvx2() })
 
 const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
 const decodeManifest = Schema.decodeUnknownEffect(Manifest)
 
-/** Version of a package below `folder`; `null`: it is not there, or not whole. */
+/** The version of a package below `folder`; `null`: missing or incomplete. */
 const packageVersion = (folder: string, name: string): Effect.Effect<string | null> =>
   Effect.tryPromise(() => readFile(path.join(folder, "node_modules", name, "package.json"), "utf8")).pipe(
     Effect.flatMap(decodeManifest),
@@ -49,7 +49,7 @@ const packageVersion = (folder: string, name: string): Effect.Effect<string | nu
 const isExecutable = (file: string) =>
   Effect.match(Effect.tryPromise(() => access(file, constants.X_OK)), { onSuccess: () => true, onFailure: () => false })
 
-/** The first binary that is there. */
+/** The first existing binary. */
 export const binaryOf = Effect.fnUntraced(function*(folder: string, program: Program, platform: Platform = thisPlatform()) {
   for (const candidate of program.binaries(platform)) {
     const file = path.join(folder, "node_modules", candidate)
@@ -60,9 +60,7 @@ export const binaryOf = Effect.fnUntraced(function*(folder: string, program: Pro
 
 const helps = (name: string) => `Run: slipway agents install ${name}`
 
-/**
- * Looks at the disk only, starts nothing: some 1 ms. `folder` as of {@link folderIn}; `null`: this process has none.
- */
+/** Reads the disk without starting programs, about 1 ms. `folder`: from {@link folderIn}; `null`: this process has none. */
 export const inspect = Effect.fn("Installed.inspect")(function*(
   name: string,
   { program }: Profile,

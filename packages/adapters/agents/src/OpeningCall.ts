@@ -1,4 +1,4 @@
-/** Requests by JSON-RPC while a session opens, for every protocol that uses it. */
+/** JSON-RPC requests while a session opens. */
 import type { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect } from "effect"
 import type { Conversation } from "./Conversation.ts"
@@ -6,7 +6,7 @@ import * as JsonRpc from "./stdio/JsonRpc.ts"
 
 export type OpeningCall = (method: string, params: object) => Effect.Effect<unknown, AgentError>
 
-/** A refusal and the end of the agent's output fail the opening. Handles other frames until the answer is there. */
+/** A refusal or the end of the agent's output fails the opening. Other frames are handled until the answer arrives. */
 export const make =
   (rpc: JsonRpc.JsonRpc, { fail, gone }: Pick<Conversation<never>, "fail" | "gone">, handlers: JsonRpc.Handlers): OpeningCall =>
   (method, params) =>

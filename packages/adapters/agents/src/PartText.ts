@@ -1,4 +1,4 @@
-/** The text of one part of a message while it grows: whole as the store can keep it, and never longer than is recorded. */
+/** The growing text of one message part, well-formed for the store and never longer than its limit. */
 import { PART_BYTES, recordable } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { utf8Length } from "@slipway/domain/text/Utf8"
 
@@ -9,18 +9,18 @@ export class PartText {
   #half = ""
   #full = false
 
-  /** All of it so far. */
+  /** The text so far. */
   get text(): string {
     return this.#text
   }
 
-  /** `false`: nothing is added any more. Only the piece is looked at: agents send texts word by word. */
+  /** `false`: the text is full. It examines only the piece, because agents send texts word by word. */
   add(piece: string): boolean {
     if (this.#full || piece === "") return false
     const joined = this.#half + piece
     this.#half = /[\uD800-\uDBFF]$/u.test(joined.slice(-1)) ? joined.slice(-1) : ""
     const whole = joined.slice(0, joined.length - this.#half.length)
-    // Far more than fits need not be looked at to its end.
+    // The rest of a much longer text need not be examined.
     const added = (whole.length > PART_BYTES ? whole.slice(0, PART_BYTES + 1) : whole).toWellFormed().replaceAll("\0", "\uFFFD")
     this.#bytes += utf8Length(added)
     this.#full = this.#bytes > PART_BYTES

@@ -1,4 +1,4 @@
-/** How one agent runtime is installed, started and spoken to, as data. A new runtime is a profile and a registry line. */
+/** How an agent runtime is installed, started and driven, as data. A new runtime is a profile and a registry line. */
 import type { AgentRuntimeName } from "@slipway/domain/models/schema/AgentRuntimeName"
 import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
@@ -12,13 +12,13 @@ export interface Capabilities {
   readonly toolApprovals: boolean
   /** Weakest first. A model offers these or fewer. */
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
-  /** What a denial does: `goes on` when the model is told, else the turn ends there. */
+  /** The effect of a denial: the turn `goes on` when the model has it, otherwise the turn ends. */
   readonly afterDenial: "goes on" | "ends the turn"
   /** Whether the requests of a turn are counted while it runs. */
   readonly countsRequests: boolean
   /**
-   * Whether its conversation goes on from files that it wrote where the workspace, or its home, had another path. Where not, it
-   * refuses for good, and a new conversation has to be told what was said.
+   * Whether its conversation continues if the workspace, or its home, has another path than before. If not, the agent always refuses,
+   * and a new conversation needs the history as text.
    */
   readonly bearsOtherPaths: { readonly workspace: boolean; readonly home: boolean }
   /** The model API it speaks; `null`: it needs no model. */
@@ -26,55 +26,55 @@ export interface Capabilities {
 }
 
 export interface Platform {
-  /** As of Node: `linux`, `darwin`. */
+  /** Node's name: `linux`, `darwin`. */
   readonly os: string
-  /** As of Node: `x64`, `arm64`. */
+  /** Node's name: `x64`, `arm64`. */
   readonly arch: string
-  /** Whether the processor is known to have AVX2. */
+  /** Whether the processor certainly has AVX2. */
   readonly avx2: boolean
 }
 
 /** A program that `slipway agents install` fetches from the npm registry. */
 export interface Program {
   readonly package: string
-  /** The one version the profile was tried with. */
+  /** The only version that the profile was tested with. */
   readonly version: string
-  /** What is fetched: all of it is checked before anything of it is unpacked. None of its install scripts run. */
+  /** The packages to fetch. All are checked before any is unpacked. Install scripts never run. */
   pins(platform: Platform): ReadonlyArray<Pin>
-  /** A file below `node_modules` that is the binary, compressed by brotli: unpacked to the first of `binaries`. */
+  /** A file below `node_modules` with the binary, compressed by brotli. It is unpacked to the first of `binaries`. */
   compressed?(platform: Platform): string
-  /** Where the binary may lie below `node_modules`, best first. Not the launcher: one process per agent, signals arrive. */
+  /** Possible paths of the binary below `node_modules`, best first. Not the launcher: with one process per agent, signals arrive. */
   binaries(platform: Platform): ReadonlyArray<string>
   readonly license: string
-  /** What the operator should know before installing it. */
+  /** Information for the operator before the installation. */
   readonly notice?: string
 }
 
-/** In which ways an agent that speaks ACP is special. */
+/** The differences of an agent that speaks ACP. */
 export interface AcpQuirks {
-  /** Login that a session needs first, with what the environment holds. */
+  /** A login method that a session needs first, with values of the environment. */
   readonly authMethod?: string
-  /** The effort to choose when none is wanted; absent: the agent's own choice is to choose none. */
+  /** The effort for "no effort"; absent: the agent's default is used. */
   readonly noEffort?: string
-  /** Goes with a new session. */
+  /** Additional parameters of a new session. */
   readonly newSession?: (options: AgentSessionOptions) => object
-  /** The notification that says that the model answered one request. */
+  /** The notification that the model answered one request. */
   readonly answered?: { readonly method: string; readonly update: string }
-  /** The notification that says that a sub-agent, a session of its own, `began` or `ended`. Absent: nothing is said of sub-agents. */
+  /** The notification that a sub-agent, a session of its own, `began` or `ended`. Absent: sub-agents are not reported. */
   readonly subAgents?: { readonly method: string; readonly began: string; readonly ended: string }
-  /** The notification, with `messageId` and `text`, that hands a text to the turn, and the agent's with that `messageId`: it took it. */
+  /** The notification that adds a text to the turn, with `messageId` and `text`, and the agent's notification that it took `messageId`. */
   readonly steering?: { readonly method: string; readonly taken: string }
-  /** The key of `_meta` in the answer to a request for permission, where it reads why a person denies. */
+  /** The key of `_meta` in the answer to a permission request, for the reason of a denial. */
   readonly denialReason?: string
 }
 
 interface Common {
-  /** The public name of what this runs. */
+  /** The public name of the runtime. */
   readonly runtime: AgentRuntimeName
   readonly capabilities: Capabilities
-  /** `null`: it is a part of Slipway. */
+  /** `null`: a part of Slipway. */
   readonly program: Program | null
-  /** What it needs below its home to go on with a session, as `SandboxHost.readHome` takes it. Nothing that we write there, no secrets. */
+  /** The files below its home that continue a session, for `SandboxHost.readHome`: none that we write, no secrets. */
   readonly conversationFiles: ReadonlyArray<string>
   /** Pure. Secrets go into the environment, never into the arguments. `command` is the program's binary. */
   launch(options: AgentSessionOptions, command: string): BoxCommand

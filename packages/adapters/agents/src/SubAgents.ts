@@ -1,23 +1,23 @@
-/** The sub-agents of one turn. It lasts until all of them have ended: files that people see as its result change no more. */
+/** The sub-agents of one turn. The turn lasts until all have ended, so that files do not change after it. */
 import type { Ended } from "./Conversation.ts"
 
-/** At once. An agent that starts more is out of control. */
+/** Open sub-agents. An agent that starts more is out of control. */
 const MAX_OPEN = 256
 
 export interface SubAgents {
   /** A sub-agent began, or is about to. */
   begin(id: string): void
   end(id: string): void
-  /** The agent itself is through with its prompt. */
+  /** The agent itself has finished its prompt. */
   conclude(ended: Ended): void
-  /** How the agent ended its prompt; `null`: it has not yet. */
+  /** How the agent ended its prompt; `null`: not yet. */
   readonly concluded: () => Ended | null
   readonly open: () => ReadonlyArray<string>
   /** For the next prompt. */
   reset(): void
 }
 
-/** `ended` is called once, when the agent has concluded and nothing is open. */
+/** `ended` is called once, when the agent has concluded and all sub-agents have ended. */
 export const make = (ended: (ended: Ended) => void): SubAgents => {
   const open = new Set<string>()
   let conclusion: Ended | null = null

@@ -1,6 +1,6 @@
 /**
- * Turns what an agent reports during one turn, in whatever dialect, into the domain's events: whole texts, ids of our
- * own, tools that only move forward. Every driver feeds one of these; it knows no protocol and does nothing itself.
+ * Translates an agent's reports of one turn into the domain's events: complete texts, our own ids, tools that only move forward. Every
+ * driver feeds one of these. It knows no protocol and has no effects.
  */
 import type { Uuid } from "@slipway/domain/ids/Ids"
 import type { AgentEvent, Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
@@ -13,11 +13,11 @@ type MessageKind = Extract<AgentEvent, { readonly _tag: "MessageUpdated" }>["kin
 export type ToolStatus = Extract<AgentEvent, { readonly _tag: "ToolUpdated" }>["status"]
 type Events = ReadonlyArray<AgentEvent>
 
-/** What a runtime says about a tool call, as it is. Absent means unchanged. */
+/** A runtime's report about a tool call, unchanged. Absent fields keep their values. */
 export interface ToolReport extends ToolCall.ToolCall {
   readonly title?: string | undefined
   readonly status?: ToolStatus | undefined
-  /** Of a tool that is none of those we know: its name and arguments. */
+  /** The name and arguments of an unknown tool. */
   readonly input?: string | undefined
 }
 
@@ -26,17 +26,17 @@ interface Tool {
   title: string
   call: ToolCall.ToolCall
   input: string | undefined
-  /** The paths as the agent named them: what is shown of them may be redacted. */
+  /** The paths as the agent named them. Shown paths may be redacted. */
   names: ReadonlyArray<string>
-  /** What it does was too long to be kept whole. */
+  /** The description of its effect was too long to keep. */
   tooLarge: boolean
   status: ToolStatus
   asked: number
-  /** Why the call ends in an error, whatever the runtime says of it from now on. */
+  /** Why the call ends in an error, whatever the runtime reports later. */
   doom: string | undefined
 }
 
-/** The agent waits for a decision; or the call is `refused` with a sentence, since nobody could see what they allow. */
+/** The agent waits for a decision, or the call is `refused` with a sentence because a person could not see its effect. */
 export type Asked = { readonly approvalId: string; readonly events: Events } | Refused
 
 interface Refused {
@@ -46,28 +46,28 @@ interface Refused {
 
 export interface TurnEvents {
   /**
-   * A piece of a message. A message is a thought, a text, or a text after a thought; any other change of `kind` begins a new
-   * one, and so does a change of `nativeId` within a kind. Runtimes that do not name their messages pass null.
+   * A piece of a message. A message is a thought, a text, or a text after a thought. Any other change of `kind` begins a new message,
+   * and so does a change of `nativeId` within a kind. Runtimes without message ids pass null.
    */
   chunk(kind: MessageKind, nativeId: string | null, text: string): Events
-  /** A report about the call the runtime names `nativeId`. Reports that would move it backwards change nothing. */
+  /** A report about the call with the runtime's id `nativeId`. Reports that would move it backwards change nothing. */
   tool(nativeId: string, report: ToolReport): Events
-  /** The runtime asks whether it may go on with a call. One call may be asked about several times. */
+  /** The runtime asks for permission for a call. It may ask repeatedly. */
   ask(nativeId: string, report: ToolReport): Asked
-  /** What the runtime asks about is denied at once, with a sentence saying why. */
+  /** Denies the runtime's request at once, with a sentence as the reason. */
   refuse(nativeId: string, report: ToolReport, reason: string): Refused
-  /** The call of this native id was denied: it ends in an error. */
+  /** The call with this native id was denied: it ends in an error. */
   deny(nativeId: string): void
-  /** The person wants the turn to end: open calls end in an error, even those the runtime reports as completed. */
+  /** A person interrupted the turn: open calls end in an error, even if the runtime reports them as completed. */
   interrupt(): void
-  /** Closes what is open. Nothing is reported afterwards. */
+  /** Closes everything that is open. Later reports are ignored. */
   end(finish: Finish): Events
 }
 
 const ranks: Record<ToolStatus, number> = { pending: 0, running: 1, completed: 2, error: 2 }
 const isOpen = ({ status }: Tool) => ranks[status] < 2
 
-/** Characters of what the agent says of a call that are looked at: more than is ever shown. */
+/** Characters of a call's description that are kept: more than is ever shown. */
 const MAX_INPUT = 2 * ToolCall.PREVIEW_BYTES
 const MAX_OUTPUT = 8 * ToolCall.OUTPUT_BYTES
 
@@ -103,7 +103,7 @@ const advance = (tool: Tool, status: ToolStatus): Array<AgentEvent> => {
   return [updated(tool)]
 }
 
-/** Adds to what is known of the call. What the report leaves out stays as it was. */
+/** Updates the data of the call. Fields that the report lacks stay unchanged. */
 const learn = (
   redacted: State["redacted"],
   tool: Tool,
@@ -164,7 +164,7 @@ const chunk = (state: State, kind: MessageKind, nativeId: string | null, text: s
       ? { messageId: message.messageId, kind, nativeId, text: new PartText() }
       : undefined
   }
-  // Some runtimes open an empty message and never come back to it.
+  // Some runtimes open an empty message and never use it.
   if (message === undefined && text !== "") {
     message = { messageId: `${state.turnId}:m${++state.messages}`, nativeId, kind, text: new PartText() }
   }
@@ -187,7 +187,7 @@ const ask = (state: State, nativeId: string, update: ToolReport): Asked => {
   tool.asked++
   const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
   const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
-  // A name that is changed to be shown may be another file than it seems.
+  // If a name is changed for display, it may hide another file.
   const isPlain = PlainEdit.isPlain({ ...call, paths: names }, state.folders) && names.every((name, i) => name === paths?.[i])
   return {
     approvalId,
@@ -229,8 +229,8 @@ const end = (state: State, finish: Finish): Events => {
 }
 
 /**
- * `turnId` makes the ids of messages and calls unique within the sandbox: agents repeat theirs in every process. `redacted`
- * takes out secrets, by value: by their shape a command could hide what it does. `folders`: of the repositories, below the workspace.
+ * `turnId` makes ids of messages and calls unique within the sandbox, because agents repeat theirs in every process. `redacted` removes
+ * secrets by value: redaction by shape could hide a command's effect. `folders`: of the repositories, below the workspace.
  */
 export const make = (
   turnId: Uuid,

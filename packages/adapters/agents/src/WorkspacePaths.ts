@@ -1,11 +1,11 @@
-/** Paths as an agent names them, as the sandbox shows them. */
+/** Converts an agent's paths to the sandbox's. */
 
 export interface WorkspacePaths {
-  /** `text` with what lies in the workspace named relative to it. */
+  /** `text` with paths of the workspace made relative to it. */
   shorten(text: string): string
-  /** Relative to the workspace where they are in it. Without the workspace itself, which is where a command runs, not what it is about. */
+  /** The paths relative to the workspace, if they are in it. Leaves out the workspace itself, which is only the place of a command. */
   inside(paths: ReadonlyArray<string>): ReadonlyArray<string>
-  /** The folder of a command, relative to the workspace where it is in it. `undefined`: the workspace itself, or nothing was said. */
+  /** The folder of a command, relative to the workspace if it is in it. `undefined`: the workspace itself, or unknown. */
   folder(cwd: string | null | undefined): string | undefined
 }
 
@@ -16,7 +16,7 @@ export const of = (workspace: string): WorkspacePaths => {
       .filter((path) => path !== workspace && path !== prefix)
       .map((path) => (path.startsWith(prefix) ? path.slice(prefix.length) : path))
   return {
-    // Also where an agent that takes the whole disk for its project leaves out the first slash.
+    // Also handles agents whose project is the whole disk, which leave out the first slash.
     shorten: (text) => text.replaceAll(prefix, "").replaceAll(prefix.slice(1), ""),
     inside,
     folder: (cwd) => cwd === null || cwd === undefined || cwd === "" ? undefined : inside([cwd])[0]

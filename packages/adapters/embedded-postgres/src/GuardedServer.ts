@@ -1,4 +1,4 @@
-/** A server process that does not outlive us, `kill -9` included, and that a Ctrl-C meant for us does not reach. */
+/** A server process that ends with this process, even after `kill -9`, and that does not get this process's Ctrl-C. */
 import { Deferred, Effect, Option } from "effect"
 import { spawn } from "node:child_process"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
@@ -6,9 +6,9 @@ import type { Account } from "./ServerAccount.ts"
 import { environment } from "./SystemProcess.ts"
 
 /**
- * A shell between us and the server, holding the other end of a pipe of ours. It passes on the signals we name there;
- * when the pipe closes, because we closed it or because we are gone, it sends SIGINT: Postgres' fast shutdown.
- * It ends with the server and takes the folder of the socket along, if that is a temporary one.
+ * A shell between this process and the server, which reads a pipe of ours. It forwards the signals that we write there. When the pipe
+ * closes, for any reason, it sends SIGINT, Postgres' fast shutdown. It ends with the server, and removes the socket's folder if that is
+ * temporary.
  */
 const WATCHDOG = `
 folder=$1; shift
@@ -25,13 +25,13 @@ kill -KILL "$listener"
 exit "$status"
 `
 
-/** Lets clients finish, then ends their sessions, then gives up on a checkpoint and leaves recovery to the next start. */
+/** Waits for clients, then ends their sessions, then skips the checkpoint, so that the next start recovers. */
 const SHUTDOWN = [["TERM", "2 seconds"], ["INT", "30 seconds"], ["QUIT", "10 seconds"]] as const
 
 interface GuardedServer {
-  /** Of the shell, which is the server's parent. */
+  /** The process id of the shell, which is the server's parent. */
   readonly pid: number | undefined
-  /** Completes when the server has ended, by whatever cause. */
+  /** Completes when the server has ended for any reason. */
   readonly exited: Effect.Effect<void>
 }
 
@@ -39,11 +39,11 @@ export const start = Effect.fn("GuardedServer.start")(function*(options: {
   readonly command: ReadonlyArray<string>
   readonly account: Account | null
   readonly cwd: string
-  /** Open for appending. Gets standard output and standard error. */
+  /** A file open for appending, for standard output and standard error. */
   readonly log: number
-  /** Removed when the server ends, if it is empty then. */
+  /** Removed when the server ends, if it is empty. */
   readonly temporaryFolder: string | null
-  /** Whether those who still have a session may finish when the server is stopped. */
+  /** Whether open sessions may finish when the server is stopped. */
   readonly patient: boolean
 }) {
   const exited = yield* Deferred.make<void>()
@@ -70,7 +70,7 @@ export const start = Effect.fn("GuardedServer.start")(function*(options: {
         shell.stdin?.destroy()
         Deferred.doneUnsafe(exited, Effect.void)
       })
-      // Writing to a server that has just ended; `exit` says so.
+      // The server may have just ended; `exit` reports that.
       shell.stdin?.on("error", () => {})
     }),
     (shell) =>

@@ -1,4 +1,4 @@
-/** Postgres from the npm package of this platform, in a place where the server's account can run it. */
+/** Postgres from the npm package of this platform, in a folder where the server's account can run it. */
 import { Effect, Schema } from "effect"
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from "node:fs/promises"
 import { createRequire } from "node:module"
@@ -16,7 +16,7 @@ interface Binaries {
 interface NativePackage {
   /** The package's folder. */
   readonly root: string
-  /** Names the build: no two different builds share one. */
+  /** The name of the build, unique per build. */
   readonly build: string
 }
 
@@ -52,13 +52,13 @@ const linkLibraries = async (root: string) => {
     const link = path.join(root, target)
     if (await lstat(link).then(() => true, () => false)) continue
     await symlink(path.relative(path.dirname(link), path.join(root, source)), link).catch((error) => {
-      // Another process just made it.
+      // Another process has just made it.
       if (error.code !== "EEXIST") throw error
     })
   }
 }
 
-/** Lets every account read and run what is below `folder`, however narrow the umask was that installed it. */
+/** Lets every account read and run the content of `folder`, even if it was installed with a narrow umask. */
 const open = async (folder: string): Promise<void> => {
   await chmod(folder, 0o755)
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -77,7 +77,7 @@ const copy = async (from: string, to: string) => {
     await linkLibraries(unfinished)
     await open(unfinished)
     await rename(unfinished, to).catch((error) => {
-      // Another process was first, with the same content.
+      // Another process made the same content first.
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
     })
   } finally {
@@ -86,9 +86,8 @@ const copy = async (from: string, to: string) => {
 }
 
 /**
- * The binaries where they are, if `account` (null: our own) can run them there. It cannot when they lie beneath the
- * private home of another, or when the links are missing and the folder is not ours to write: then a copy of 60 MB
- * beneath `copies`, made once per build.
+ * The installed binaries, if `account` (null: our own) can run them there. It cannot if they are below another user's private home, or
+ * if links are missing and the folder is not writable for us. Then makes a copy of 60 MB below `copies`, once per build.
  */
 export const prepare = Effect.fn("PostgresBinaries.prepare")(function*(options: {
   readonly native: NativePackage

@@ -1,7 +1,7 @@
 /**
- * A Postgres server over one data folder: made, started, kept up and stopped.
+ * A Postgres server on one data folder: made, started, restarted and stopped.
  *
- * `<dataDir>/postgres` holds `cluster` (the database), `postgres.log` and, when needed, a copy of the binaries.
+ * `<dataDir>/postgres` holds `cluster` (the database), `postgres.log` and, if needed, a copy of the binaries.
  */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
@@ -20,7 +20,7 @@ import { inspect, run } from "./SystemProcess.ts"
 
 /** Settings for `PgClient.layer`. */
 export interface Connection {
-  /** The socket file. Reaching it is all it takes to be let in: the folder it lies in is private. */
+  /** The socket file. Every process that can reach it is admitted, because its folder is private. */
   readonly path: string
   readonly username: string
   readonly database: string
@@ -29,28 +29,28 @@ export interface Connection {
 export interface Options {
   /** The service's data folder. Made if missing. */
   readonly dataDir: string
-  /** Name of the account the server of a new data folder runs as; looked at only when this process is root. */
+  /** The account that runs the server of a new data folder. Used only if this process is root. */
   readonly account?: string | undefined
-  /** False for throw-away data of tests: a power failure may destroy it, and everything is faster. */
+  /** False for temporary data of tests: faster, but a power failure may destroy it. */
   readonly durable?: boolean | undefined
-  /** Completes when the server's process runs, which is some time before it answers. */
+  /** Completes when the server's process runs, some time before it answers. */
   readonly begun?: Deferred.Deferred<void> | undefined
 }
 
 const PORT = 5432
 /** Bytes of a socket's path that fit `sockaddr_un` with its final NUL. */
 const LONGEST_SOCKET_PATH = process.platform === "linux" ? 107 : 103
-/** Begins the name of a folder in which a database is being made; the maker's process id comes next. */
+/** The beginning of the name of a folder with an unfinished database, followed by the maker's process id. */
 const MAKING = "initdb-"
 const LONGEST_LOG_BYTES = 10 * 1024 * 1024
 
 const SETTINGS = {
   max_connections: "100",
   shared_buffers: "64MB",
-  // One server, restored from its own files: nothing reads WAL but crash recovery.
+  // One server, restored from its own files: only crash recovery reads WAL.
   wal_level: "minimal",
   max_wal_senders: "0",
-  // Fewer idle processes. Short indexed statements gain nothing from what these would do.
+  // Fewer idle processes. Short indexed statements would not benefit from them.
   io_method: "sync",
   max_logical_replication_workers: "0",
   max_parallel_workers_per_gather: "0",
@@ -65,7 +65,7 @@ const THROW_AWAY = { fsync: "off", synchronous_commit: "off", full_page_writes: 
 
 const failed = (detail: string, hint: string) => new EmbeddedPostgresError({ reason: "Failed", detail, hint })
 
-/** A file operation whose failure the operator has to look into. */
+/** A file operation whose failure the operator has to examine. */
 const onDisk = <A>(operation: () => Promise<A>) =>
   Effect.flatMap(OptionNames, (nameOf) =>
     Effect.tryPromise({
@@ -91,7 +91,7 @@ interface Place {
 const placeOf = (dataDir: string) =>
   onDisk(async (): Promise<Place> => {
     await mkdir(dataDir, { recursive: true })
-    // One name per folder, however it was reached: processes recognise each other's server by it.
+    // One canonical name per folder, by which processes recognise each other's server.
     const home = path.join(await realpath(dataDir), "postgres")
     if (await mkdir(home, { recursive: true }) !== undefined) {
       await chmod(home, process.getuid?.() === 0 ? 0o711 : 0o700)
@@ -102,19 +102,19 @@ const placeOf = (dataDir: string) =>
 const accountFor = Effect.fnUntraced(function*(cluster: string, chosen: string | undefined) {
   if (process.getuid?.() !== 0) return null
   const existing = yield* onDisk(() => stat(cluster).catch(missing))
-  // A cluster stays with the account that made it, whatever accounts the machine has gained since.
+  // A cluster stays with the account that made it, even if the machine has new accounts.
   return existing === null ? yield* ServerAccount.find(chosen) : { uid: existing.uid, gid: existing.gid }
 })
 
 /**
- * How the server itself spells the cluster's folder. For another account than ours, it may lie beneath folders that
- * account cannot pass, such as /root, and that are not ours to open. The folder is its own, and on Linux the working
- * directory it inherits leads straight there.
+ * The cluster's folder as the server spells it. Another account may not be able to enter parent folders such as /root, whose
+ * permissions we must not change. The folder itself is the account's own, and on Linux the inherited working directory leads directly
+ * there.
  */
 const asSeenByServer = (cluster: string, account: ServerAccount.Account | null) =>
   account !== null && process.platform === "linux" ? "/proc/self/cwd" : cluster
 
-/** initdb takes seconds: a folder of it that is older was left behind, whatever process has its maker's id now. */
+/** initdb takes seconds, so an older folder was abandoned, whatever process has its maker's id now. */
 const MAKING_MILLIS = 600_000
 
 const isAlive = (pid: number): boolean => {
@@ -126,7 +126,7 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-/** What processes that were killed while they made the database left behind. It costs disk alone: failing to remove it harms nobody. */
+/** Removes databases that killed processes did not finish. They only take disk space, so a failure to remove them is harmless. */
 const removeLeftovers = (home: string) =>
   Effect.promise(async () => {
     for (const name of await readdir(home).catch(() => [])) {
@@ -141,7 +141,7 @@ const removeLeftovers = (home: string) =>
     }
   })
 
-/** In one step, so that being killed half-way or racing with another process leaves a whole cluster or none. */
+/** Makes the cluster in one step: a kill or a race with another process leaves a complete cluster or none. */
 const initialise = (
   place: Place,
   account: ServerAccount.Account | null,
@@ -184,7 +184,7 @@ const initialise = (
           // Another process was first.
           if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
         })
-        // Without this, a power failure could undo the renaming and with it hide every row committed since.
+        // Without this, a power failure could undo the renaming, and with it hide every row committed since.
         for (const parent of [place.home, path.dirname(place.home)]) {
           const handle = await open(parent)
           await handle.sync().finally(() => handle.close())
@@ -199,11 +199,11 @@ interface Postmaster {
   readonly socket: string
   /** Its parent. */
   readonly watchdog: number
-  /** The process that started it. Null when that is gone: a leftover, on its way down or stuck. */
+  /** The process that started it. Null if that has ended: the server is shutting down or stuck. */
   readonly owner: number | null
 }
 
-/** The server running over this cluster, if there is one. */
+/** The server running on this cluster, if any. */
 const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   const file = path.join(cluster, "postmaster.pid")
   const [first, , , , folder] = ((yield* onDisk(() => readFile(file, "utf8").catch(missing))) ?? "").split("\n")
@@ -214,11 +214,11 @@ const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   // The watchdog's command line holds the server's.
   const isServer = !running.command.startsWith("/bin/sh ")
   if (!isServer || !running.command.includes(` slipway.cluster=${cluster} `)) {
-    // After a crash the id may belong to some other program. Postgres would take that for a server and never start.
+    // After a crash another program may have the id. Postgres would take it for a server and never start.
     if (!running.command.includes("postgres")) yield* onDisk(() => rm(file, { force: true }))
     return null
   }
-  // The owner is the watchdog's parent for as long as it lives, so a reused process id deceives nobody.
+  // The owner is the watchdog's parent while it lives, so a reused process id cannot mislead.
   const named = Number(/ slipway\.owner=(\d+) /u.exec(running.command)?.[1])
   const watchdog = yield* inspect(running.parent)
   const socketFolder = folder === undefined || folder === "" || folder === "/proc/self/cwd" ? cluster : folder
@@ -230,14 +230,14 @@ const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   } satisfies Postmaster
 })
 
-/** The lock file of a server that starts is empty for a moment; that of one which crashed right then stays so. */
+/** A starting server's lock file is empty for a moment. After a crash at that moment it stays empty. */
 const untilLockIsWritten = (cluster: string) =>
   onDisk(() => readFile(path.join(cluster, "postmaster.pid"), "utf8").catch(missing)).pipe(
     Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (content) => content !== "" }),
     Effect.timeoutOption("5 seconds")
   )
 
-/** Makes sure that no server runs over this cluster, without taking one away from a living process. */
+/** Makes sure that no server runs on this cluster. Fails if a living process owns one. */
 const clear = Effect.fnUntraced(function*(cluster: string) {
   const postmaster = yield* findPostmaster(cluster)
   if (postmaster === null) return
@@ -262,7 +262,7 @@ const clear = Effect.fnUntraced(function*(cluster: string) {
   )
 })
 
-/** A private folder for the socket, short enough for its path. The cluster's own is preferred: it is there already. */
+/** A private folder for the socket, with a short enough path. The cluster's own folder is preferred. */
 const socketFolderFor = (cluster: string, account: ServerAccount.Account | null) =>
   onDisk(async () => {
     const fits = Buffer.byteLength(path.join(cluster, `.s.PGSQL.${PORT}`)) <= LONGEST_SOCKET_PATH
@@ -271,7 +271,7 @@ const socketFolderFor = (cluster: string, account: ServerAccount.Account | null)
     await mkdir(folder, { mode: 0o700 }).catch((error) => {
       if (error.code !== "EEXIST") throw error
     })
-    // /tmp is open to all: somebody else may have made this folder in order to catch our connections.
+    // Another user may have made this folder in /tmp to intercept our connections.
     const { gid, mode, uid } = await lstat(folder)
     const mine = [process.getuid?.(), account?.uid].includes(uid)
     if (!mine || (mode & constants.S_IFMT) !== constants.S_IFDIR || (mode & 0o077) !== 0) {
@@ -284,7 +284,7 @@ const socketFolderFor = (cluster: string, account: ServerAccount.Account | null)
 const openLog = (file: string, account: ServerAccount.Account | null) =>
   Effect.acquireRelease(
     onDisk(async () => {
-      // Root does not follow a link that the folder's owner may have put there.
+      // Root must not follow a link that the folder's owner may have made.
       const handle = await open(file, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
       if (account !== null) await handle.chown(account.uid, account.gid)
       if ((await handle.stat()).size > LONGEST_LOG_BYTES) await handle.truncate()
@@ -293,7 +293,7 @@ const openLog = (file: string, account: ServerAccount.Account | null) =>
     ({ handle }) => Effect.promise(() => handle.close())
   )
 
-/** What Postgres complained of since byte `start` of its log. */
+/** Postgres' errors in its log from byte `start` on. */
 const complaints = (file: string, start: number) =>
   Effect.map(onDisk(() => readFile(file)), (bytes) => {
     const lines = bytes.subarray(start).toString().split("\n").filter((line) => line !== "")
@@ -304,7 +304,7 @@ const complaints = (file: string, start: number) =>
 const ask = <A>(connection: Connection, question: (session: PgConnection.PgConnection) => Effect.Effect<A, unknown>) =>
   Effect.scoped(Effect.flatMap(PgConnection.make({ ...connection, connectTimeout: "5 seconds" }), question))
 
-/** How the service reaches its database on the server that listens there. */
+/** The service's connection to its database on the server with this socket. */
 const through = (socket: string): Connection => ({ path: socket, username: ServiceRole.ROLE, database: ServiceRole.DATABASE })
 
 /** The settings with which the processes of one server are started. */
@@ -317,7 +317,7 @@ interface Plan {
   readonly begun: Deferred.Deferred<void> | undefined
 }
 
-/** Makes the service's role and database in a cluster. Does nothing where they are there. */
+/** Makes the service's role and database in a cluster, if they are missing. */
 const prepareRole = Effect.fnUntraced(function*({ account, binaries, durable, place }: Plan, cluster: string) {
   const complaint = yield* ServiceRole.prepare({
     postgres: binaries.postgres,
@@ -370,14 +370,14 @@ const launch = (
   })
 }
 
-/** Waits until our server answers there, or fails with its complaints when it ends before. */
+/** Waits until our server answers. Fails with its errors if it ends first. */
 const untilAnswers = (
   place: Place,
   server: Effect.Success<ReturnType<typeof launch>>,
   connection: Connection,
   logStart: number
 ) => {
-  // Somebody else's server may answer at the same place, when both were started at once.
+  // Another server may answer on the same socket, if both were started at once.
   const ours = findPostmaster(place.cluster).pipe(
     Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (found) => found?.watchdog === server.pid })
   )
@@ -386,7 +386,7 @@ const untilAnswers = (
     Effect.raceFirst(Effect.andThen(
       server.exited,
       Effect.gen(function*() {
-        // Postgres refuses a second server: the one that made postmaster.pid first has won, and may still be writing it.
+        // Postgres allows one server. The server that made postmaster.pid first has won, and may still be writing the file.
         yield* untilLockIsWritten(place.cluster)
         yield* clear(place.cluster)
         return yield* failed(
@@ -402,7 +402,7 @@ const untilAnswers = (
   )
 }
 
-/** From start to end of one server process. `up` is told where it listens. */
+/** The life of one server process. `up` gets its connection. */
 const life = Effect.fnUntraced(function*(plan: Plan, up: Deferred.Deferred<Connection, EmbeddedPostgresError>) {
   const { account, begun, place } = plan
   yield* clear(place.cluster)
@@ -424,7 +424,7 @@ const keepUp = Effect.fnUntraced(function*(plan: Plan, up: Deferred.Deferred<Con
   yield* life(plan, up)
   while (true) {
     yield* Effect.logWarning("Postgres ended by itself and is started again", { log })
-    // It may stay so for long: the same reason is said once.
+    // The failure may last long, so each reason is logged once.
     let said = ""
     yield* life(plan, up).pipe(
       Effect.tapError((error) => {
@@ -438,8 +438,8 @@ const keepUp = Effect.fnUntraced(function*(plan: Plan, up: Deferred.Deferred<Con
 })
 
 /**
- * Where a server of this process listens, and for as long as the scope lives, that server. `patient`: whether sessions
- * that are still open then may finish.
+ * Runs a server of this process until the scope closes, and returns its connection. `patient`: whether open sessions may finish at the
+ * end.
  */
 export const start = Effect.fn("PostgresServer.start")(function*(options: Options, patient = true) {
   const durable = options.durable ?? true
@@ -460,12 +460,12 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   return yield* Deferred.await(up)
 })
 
-/** Held shared by every process that joined a server, exclusively by a command that is about to stop its own. Any number will do. */
+/** A shared lock of every process that uses another's server; exclusive for a command that stops its own. Any constant works. */
 const IN_USE = 7_547_529
 
 /**
- * Where the server listens that another living process runs over this data folder; null when none does. A command that
- * runs it does not stop it before the scope closes.
+ * The connection to the server of another living process on this data folder; null if there is none. A command that runs the server
+ * does not stop it before the scope closes.
  */
 export const join = Effect.fn("PostgresServer.join")(function*(options: Options) {
   const { cluster } = yield* placeOf(options.dataDir)
@@ -474,11 +474,12 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
     const postmaster = yield* findPostmaster(cluster)
     if (postmaster === null || postmaster.owner === null) return null
     const connection = through(postmaster.socket)
-    // Not answering yet, or no longer: look again until it is the one or the other.
+    // The server is starting or stopping: look again until one of both has finished.
     const answers = yield* PgConnection.make({ ...connection, connectTimeout: "5 seconds" }).pipe(
       Effect.flatMap((session) => session.query(`SELECT pg_advisory_lock_shared(${IN_USE})`)),
       Scope.provide(scope),
-      // Who stops it may lose the lock to us just before our own session ends: only a server that goes on takes another one.
+      // The stopping process may take the lock just before our session ends. Only a server that keeps running accepts another
+      // statement.
       Effect.andThen(ask(connection, (session) => session.query("SELECT 1"))),
       Effect.isSuccess
     )
@@ -498,9 +499,9 @@ export const join = Effect.fn("PostgresServer.join")(function*(options: Options)
   return found ?? null
 })
 
-/** A server as {@link start} runs it, which is not stopped while others that joined it go on. For 15 seconds at most. */
+/** A server like {@link start}'s, which waits at its end for other processes that use it, for at most 15 seconds. */
 export const startForCommand = Effect.fn("PostgresServer.startForCommand")(function*(options: Options) {
-  // Closed after the server has ended: nobody joins between the last one's leaving and the end.
+  // Closed after the server has ended, so that no other process can join in between.
   const last = yield* Scope.make()
   yield* Effect.addFinalizer((exit) => Scope.close(last, exit))
   const connection = yield* start(options, false)

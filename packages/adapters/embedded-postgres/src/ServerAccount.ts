@@ -1,4 +1,4 @@
-/** The account Postgres runs as. It refuses root, so a root process has to give it another one. */
+/** The account that runs Postgres. Postgres refuses root, so a root process has to choose another one. */
 import { Context, Effect } from "effect"
 import { EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { OptionNames } from "./options/OptionNames.ts"
@@ -12,11 +12,11 @@ export interface Account {
 /** The accounts of this machine. */
 export const Accounts = Context.Reference<{
   lookup(name: string): Effect.Effect<Account | null>
-  /** Adds a system account without home and password. Success is what `lookup` says afterwards. */
+  /** Adds a system account without home and password. `lookup` shows whether it succeeded. */
   create(name: string): Effect.Effect<void>
 }>("@slipway/embedded-postgres/Accounts", {
   defaultValue: () => ({
-    // `id` and not /etc/passwd, which does not list accounts of a directory service.
+    // Uses `id` because /etc/passwd does not list accounts of a directory service.
     lookup: (name) =>
       Effect.all([run("id", ["-u", name]), run("id", ["-g", name])]).pipe(
         Effect.map(([uid, gid]) => uid.succeeded && gid.succeeded ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : null)
@@ -35,7 +35,7 @@ const noAccount = Effect.fnUntraced(function*(detail: string) {
   })
 })
 
-/** `chosen` when it is given, else `slipway` or `postgres`, whichever exists, else a new `slipway`. Never root. */
+/** `chosen` if given, otherwise the existing `slipway` or `postgres`, otherwise a new `slipway`. Never root. */
 export const find = Effect.fn("ServerAccount.find")(function*(chosen?: string) {
   const accounts = yield* Accounts
   for (const name of chosen === undefined ? ["slipway", "postgres"] : [chosen]) {

@@ -1,7 +1,6 @@
 /**
- * The role that the service has in its embedded database: it owns the service's schema and nothing else, so that a statement
- * which somebody smuggles in reads no file of the server's account and starts no program. The superuser, who made the cluster,
- * is let in no more.
+ * The role of the service in its embedded database. It owns only the service's schema, so an injected statement can neither read files
+ * of the server's account nor start programs. The superuser that made the cluster can no longer log in.
  */
 import { Effect } from "effect"
 import { constants } from "node:fs"
@@ -14,17 +13,17 @@ export const SUPERUSER = "slipway"
 export const ROLE = "slipway_service"
 export const DATABASE = "slipway"
 
-/** Who may log in, over the socket in its private folder. Whatever is not listed is refused. */
+/** Admits a role over the socket in its private folder. All other logins are refused. */
 const admission = (who: string) => `# Written by Slipway.\nlocal ${who} trust\n`
 
-// Each line is a statement. One that was done before fails, and the next one goes on.
+// Each line is a statement. If one fails because it was done before, the next one still runs.
 const makeRole = (attributes: string) =>
   `CREATE ROLE ${ROLE} LOGIN NOSUPERUSER ${attributes}
 CREATE DATABASE ${DATABASE} OWNER ${ROLE}
 ALTER DATABASE ${DATABASE} OWNER TO ${ROLE}
 `
 
-/** Statements that give away all of the schema. Sequences of columns go with their tables. */
+/** Statements that give the whole schema to the role. Sequences of columns belong to their tables. */
 const ownings = [
   `SELECT format('ALTER TABLE %s OWNER TO ${ROLE}', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace` +
   " AND c.relkind IN ('r', 'p', 'v', 'm', 'S')" +
@@ -34,19 +33,18 @@ const ownings = [
   " AND t.typtype IN ('e', 'd')"
 ].join(" UNION ALL ")
 
-/** A cluster of an earlier version has tables that the superuser made. */
+/** In a cluster of an earlier version, the superuser owns the tables. */
 const handOver = `ALTER SCHEMA public OWNER TO ${ROLE}
 DO $$ DECLARE own text; BEGIN FOR own IN ${ownings} LOOP EXECUTE own; END LOOP; END $$
 `
 
 /**
- * Makes the role, its database, and what lets nobody else in, unless that was done before. `throwAway`: for data of tests, which
- * make databases and roles of their own. The server must not run. Safe to be killed in the middle of and begun again. Answers what Postgres
- * complained of when it could not be done, else `null`.
+ * Makes the role, its database, and the login rules, unless they exist. `throwAway`: for tests, which make databases and roles
+ * themselves. The server must not run. Safe to repeat after a kill at any point. Returns Postgres' error, or `null`.
  */
 export const prepare = Effect.fn("ServiceRole.prepare")(function*(options: {
   readonly postgres: string
-  /** The folder as the server spells it, and as we do. */
+  /** The folder as we spell it, besides the server's spelling. */
   readonly own: string
   readonly cluster: string
   readonly account: Account | null
@@ -63,7 +61,7 @@ export const prepare = Effect.fn("ServiceRole.prepare")(function*(options: {
   const handed = yield* alone(DATABASE, handOver)
   if (!handed.succeeded) return handed.complaint
 
-  // Last: it says that the rest is done.
+  // Last, because it marks the rest as done.
   yield* Effect.promise(async () => {
     const handle = await open(`${file}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW, 0o600)
     try {

@@ -1,17 +1,17 @@
-/** Other programs of this machine: running one to its end, and looking at one that runs. */
+/** Runs programs of this machine to their end, and inspects running processes. */
 import { ifEnded } from "@slipway/domain/files/rules/SystemError"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { readFile } from "node:fs/promises"
 import type { Account } from "./ServerAccount.ts"
 
-/** All that a program of ours inherits: no secret of the service reaches Postgres or its logs. */
+/** The whole environment of our child programs: no secret of the service reaches Postgres or its logs. */
 export const environment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
 interface Finished {
   readonly succeeded: boolean
   readonly stdout: string
-  /** What it complained of: standard error, or why it could not be started. */
+  /** Standard error, or why it could not be started. */
   readonly complaint: string
 }
 
@@ -43,7 +43,7 @@ interface Running {
   readonly command: string
 }
 
-/** The process with this id, or null when there is none. */
+/** The process with this id; null if there is none. */
 export const inspect = (pid: number): Effect.Effect<Running | null> =>
   process.platform === "linux"
     ? Effect.promise(async () => {

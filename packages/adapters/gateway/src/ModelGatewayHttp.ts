@@ -1,7 +1,7 @@
 /**
- * `ModelGateway` as a server on a loopback port, and on a unix socket where one is asked for: agents talk to it as to their
- * provider. Requests go out with the operator's key and model, whatever the agent says; only what the protocol needs is let
- * through, either way. Every answer is counted before the agent has all of it.
+ * `ModelGateway` as a server on a loopback port and optionally a unix socket, which agents use like their provider. Requests are sent
+ * with the operator's key and model, whatever the agent sends. Only what the protocol needs is passed in either direction. Every answer
+ * is counted before the agent has all of it.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
@@ -26,36 +26,36 @@ import * as Server from "./server/Server.ts"
 import type { Gateway, Session } from "./server/Session.ts"
 
 export interface Options {
-  /** Keys of the operator's accounts, by the name the catalogue gives them (`keyVariable`). */
+  /** Keys of the operator's accounts, by their name in the catalogue (`keyVariable`). */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
-  /** Path of a unix socket to listen on beside the port; readable by our user alone. */
+  /** The path of an additional unix socket, readable by our user only. */
   readonly socket?: string
   /**
-   * Whether requests may name images and documents by addresses, which the provider then fetches: a way out of a box that has no
+   * Whether requests may name images and documents by address. The provider fetches them, which is an egress from a box without a
    * network. Default `refuse`.
    */
   readonly addresses?: AddressRule
   readonly limits?: Partial<TimeLimits>
-  /** Of a request. Default 32 MiB, which is what providers take. */
+  /** Bytes of a request. Default 32 MiB, the limit of providers. */
   readonly maximumBytes?: number
   readonly bounds?: Partial<Bounds>
-  /** From a request's head until all of its body is there. Default 30 seconds: it comes from this machine. */
+  /** Milliseconds from a request's head to the end of its body. Default 30 seconds: it comes from this machine. */
   readonly bodyMillis?: number
-  /** How long a request waits for others to give back what they have reserved. Default a minute. */
+  /** Milliseconds that a request waits until others release their reservations. Default a minute. */
   readonly holdMillis?: number
 }
 
 const LIMITS: TimeLimits = { connectMillis: 10_000, firstByteMillis: 600_000, idleMillis: 300_000 }
 
-/** An agent with helpers has some ten requests under way, and their bodies are small beside an image or two. */
+/** An agent with sub-agents has about ten running requests, and their bodies are small compared to an image or two. */
 const BOUNDS: Bounds = { requests: 32, bytes: 64 * 1024 * 1024, totalBytes: 256 * 1024 * 1024 }
 
 /** Idle connections of one session. */
 const IDLE_OF_SESSION = 64
 
 /**
- * The cost of refused requests that one session may have, in bytes that were read in vain: per second, and at once. A session
- * above it gets 429 before anything of its requests is read.
+ * The cost of a session's refused requests, in bytes read in vain: per second, and at once. A session above it gets 429 before its
+ * requests are read.
  */
 const REFUSED = { perSecond: 4 * 1024 * 1024, atOnce: 16 * 1024 * 1024 }
 
@@ -101,7 +101,7 @@ const open = Effect.fnUntraced(function*(
   }
   yield* Effect.acquireRelease(
     Effect.sync(() => sessions.set(digest, session)),
-    // Before the requests are interrupted, so that no new one gets in.
+    // Comes before interrupting the requests, so that no new request starts.
     () =>
       Effect.sync(() => {
         sessions.delete(digest)

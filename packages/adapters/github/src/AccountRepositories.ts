@@ -1,10 +1,12 @@
-/** Which repositories an account lets the App use, as GitHub last said: looked up when somebody asks, and kept for a while. */
+/**
+ * The repositories of an account that the App may use, by GitHub's last answer. They are fetched on request and cached for a time.
+ */
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Cache, Duration, Effect, Exit } from "effect"
 import type { GitHubApi, GitHubFailed } from "./GitHubApi.ts"
 
 const GOOD_FOR = Duration.minutes(5)
-/** What failed is not asked for again with every key that somebody presses. */
+/** After a failure, further requests (one per key press) wait this long. */
 const FAILED_FOR = Duration.seconds(5)
 const MAXIMUM_ACCOUNTS = 200
 
@@ -17,7 +19,7 @@ export const make = Effect.fnUntraced(function*(api: Pick<GitHubApi, "repositori
     }
   )
   return {
-    /** Of these accounts, in lower case. */
+    /** The repositories of these accounts, given in lower case. */
     of: (accounts: ReadonlyArray<string>) =>
       Effect.map(Effect.forEach(accounts, (account) => Cache.get(cache, account), { concurrency: 4 }), (found) => found.flat())
   }

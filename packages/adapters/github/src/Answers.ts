@@ -1,4 +1,4 @@
-/** What is read of GitHub's answers, and what it is called here. Other fields are left behind. */
+/** Decodes GitHub's answers to our types. Other fields are dropped. */
 import type { Identity } from "@slipway/domain/access/rules/Identity"
 import {
   type CheckRun,
@@ -16,7 +16,7 @@ const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Sch
 
 export const Repository = Schema.Struct({ full_name: RepoName, default_branch: Schema.String })
 
-/** Its items lack half of what one alone has. */
+/** Items of a list lack half of the fields of a single pull request. */
 export const PullList = Schema.Array(Schema.Struct({
   number: Counter,
   head: Schema.Struct({ ref: Schema.String, repo: Schema.NullOr(Schema.Struct({ full_name: Schema.String })) })
@@ -31,7 +31,7 @@ export const Pull = Schema.Struct({
   state: Schema.Literals(["open", "closed"]),
   draft: Schema.optionalKey(Schema.Boolean),
   merged: Schema.Boolean,
-  /** `null` while GitHub computes it, which it begins when somebody asks; of closed ones for ever. */
+  /** `null` while GitHub computes it, which it starts on request. Always `null` for closed ones. */
   mergeable: Schema.NullOr(Schema.Boolean),
   base: Schema.Struct({ ref: Schema.String }),
   head: Schema.Struct({ ref: Schema.String, sha: Schema.String }),
@@ -114,9 +114,9 @@ export const toWorkflowRun = (run: typeof WorkflowRunAnswer.Type): typeof Workfl
   ...(run.conclusion === null ? {} : { conclusion: run.conclusion })
 })
 
-/** As much of what a comment says as is told, and one character more where that is not all: the rest is not kept. */
+/** The shown beginning of a comment, and one more character if it was cut. The rest is not kept. */
 const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
-  // A part of a string would keep all of it in memory.
+  // A substring would keep the whole string in memory.
   decode: SchemaGetter.transform((text) => text.length <= MAX_COMMENT ? text : Buffer.from(text.slice(0, MAX_COMMENT + 1)).toString()),
   encode: SchemaGetter.passthrough()
 }))
@@ -128,16 +128,16 @@ const CommentAnswer = Schema.Struct({
   updated_at: Schema.String,
   html_url: Schema.String,
   body: Schema.optionalKey(Schema.NullOr(Beginning)),
-  /** Of a comment on code. */
+  /** The file of a comment on code. */
   path: Schema.optionalKey(Schema.String),
-  /** `null` where its line is no longer part of the difference, or it is on all of a file. */
+  /** `null` if the line is no longer in the diff, or the comment is on the whole file. */
   line: Schema.optionalKey(Schema.NullOr(Counter)),
   original_line: Schema.optionalKey(Schema.NullOr(Counter))
 })
-/** One page, of comments on the pull request or on its code. */
+/** One page of comments on the pull request or on its code. */
 export const Comments = Schema.Array(CommentAnswer)
 
-/** No character is cut in two. */
+/** Does not split characters. */
 const beginningOf = (text: string): string =>
   /[\ud800-\udbff]$/u.test(text.slice(0, MAX_COMMENT))
     ? text.slice(0, MAX_COMMENT - 1)
@@ -146,7 +146,7 @@ const beginningOf = (text: string): string =>
 export const toComment = (comment: typeof CommentAnswer.Type): CommentWithText => ({
   id: comment.id,
   title: comment.path === undefined ? "Comment" : `Review comment on ${comment.path}`,
-  // What GitHub calls whoever deleted their account.
+  // GitHub's name for deleted accounts.
   author: comment.user?.login ?? "ghost",
   authorAvatarUrl: comment.user?.avatar_url ?? "",
   createdAt: comment.created_at,
@@ -161,7 +161,7 @@ export const toComment = (comment: typeof CommentAnswer.Type): CommentWithText =
 /** The account of a user token. */
 export const Profile = Schema.Struct({
   id: Counter,
-  /** Letters, digits and hyphens; an underscore in those that an enterprise manages. */
+  /** Letters, digits and hyphens; underscores in accounts that an enterprise manages. */
   login: Schema.String.check(Schema.isPattern(/^[\w-]{1,100}$/u)),
   name: Schema.optionalKey(nullable),
   email: Schema.optionalKey(nullable)
@@ -170,7 +170,7 @@ export const Profile = Schema.Struct({
 const MAXIMUM_NAME = 100
 
 export const toIdentity = ({ email, id, login, name }: typeof Profile.Type): Identity => {
-  // What cannot be seen could make one name look like another, or not be stored.
+  // Invisible characters could make one name look like another, or could not be stored.
   const visible = Array.from((name ?? "").toWellFormed().replaceAll(/[\p{C}\s]+/gu, " ").trim()).slice(0, MAXIMUM_NAME).join("")
   return { subject: String(id), login, name: visible === "" ? login : visible, email: email ?? null }
 }

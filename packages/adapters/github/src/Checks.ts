@@ -1,4 +1,4 @@
-/** What runs on a commit, in one word and one line. */
+/** Summarizes the checks of a commit in one word and one line. */
 import type { Checks } from "@slipway/domain/source/schema/PullRequest"
 import { noChecks } from "@slipway/domain/source/schema/PullRequest"
 
@@ -7,15 +7,18 @@ type State = "pending" | "success" | "failure"
 
 const PASSED = new Set(["success", "neutral", "skipped"])
 
-/** As GitHub's own command counts; `stale` is what GitHub gave up waiting for. https://github.com/cli/cli/blob/trunk/api/queries_pr.go */
+/**
+ * Counts like GitHub's own command; `stale` is a check that GitHub gave up waiting for.
+ * https://github.com/cli/cli/blob/trunk/api/queries_pr.go
+ */
 const stateOf = ({ conclusion, status }: Run): State =>
   status !== "completed" || conclusion === undefined || conclusion === "stale" ? "pending" : PASSED.has(conclusion) ? "success" : "failure"
 
-/** A failure is told before the rest is through. */
+/** A failure is reported before the other checks have finished. */
 const overall = (states: ReadonlyArray<State>): State =>
   states.includes("failure") ? "failure" : states.includes("pending") ? "pending" : "success"
 
-/** Check runs are what people see; the jobs of a workflow are check runs too, but a workflow may have none yet, or never get any. */
+/** People look at check runs. The jobs of a workflow are check runs too, but a workflow may have none yet, or never. */
 export const summarize = (runs: Checks["runs"], checkRuns: Checks["checkRuns"]): Checks => {
   const shown = checkRuns.length > 0 ? checkRuns : runs
   if (shown.length === 0) return noChecks
@@ -32,7 +35,7 @@ export const summarize = (runs: Checks["runs"], checkRuns: Checks["checkRuns"]):
   }
 }
 
-/** The installation lets us see none of it: that is not the same as there being none. */
+/** The installation may not read checks, which differs from having none. */
 export const hidden: Checks = {
   ...noChecks,
   label: "Checks unknown",

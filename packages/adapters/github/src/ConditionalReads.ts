@@ -1,6 +1,6 @@
 /**
- * Reads that GitHub need not answer again: what was read is kept with its tag, and a tag that still holds costs neither
- * bytes nor rate limit. GitHub decides each time, for the token at hand, so nobody sees what their token may not.
+ * Conditional requests to GitHub. Answers are kept with their tags; a request with a valid tag costs neither bytes nor rate limit.
+ * GitHub checks the tag with the present token each time, so access rights still apply.
  */
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect, type Schema } from "effect"
@@ -10,14 +10,14 @@ interface Kept {
   readonly etag: string
   readonly value: unknown
   readonly hasNext: boolean
-  /** Characters of its value as JSON. */
+  /** Characters of the value's JSON. */
   readonly characters: number
 }
 
-/** Characters of all answers that are kept: of a few hundred pull requests as people have them, or twenty full pages of long comments. */
+/** Characters of all kept answers: enough for a few hundred ordinary pull requests, or twenty full pages of long comments. */
 const MAXIMUM_KEPT = 8 * 2 ** 20
 const PER_PAGE = 100
-/** A thousand comments or checks are more than anybody looks at. */
+/** A person reads fewer than a thousand comments or checks. */
 const MAXIMUM_PAGES = 10
 
 export const make = (api: GitHubApi) => {

@@ -1,6 +1,6 @@
 /**
- * Requests to GitHub's REST API as a GitHub App: each one with a time limit, sent once, and with what went wrong told in
- * GitHub's words, free of secrets. Tokens are minted for one repository and for what an operation needs.
+ * Requests to GitHub's REST API as a GitHub App. Each is sent once, with a timeout, and its errors carry GitHub's text without secrets.
+ * Tokens are made for one repository and the permissions of one operation.
  */
 import type { Octokit } from "@octokit/core"
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -12,22 +12,22 @@ import { createPrivateKey } from "node:crypto"
 export interface Options {
   /** The App's id, or its client id. */
   readonly appId: string
-  /** PEM: PKCS#1 as GitHub hands it out, or PKCS#8. Line breaks may be written as `\n`. */
+  /** PEM: PKCS#1 as GitHub issues it, or PKCS#8. Line breaks may be written as `\n`. */
   readonly privateKey: Redacted.Redacted
   /**
    * Default `https://api.github.com`. `https://HOST/api/v3` for GitHub Enterprise Server, `https://api.NAME.ghe.com` with data
    * residency.
    */
   readonly apiUrl?: string
-  /** Where repositories are cloned from. Default: what belongs to `apiUrl`. */
+  /** The address for clones. Default: derived from `apiUrl`. */
   readonly gitUrl?: string
 }
 
-/** GitHub did not do what it was asked to. Becomes the port's error where it is known what the request was for. */
+/** A request to GitHub failed. The caller converts it to the port's error. */
 export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFailed", {
-  /** `null`: there was no answer, and whether the request took effect is not known. */
+  /** `null`: no answer; whether the request took effect is unknown. */
   status: Schema.NullOr(Schema.Int),
-  /** A sentence for people, with what GitHub says (`hostWords`), free of secrets. */
+  /** A sentence for people with GitHub's text (`hostWords`), without secrets. */
   detail: Schema.String,
   retryable: Schema.Boolean,
   /** Seconds. */
@@ -38,10 +38,10 @@ export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFail
   }
 }
 
-/** The token has ended, or GitHub does not know it yet. Nothing was done: the request may be sent again with another one. */
+/** The token has expired, or GitHub does not know it yet. Nothing was done: retry with another token. */
 export class TokenRefused extends Schema.TaggedError<TokenRefused>()("TokenRefused", { detail: Schema.String }) {}
 
-/** Handles failures of that one status. */
+/** Handles failures with this status. */
 export const onStatus =
   <A2, E2>(status: number, handle: (failure: GitHubFailed) => Effect.Effect<A2, E2>) =>
   <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A | A2, E | E2> =>
@@ -49,7 +49,7 @@ export const onStatus =
 
 export type Permissions = Readonly<Record<string, "read" | "write">>
 
-/** A token of one repository. It lives an hour at most; nobody writes it anywhere. */
+/** A token for one repository. It lives for an hour at most and is never written anywhere. */
 export interface Access {
   readonly token: Redacted.Redacted
   readonly permissions: Readonly<Record<string, string>>
@@ -64,16 +64,19 @@ export interface Answer {
   readonly data: unknown
 }
 
-/** Without it GitHub decides which version of its API answers. GitHub Enterprise Server knows this one since 3.9. */
+/** Without it GitHub chooses the API version. GitHub Enterprise Server supports this one since 3.9. */
 export const API_VERSION = "2022-11-28"
 const READ_TIMEOUT = Duration.seconds(10)
-/** GitHub itself ends a request after ten seconds; what may have taken effect is worth waiting for its answer. */
+/** GitHub ends a request after ten seconds. A write may have taken effect, so its answer is worth the wait. */
 const WRITE_TIMEOUT = Duration.seconds(30)
-/** Of a hundred installations each; an App that has more is not listed. */
+/** Pages of a hundred installations. The rest of a larger App is not listed. */
 const MAXIMUM_PAGES = 50
-/** Of a hundred repositories each: of an account with more, the first are known. */
+/** Pages of a hundred repositories. For a larger account, only the first are known. */
 const MAXIMUM_REPOSITORY_PAGES = 10
-/** GitHub's advice where it names no time. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api */
+/**
+ * GitHub's recommended wait if it names no time.
+ * https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+ */
 const UNNAMED_WAIT_SECONDS = 60
 
 const Installation = Schema.Struct({
@@ -86,7 +89,7 @@ const App = Schema.Struct({
   html_url: Schema.String,
   installations_count: Schema.Int
 })
-/** An enterprise has no login; nothing of ours can be installed for one. */
+/** An enterprise has no login and no repositories for us. */
 const InstallationList = Schema.Array(Schema.Struct({
   account: Schema.NullOr(Schema.Struct({ login: Schema.optionalKey(Schema.String) })),
   suspended_at: Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -116,7 +119,7 @@ const hasAnswer = Schema.is(Schema.Struct({
 const includes = (granted: string | undefined, wanted: "read" | "write"): boolean =>
   granted === wanted || granted === "admin" || granted === "write" && wanted === "read"
 
-/** What GitHub says is wrong, in its own words. */
+/** GitHub's own text of an error. */
 export const said = (data: unknown): string => {
   if (!isRefusal(data)) return ""
   const errors = (data.errors ?? []).map((error) =>
@@ -125,20 +128,20 @@ export const said = (data: unknown): string => {
   return [data.message, ...errors].filter((text) => text !== "").join(": ")
 }
 
-/** Removes `secret` wherever it stands, and what looks like one of GitHub's. */
+/** Removes `secret` wherever it appears, and texts that look like GitHub's secrets. */
 export const scrub = (text: string, secret: string): string =>
   hostWords(
     (secret.length > 8 ? text.replaceAll(secret, "***") : text)
       .replaceAll(/\b(?:gh[a-z]_\w+|github_pat_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu, "***")
   )
 
-/** Seconds to wait, where GitHub refused because of the number of requests, or asks for patience. */
+/** Seconds to wait, if GitHub refused because of a rate limit or asked for a wait. */
 const waitOf = (status: number, headers: Answer["headers"], message: string): number | undefined => {
   const asked = Number(headers["retry-after"] ?? Number.NaN)
   if (Number.isFinite(asked)) return Math.max(Math.ceil(asked), 0)
   if (status !== 403 && status !== 429) return undefined
   if (headers["x-ratelimit-remaining"] === "0") {
-    // By GitHub's clock on both sides.
+    // Both times by GitHub's clock.
     const seconds = Number(headers["x-ratelimit-reset"]) - Date.parse(headers["date"] ?? "") / 1000
     return Number.isFinite(seconds) ? Math.max(Math.ceil(seconds), 1) : UNNAMED_WAIT_SECONDS
   }
@@ -156,7 +159,7 @@ export const failureOf = (status: number, headers: Answer["headers"], message: s
   })
 }
 
-/** The system's name of a broken connection, such as `ECONNREFUSED`; messages would name addresses. */
+/** The system's code of a connection error, such as `ECONNREFUSED`; messages would contain addresses. */
 export const codeOf = (error: unknown): string => {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ("code" in cause && typeof cause.code === "string") return cause.code
@@ -172,20 +175,20 @@ export const webUrlOf = (apiUrl: string): string => {
 
 export const withoutSlash = (url: string): string => url.replace(/(?<!\/)\/+$/u, "")
 
-/** Whether others could listen to what is sent there. */
+/** Whether the connection is unencrypted. */
 export const isOpenLine = ({ hostname, protocol }: URL): boolean =>
   protocol !== "https:" && !["127.0.0.1", "[::1]", "localhost"].includes(hostname)
 
-/** How GitHub is reached. */
+/** The connection to GitHub. */
 interface Connection {
   /** Such as `github.com`. */
   readonly host: string
-  /** Signs each request anew, and corrects a wrong clock of this machine. */
+  /** Signs each request, and corrects a wrong clock of this machine. */
   readonly asApp: Octokit
   readonly asInstallation: Octokit
 }
 
-/** One request, sent once. `access: "app"`: signed with the App's key. */
+/** Sends one request once. `access: "app"`: signed with the App's key. */
 const send = (
   { asApp, asInstallation, host }: Connection,
   access: Pick<Access, "token"> | "app",
@@ -204,7 +207,7 @@ const send = (
         headers: { "x-github-api-version": API_VERSION, ...authorization, ...headers },
         request: {
           signal,
-          // Credentials go nowhere else.
+          // Credentials must not go to other addresses.
           redirect: "manual",
           fetch: (url: string, init: RequestInit & { readonly headers: Readonly<Record<string, string>> }) => {
             secret = init.headers["authorization"]?.split(" ").at(-1) ?? ""
@@ -236,14 +239,14 @@ const send = (
   )
 }
 
-/** The answer by its schema. Anything else is the answer of another server, or half of one. */
+/** Decodes the answer. An answer of another form is from another server, or incomplete. */
 const decode = <A, I>(host: string, schema: Schema.Codec<A, I>, { data, status }: Answer) =>
   Effect.mapError(
     Schema.decodeUnknownEffect(schema)(data),
     () => new GitHubFailed({ status, detail: `The answer of ${host} could not be understood.`, retryable: true })
   )
 
-/** An unknown id is a 404 to GitHub; it is as wrong as a wrong key. */
+/** GitHub answers 404 for an unknown App id; it is reported like a wrong key. */
 const ofApp = (connection: Connection, route: `${"GET" | "POST"} ${string}`, parameters: Readonly<Record<string, unknown>>) =>
   Effect.mapError(
     send(connection, "app", route, parameters, {}),
@@ -255,7 +258,7 @@ const ofApp = (connection: Connection, route: `${"GET" | "POST"} ${string}`, par
       })
   )
 
-/** A new token with all of `needed`, and those of `wanted` that the installation has. */
+/** A new token with all of `needed`, and the permissions of `wanted` that the installation has. */
 const mint = Effect.fn("GitHubApi.mint")(function*(
   connection: Connection,
   repo: RepoName,
@@ -284,7 +287,7 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
     permissions
   }).pipe(
     Effect.flatMap((answer) => decode(connection.host, Minted, answer)),
-    // Taken from the installation a moment ago.
+    // The repository was just removed from the installation.
     onStatus(404, () => Effect.fail(hidden)),
     onStatus(422, (failure) => Effect.fail(failure.detail.includes("repositor") ? hidden : failure))
   )
@@ -293,7 +296,7 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
   return access
 })
 
-/** Logins of the accounts that let the App use repositories, in lower case. */
+/** Logins, in lower case, of accounts with the App. */
 const accounts = Effect.fnUntraced(function*(
   connection: Connection
 ): Effect.fn.Return<ReadonlySet<string>, GitHubFailed> {
@@ -309,7 +312,7 @@ const accounts = Effect.fnUntraced(function*(
   return yield* new GitHubFailed({ status: 200, detail: "The App has too many installations to be listed.", retryable: false })
 })
 
-/** Repositories that the account, by its login, lets the App use. An account without the App has none. The token can read names alone. */
+/** The repositories that an account, given by login, lets the App use. Empty without the App. The token can read only names. */
 const repositoriesOf = Effect.fn("GitHubApi.repositoriesOf")(function*(connection: Connection, login: string) {
   const installation = yield* ofApp(connection, "GET /users/{username}/installation", { username: login }).pipe(
     Effect.flatMap((answer) => decode(connection.host, Installation, answer)),
@@ -330,7 +333,7 @@ const repositoriesOf = Effect.fn("GitHubApi.repositoriesOf")(function*(connectio
   return names
 })
 
-/** Fails when the key cannot be parsed, or would be sent over an open line. Sends nothing to GitHub. */
+/** Fails if the key cannot be parsed, or the connection would be unencrypted. Sends no request. */
 export const make = Effect.fnUntraced(function*(options: Options) {
   const apiUrl = withoutSlash(options.apiUrl ?? "https://api.github.com")
   const gitUrl = withoutSlash(options.gitUrl ?? webUrlOf(apiUrl))
@@ -344,7 +347,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     if (isOpenLine(url)) return yield* unusable(`The address of ${url.hostname} must start with https:, since tokens are sent there.`)
   }
 
-  // Loading these takes 100 ms (2026-11-21): only services with GitHub pay for it.
+  // Loading these takes 100 ms (2026-11-21), so only services with GitHub load them.
   const [{ Octokit }, { createAppAuth }] = yield* Effect.promise(() => Promise.all([import("@octokit/core"), import("@octokit/auth-app")]))
   const context = yield* Effect.context<never>()
   const log = (message: string) => void Effect.runForkWith(context)(Effect.logWarning(scrub(message, "")))
@@ -366,11 +369,11 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     /** Such as `github.com`. */
     host,
     remoteUrl: ({ name, owner }: Access) => `${gitUrl}/${owner}/${name}.git`,
-    /** The App as GitHub knows it: fails where its id, its key or the address is wrong. */
+    /** The App as registered at GitHub. Fails if its id, its key or the address is wrong. */
     app: Effect.flatMap(ofApp(connection, "GET /app", {}), (answer) => decode(host, App, answer)),
     mint: (repo: RepoName, needed: Permissions, wanted?: Permissions) => mint(connection, repo, needed, wanted),
     decode: <A, I>(schema: Schema.Codec<A, I>, answer: Answer) => decode(host, schema, answer),
-    /** Below the repository. `parameters` go into the path, else into the query or the body. */
+    /** A request below the repository. `parameters` fill the path; the rest goes into the query or the body. */
     request: (
       access: Access,
       method: "GET" | "POST",

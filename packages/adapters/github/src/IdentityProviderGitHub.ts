@@ -1,6 +1,6 @@
 /**
- * `IdentityProvider` on GitHub, by the user flow of a GitHub App: OAuth 2 codes with PKCE. The token reads the profile once
- * and is forgotten. Nothing is repeated: a code is good for one request, whatever became of the answer.
+ * `IdentityProvider` on GitHub, by the user flow of a GitHub App: OAuth 2 codes with PKCE. The token reads the profile once and is
+ * dropped. Requests are never repeated, because a code is valid once.
  */
 import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/ports/IdentityProvider"
 import { Duration, Effect, Layer, Redacted, Schema } from "effect"
@@ -11,9 +11,9 @@ import { API_VERSION, codeOf, failureOf, GitHubFailed, isOpenLine, said, scrub, 
 export interface Options {
   readonly clientId: string
   readonly clientSecret: Redacted.Redacted
-  /** As that of `GitHubApi`. */
+  /** Like `apiUrl` of `GitHubApi`. */
   readonly apiUrl?: string
-  /** Of one request; a sign-in takes two. Default 10 seconds, as long as GitHub itself works on one. */
+  /** The timeout of one request; a sign-in takes two. Default 10 seconds, GitHub's own limit. */
   readonly timeout?: Duration.Duration
 }
 
@@ -21,7 +21,7 @@ export interface Options {
 const MAXIMUM_ANSWER_BYTES = 65_536
 
 /**
- * What only beginning again helps against.
+ * Errors that only a new sign-in can fix.
  * https://docs.github.com/en/apps/oauth-apps/maintaining-oauth-apps/troubleshooting-oauth-app-access-token-request-errors
  */
 const REFUSED = new Set(["bad_verification_code", "invalid_grant", "unverified_user_email"])
@@ -52,7 +52,7 @@ const unreadable = (host: string, status: number) =>
 
 /** One request. Throws `GitHubFailed` without a usable answer. */
 const request = async (host: string, url: string, init: RequestInit) => {
-  // Credentials go nowhere else.
+  // Credentials must not go to other addresses.
   const response = await fetch(url, { ...init, redirect: "manual" })
   const { status } = response
   const chunks: Array<Uint8Array> = []
@@ -104,7 +104,7 @@ const exchange = (connection: Connection, code: string, verifier: string, redire
       {
         signal,
         headers: { "user-agent": "slipway" },
-        // Only on loopback: the layer refuses other open lines.
+        // Only on loopback: the layer refuses other unencrypted connections.
         [oauth.allowInsecureRequests]: true,
         [oauth.customFetch]: async (url, init) => {
           const { headers, status, text } = await request(host, url, init as RequestInit)
@@ -123,7 +123,7 @@ const exchange = (connection: Connection, code: string, verifier: string, redire
         ? new SignInRefused({ detail })
         : new GitHubFailed({ status: error.status, detail, retryable: false })
     }
-    // The library's own messages and causes hold what was answered: the token, if one was.
+    // The library's messages and causes contain the answer, and so possibly the token.
     return codeOf(error).startsWith("OAUTH_") ? unreadable(host, 200) : broken(host, error)
   })
 }
@@ -203,6 +203,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 })
 
-/** Fails when secrets would be sent over an open line. GitHub is not asked yet. */
+/** Fails if the connection would be unencrypted. Sends no request. */
 export const layer = (options: Options): Layer.Layer<IdentityProvider, IdentityProviderError> =>
   Layer.effect(IdentityProvider, make(options))

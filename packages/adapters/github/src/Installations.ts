@@ -1,15 +1,15 @@
 /**
- * Which accounts the App is installed for, as GitHub last said. Looked up from time to time in the background, so that
- * nobody who creates a sandbox waits for GitHub. A process that never asks never looks.
+ * The accounts with the App, by GitHub's last answer. The list is refreshed in the background, so that creations do not wait for
+ * GitHub. A process that never asks never refreshes it.
  */
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Duration, Effect, Queue } from "effect"
 import type { GitHubApi } from "./GitHubApi.ts"
 
 const INTERVAL = Duration.minutes(5)
-/** A list that could not be had anew for this long says nothing any more. */
+/** An older list is no longer used. */
 const GOOD_FOR = Duration.minutes(15)
-/** After a refusal, and between two looks: whoever was refused may have installed the App just now. */
+/** The wait after a refusal and between two refreshes: the person may just have installed the App. */
 const SOON = Duration.seconds(5)
 
 export const make = Effect.fnUntraced(function*(api: Pick<GitHubApi, "accounts">) {
@@ -32,7 +32,7 @@ export const make = Effect.fnUntraced(function*(api: Pick<GitHubApi, "accounts">
   )
 
   return {
-    /** The first repository of an account that the App is not installed for; `null`: none is known. */
+    /** The first repository of an account without the App; `null`: none is known. */
     missing: Effect.fnUntraced(function*(repos: ReadonlyArray<RepoName>) {
       const known = listed
       const missing = known === null || (yield* Clock.currentTimeMillis) - known.atMillis > Duration.toMillis(GOOD_FOR)

@@ -1,4 +1,4 @@
-/** Pull requests: found, read with their checks and comments, and opened as drafts. */
+/** Finds pull requests, reads them with their checks and comments, and opens drafts. */
 import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { Checks } from "@slipway/domain/source/schema/PullRequest"
 import { Effect } from "effect"
@@ -17,7 +17,7 @@ export const readPull = (api: GitHubApi, operation: string, access: Access, numb
     onStatus(404, () => Effect.fail(noPullRequest(operation)))
   )
 
-/** The open pull request of the branch; `null`: there is none. */
+/** The open pull request of the branch; `null`: none. */
 export const findOpen = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, headRef: string) {
   const fullName = `${access.owner}/${access.name}`.toLowerCase()
   const answer = yield* api.request(access, "GET", "/pulls", { state: "open", head: `${access.owner}:${headRef}`, per_page: 100 })
@@ -67,7 +67,7 @@ export const readDetails = Effect.fnUntraced(function*(reads: Reads, operation: 
   }
 })
 
-/** Refusals that need more words than GitHub's. */
+/** Explains refusals whose GitHub text is not enough. */
 const explain = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, headRef: string, failure: GitHubFailed) {
   if (failure.detail.includes("pull request already exists")) {
     const open = yield* Effect.orElseSucceed(findOpen(api, operation, access, headRef), () => null)

@@ -1,15 +1,15 @@
-/** Runs operations with a token of one repository, and once more with a new token if GitHub refuses it. */
+/** Runs operations with a token for one repository, and repeats them once with a new token if GitHub refuses it. */
 import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Duration, Effect } from "effect"
 import * as GitHubApi from "./GitHubApi.ts"
 import type { Access, GitHubFailed, Permissions, TokenRefused } from "./GitHubApi.ts"
 
-/** Clients that wait for checks ask every few seconds, and GitHub's tags are good for one token only. */
+/** Clients that wait for checks poll every few seconds, and GitHub's tags are valid for one token only. */
 const HELD_FOR = Duration.minutes(5)
 const MAXIMUM_HELD = 100
 
-/** To read a pull request. */
+/** The permissions to read a pull request. */
 export const READ: Permissions = { metadata: "read", pull_requests: "read" }
 const OF_STATUS: Permissions = { checks: "read", actions: "read", issues: "read" }
 
@@ -18,7 +18,7 @@ export type Failure = GitHubFailed | RepoNotAccessible | SourceHostError | Token
 /** Tokens in memory, by repository in lower case. */
 export type HeldTokens = Map<string, { readonly access: Access; readonly untilMillis: number }>
 
-/** Runs `self`, or once `repeated` if the token was refused: it may have ended, or not be known everywhere yet. */
+/** Runs `self`. If the token was refused, runs `repeated` once: the token may have expired, or not be known everywhere yet. */
 const again = <A>(self: Effect.Effect<A, Failure>, repeated: Effect.Effect<A, Failure>) =>
   self.pipe(
     Effect.catchTag("TokenRefused", () => repeated),
@@ -42,7 +42,7 @@ export const withToken = <A>(
   return again(attempt, attempt)
 }
 
-/** As {@link withToken}, to read the state of a pull request. The token is kept in memory for {@link HELD_FOR}. */
+/** Like {@link withToken}, to read the state of a pull request. The token stays in memory for {@link HELD_FOR}. */
 export const withHeldToken = Effect.fnUntraced(function*<A>(
   api: GitHubApi.GitHubApi,
   held: HeldTokens,

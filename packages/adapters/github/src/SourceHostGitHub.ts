@@ -1,7 +1,7 @@
 /**
- * `SourceHost` on GitHub, as a GitHub App: github.com and GitHub Enterprise. Each operation has its own token, for one
- * repository and no more than the operation needs. A request that may have taken effect is not repeated: the caller looks for the
- * pull request before it opens one.
+ * `SourceHost` on GitHub as a GitHub App: github.com and GitHub Enterprise. Each operation has a token of its own, for one repository
+ * and only the needed permissions. A request that may have taken effect is not repeated: the caller looks for the pull request before
+ * it opens one.
  */
 import {
   MAX_OWNERS,
@@ -24,10 +24,10 @@ import { type HeldTokens, READ, withHeldToken, withToken } from "./RepositoryTok
 
 export type { Options } from "./GitHubApi.ts"
 
-/** Without reading contents GitHub refuses a pull request of a private repository: "not all refs are readable". */
+/** Without permission to read contents, GitHub refuses a pull request of a private repository: "not all refs are readable". */
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
 
-/** The port's errors for GitHub's. */
+/** Converts GitHub's errors to the port's. */
 const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
   Effect.catchTag(
     self,
@@ -101,7 +101,7 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
         withToken(api, repo, READ, (access) =>
           Effect.map(PullRequests.readPull(api, operation, access, number), (pull) => {
             const pullRequest = Answers.toPullRequest(pull)
-            // GitHub shows a push a moment after it took it.
+            // GitHub shows a push a moment later.
             return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
           }))
       )
@@ -113,5 +113,5 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   })
 })
 
-/** Fails when the App's key cannot be parsed. The first request shows whether GitHub knows it. */
+/** Fails if the App's key cannot be parsed. The first request shows whether GitHub accepts it. */
 export const layer = (options: GitHubApi.Options): Layer.Layer<SourceHost, SourceHostError> => Layer.effect(SourceHost, make(options))

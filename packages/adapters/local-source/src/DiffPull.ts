@@ -1,4 +1,4 @@
-/** What the branch of a pull request changed. */
+/** The changes of a pull request's branch. */
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import { find, type Pulls, refuse } from "./FindPulls.ts"

@@ -1,4 +1,4 @@
-/** Pull requests of repositories on this machine: their rows, and how they stand. */
+/** Pull requests of repositories on this machine: their rows and states. */
 import { PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -8,7 +8,7 @@ import { type SqlClient, SqlSchema } from "effect/sql"
 import type { LocalRepositories, LocalRepository } from "./LocalRepositories.ts"
 import type { LocalPullRequest } from "./PullCommands.ts"
 
-/** What the operations on pull requests share. */
+/** The common parts of operations on pull requests. */
 export interface Pulls {
   readonly sql: SqlClient.SqlClient
   readonly repositories: LocalRepositories["Service"]
@@ -63,13 +63,13 @@ export const find = Effect.fn("LocalPullRequests.find")(function*(pulls: Pulls, 
   return yield* Effect.catchTag(look(pulls, row), "RepoNotAccessible", () => unreadable(row.fullName, number, row.path))
 })
 
-/** Pull requests of one repository, or of all. */
+/** The pull requests of one repository, or of all. */
 export const list = Effect.fn("LocalPullRequests.list")(function*(
   pulls: Pulls,
   { repo, state }: { readonly repo: RepoName | null; readonly state: "open" | "closed" | "all" }
 ) {
   if (repo !== null) yield* known(pulls, repo, null)
-  // A row that says open may have been merged since the last look.
+  // An open row may have been merged since the last look.
   const rows = yield* guard(pulls.select({ repo, number: null, open: state === "open" }))
   const missing = new Map<string, LocalRepository>()
   const looked = yield* Effect.forEach(

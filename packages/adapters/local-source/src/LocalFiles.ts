@@ -1,4 +1,4 @@
-/** Files of a repository of this machine: of the commit that HEAD names, or as they lie in its checkout. */
+/** Files of a repository of this machine: of the commit of HEAD, or of its checkout. */
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import { fields, type GitFailed, terminated } from "@slipway/git/Git"
 import { Effect, Schema } from "effect"
@@ -7,14 +7,14 @@ import { lstat, open as openFile } from "node:fs/promises"
 import { join } from "node:path"
 import * as LocalGit from "./LocalGit.ts"
 
-/** The folder is not what it was taken for. The message is for the operator. */
+/** The folder is not a usable repository. The message is for the operator. */
 export class UnusableFolder extends Schema.TaggedError<UnusableFolder>()("UnusableFolder", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
 
-/** What is at a path: the text of a plain file, or why there is none. */
+/** The content of a path: the text of a plain file, or why it has none. */
 export type Content =
   | { readonly _tag: "Text"; readonly text: string }
   | { readonly _tag: "Absent" }
@@ -22,15 +22,15 @@ export type Content =
   | { readonly _tag: "TooLarge" }
 
 interface Files {
-  /** `null`: as they lie there. */
+  /** `null`: the checkout. */
   readonly commit: string | null
-  /** Of all files that git knows, and without a commit of those that it does not ignore. */
+  /** All files that git tracks. Without a commit also untracked files that are not ignored. */
   readonly paths: ReadonlyArray<string>
   read(path: string, maximumBytes: number): Effect.Effect<Content, GitFailed>
 }
 
 export interface LocalFiles extends Files {
-  /** Those of the folders that git ignores; `null`: a bare repository cannot say. */
+  /** The ignored ones among the folders; `null`: a bare repository has no ignore rules. */
   ignored(folders: ReadonlyArray<string>): Effect.Effect<ReadonlySet<string> | null, GitFailed>
 }
 
@@ -42,14 +42,14 @@ const texts = (output: Buffer): ReadonlyArray<string> => fields(output).map((fie
 const ignoredIn = (folder: string, folders: ReadonlyArray<string>) => {
   if (!LocalGit.isCheckout(folder)) return Effect.succeed(null)
   if (folders.length === 0) return Effect.succeed(new Set<string>())
-  // A rule may be for folders alone, and a folder that is not there yet is known by its slash. check-ignore takes no literal
-  // paths; one that begins with a dot is taken as it is.
+  // A rule may be for folders only, so missing folders need a slash. check-ignore takes no literal paths, but takes a path that begins
+  // with a dot as it is.
   const input = terminated(folders.map((path) => Buffer.from(`./${path}/`)))
   return LocalGit.bytes(folder, ["--no-literal-pathspecs", "check-ignore", "--no-index", "-z", "--stdin"], {
     input,
     env: { GIT_WORK_TREE: folder }
   }).pipe(
-    // git-check-ignore(1): 1 when none is.
+    // git-check-ignore(1): exit code 1 if none is ignored.
     Effect.catchIf(({ code }) => code === 1, () => Effect.succeed(Buffer.alloc(0))),
     Effect.map((output) => new Set(texts(output).map((path) => path.slice("./".length, -1))))
   )
@@ -58,7 +58,7 @@ const ignoredIn = (folder: string, folders: ReadonlyArray<string>) => {
 const ofCommit = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<Files, UnusableFolder | GitFailed> {
   const commit = yield* LocalGit.commit(folder, "HEAD")
   if (commit === undefined) return yield* new UnusableFolder({ detail: `${folder} is no git repository, or has no commit yet.` })
-  // Mode, kind, id, a tab and the path.
+  // Mode, type, id, a tab and the path.
   const entries = new Map(
     texts(yield* LocalGit.bytes(folder, ["ls-tree", "-r", "-z", "--full-tree", commit])).map((entry) => {
       const tab = entry.indexOf("\t")
@@ -103,7 +103,7 @@ const asTheyAre = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<
   }
 })
 
-/** `folder`: absolute; the top of a checkout, or a bare repository. */
+/** `folder`: the absolute path of a checkout's top folder, or of a bare repository. */
 export const open = (folder: string, which: "commit" | "working"): Effect.Effect<LocalFiles, UnusableFolder | GitFailed> =>
   Effect.map(which === "commit" ? ofCommit(folder) : asTheyAre(folder), (files): LocalFiles => ({
     ...files,

@@ -1,6 +1,6 @@
 /**
- * Git on a repository of this machine that belongs to the operator. None of the programs that it names is run, but one: a
- * merge driver that the operator assigned in its `info/attributes`, as `git merge` would.
+ * Git on a repository of this machine that belongs to the operator. No program of the repository's configuration runs, with one
+ * exception: a merge driver that the operator assigned in its `info/attributes`, as with `git merge`.
  */
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { fields, git, type GitFailed, type GitOptions, line } from "@slipway/git/Git"
@@ -11,7 +11,7 @@ import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 
-/** Whether `path` is the top folder of a checkout; else it is a bare repository. */
+/** Whether `path` is the top folder of a checkout; otherwise a bare repository. */
 export const isCheckout = (path: string): boolean => existsSync(join(path, ".git"))
 
 const gitDir = (path: string): string => isCheckout(path) ? join(path, ".git") : path
@@ -25,7 +25,7 @@ export const bytes = (
 export const run = (path: string, args: Parameters<typeof git>[0], options?: GitOptions): Effect.Effect<string, GitFailed> =>
   Effect.map(bytes(path, args, options), line)
 
-/** The branch that HEAD names; where HEAD names none, `main`, `master` or the first there is. */
+/** The branch of HEAD; without one, `main`, `master` or the first branch. */
 export const defaultBranch = Effect.fnUntraced(function*(path: string) {
   const named = yield* Effect.promise(() => LocalRefs.head(path))
   if (named !== undefined) return named
@@ -35,7 +35,7 @@ export const defaultBranch = Effect.fnUntraced(function*(path: string) {
   return ["main", "master"].find((branch) => branches.includes(branch)) ?? branches[0] ?? "main"
 })
 
-/** The commits that branches point to; absent ones are left out. */
+/** The commits of branches; missing branches are left out. */
 export const tips = Effect.fnUntraced(function*(path: string, ...branches: ReadonlyArray<string>) {
   const known = yield* Effect.promise(() => LocalRefs.tips(path, branches))
   if (known !== undefined) return known
@@ -47,14 +47,14 @@ export const tips = Effect.fnUntraced(function*(path: string, ...branches: Reado
   }))
 })
 
-/** Whether `base` has `head` in its history. A commit that is not there is in no history. */
+/** Whether `head` is in the history of `base`. A missing commit is in no history. */
 export const contains = (path: string, base: string, head: string): Effect.Effect<boolean> =>
   Effect.match(run(path, ["merge-base", "--is-ancestor", head, base]), { onSuccess: () => true, onFailure: () => false })
 
-/** By folder and both commits, which always differ by the same. */
+/** By folder and both commits, whose difference never changes. */
 const counted = new LruCache<string, Shortstat.Counts>(1_000)
 
-/** What `head` changed since it left `base`, both ids of commits, renames found. */
+/** Counts the changes of `head` since it left `base`, with renames. Both are commit ids. */
 export const counts = Effect.fnUntraced(function*(path: string, base: string, head: string) {
   const name = `${path} ${base} ${head}`
   const known = counted.get(name)
@@ -75,15 +75,15 @@ export const counts = Effect.fnUntraced(function*(path: string, base: string, he
   return counts
 })
 
-/** `undefined`: it is not there, or no commit. */
+/** `undefined`: missing, or not a commit. */
 export const commit = (path: string, sha: string): Effect.Effect<string | undefined> =>
   Effect.orElseSucceed(run(path, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${sha}^{commit}`]), () => undefined)
 
-/** `undefined`: they have none. */
+/** `undefined`: there is none. */
 export const mergeBase = (path: string, one: string, other: string): Effect.Effect<string | undefined> =>
   Effect.orElseSucceed(run(path, ["merge-base", one, other]), () => undefined)
 
-/** What `base` was before a merge commit brought `head` into its history; `undefined`: it came in another way. */
+/** The commit of `base` before a merge commit added `head` to its history; `undefined`: it was added in another way. */
 export const beforeMerge = Effect.fnUntraced(function*(path: string, base: string, head: string) {
   const merges = yield* run(path, ["rev-list", "--merges", "--ancestry-path", "--parents", `${head}..${base}`])
   for (const merge of merges.split("\n")) {
@@ -94,14 +94,14 @@ export const beforeMerge = Effect.fnUntraced(function*(path: string, base: strin
 
 export interface DiffOptions {
   readonly statWidth?: number | undefined
-  /** With the contents of binary files, so that `git apply` takes it. */
+  /** With the contents of binary files, so that `git apply` accepts the patch. */
   readonly isWhole?: boolean
   readonly maximumBytes?: number
 }
 
 /**
- * What changed from one commit to another, as git's bytes: a patch, or with `statWidth` a line for each file in so many
- * columns. Names of files hold no control characters: git quotes them.
+ * The changes between two commits as git's bytes: a patch, or with `statWidth` a line per file of that many columns. Names contain no
+ * control characters, because git quotes them.
  */
 export const diff = (
   path: string,
@@ -117,7 +117,7 @@ export const diff = (
     "--no-textconv",
     "--find-renames",
     "-l500",
-    // Where a submodule points is worth reviewing.
+    // The commit of a submodule is worth reviewing.
     "--ignore-submodules=none",
     "--submodule=short",
     ...statWidth !== undefined ? [`--stat=${statWidth}`] : isWhole ? ["--patch", "--binary"] : ["--patch"],
@@ -126,7 +126,7 @@ export const diff = (
     "--"
   ], { config: ["core.quotePath=false"], ...(maximumBytes === undefined ? {} : { maximumBytes }) })
 
-/** The folder in which a branch is checked out, if it is. */
+/** The folder in which a branch is checked out, or `undefined`. */
 export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: string) {
   let folder = ""
   for (const field of fields(yield* bytes(path, ["worktree", "list", "--porcelain", "-z"])).map(String)) {
@@ -135,7 +135,7 @@ export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: st
   }
 })
 
-/** Whether somebody is in the middle of something there, or changed a file that git knows: then it is left alone. */
+/** Whether the checkout has no unfinished operation and no change of a tracked file. Other checkouts are left alone. */
 export const isClean = Effect.fnUntraced(function*(folder: string) {
   const env = { GIT_WORK_TREE: folder }
   const status = yield* run(folder, ["status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"], { env })
@@ -147,12 +147,12 @@ export const isClean = Effect.fnUntraced(function*(folder: string) {
   return !pending.includes(true)
 })
 
-/** Whether files of a commit pass through programs when they are checked out, such as those of LFS. */
+/** Whether checking out a commit would run filter programs, such as LFS. */
 export const hasFilters = Effect.fnUntraced(function*(path: string, sha: string) {
   const files = fields(yield* bytes(path, ["ls-tree", "-r", "-z", "--name-only", sha])).filter((name) =>
     /(?:^|\/)\.gitattributes$/u.test(name.toString("latin1"))
   )
-  // A name with a line feed cannot be asked for in lines: whoever has one merges by hand.
+  // A name with a line feed cannot be asked for in lines. Such a repository must be merged by hand.
   if (files.some((name) => name.includes(10))) return true
   const contents = yield* run(path, ["cat-file", "--batch"], {
     input: Buffer.concat(files.map((name) => Buffer.concat([Buffer.from(`${sha}:`), name, Buffer.from("\n")])))
@@ -163,15 +163,15 @@ export const hasFilters = Effect.fnUntraced(function*(path: string, sha: string)
 })
 
 /**
- * Moves the branch that is checked out in `folder` to a later commit, with its files. Fails, with nothing changed, when a
- * file that git does not know is in the way.
+ * Moves the branch that is checked out in `folder` to a later commit, with its files. Fails without changes if an untracked file is in
+ * the way.
  */
 export const fastForward = (folder: string, sha: string): Effect.Effect<void, GitFailed> =>
   Effect.asVoid(run(folder, ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--no-stat", "--quiet", sha], {
     env: { GIT_WORK_TREE: folder, GIT_COMMITTER_NAME: "Slipway", GIT_COMMITTER_EMAIL: "slipway@localhost" }
   }))
 
-/** The files of a merge of `head` into `base`, without a checkout; `undefined`: they conflict. */
+/** The tree of a merge of `head` into `base`, made without a checkout; `undefined`: a conflict. */
 export const mergedTree = (path: string, base: string, head: string): Effect.Effect<string | undefined, GitFailed> =>
   run(path, ["merge-tree", "--write-tree", "--no-messages", base, head]).pipe(
     Effect.catchIf(({ code }) => code === 1, () => Effect.succeed(undefined))
@@ -185,7 +185,7 @@ export interface Commit {
   readonly at: DateTime.Utc
 }
 
-/** The id of a new commit that no branch has yet. */
+/** Makes a commit that no branch has yet, and returns its id. */
 export const makeCommit = (path: string, { at, author, message, parents, tree }: Commit): Effect.Effect<string, GitFailed> => {
   const date = `@${Math.floor(DateTime.toEpochMillis(at) / 1_000)} +0000`
   return run(path, ["commit-tree", tree, ...parents.flatMap((parent) => ["-p", parent]), "-F", "-"], {
@@ -201,7 +201,7 @@ export const makeCommit = (path: string, { at, author, message, parents, tree }:
   })
 }
 
-/** Points a branch from one commit to another, or with `null` nowhere: then it is deleted. Fails when it points elsewhere. */
+/** Moves a branch from one commit to another. `null` deletes it. Fails if the branch points elsewhere. */
 export const moveBranch = (path: string, branch: string, from: string, to: string | null): Effect.Effect<void, GitFailed> =>
   Effect.asVoid(
     run(path, ["update-ref", "--no-deref", ...(to === null ? ["-d", `refs/heads/${branch}`, from] : [`refs/heads/${branch}`, to, from])])

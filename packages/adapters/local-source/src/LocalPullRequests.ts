@@ -1,6 +1,6 @@
 /**
- * What `slipway pulls` shows and does of pull requests of repositories on this machine. How they stand is
- * `SourceHostLocal`'s to say: it is asked before and after.
+ * The pull requests of repositories on this machine for `slipway pulls`. `SourceHostLocal` decides their state and is asked before and
+ * after each operation.
  */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
@@ -18,13 +18,13 @@ import { merge } from "./MergePull.ts"
 import type { Done, LocalPullRequest, PullFailure } from "./PullCommands.ts"
 
 export class LocalPullRequests extends Context.Service<LocalPullRequests, {
-  /** The last change comes first. `unreadable`: repositories whose open pull requests could not be looked at. */
+  /** In order of the last change, newest first. `unreadable`: repositories whose open pull requests could not be read. */
   list(filter: { readonly repo: RepoName | null; readonly state: "open" | "closed" | "all" }): Effect.Effect<
     { readonly pullRequests: ReadonlyArray<LocalPullRequest>; readonly unreadable: ReadonlyArray<LocalRepository> },
     PullFailure
   >
   find(repo: RepoName, number: number): Effect.Effect<LocalPullRequest, PullFailure>
-  /** What its branch changed since it left its base: a patch, or with `statWidth` a line for each file in so many columns. */
+  /** The changes of its branch since the base: a patch, or with `statWidth` a line per file of that many columns. */
   diff(
     repo: RepoName,
     number: number,
@@ -33,8 +33,8 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, PullFailure>
   /**
-   * Puts a merge commit on the base branch. Where that is checked out, its files follow, if nobody has changed one: else
-   * it is refused. `headSha`: the branch must be at this commit. Safe to repeat.
+   * Adds a merge commit to the base branch. If that is checked out, its files are updated; refused if one was changed. `headSha`: the
+   * branch must be at this commit. Safe to repeat.
    */
   merge(repo: RepoName, number: number, options: {
     readonly author: Author
@@ -42,7 +42,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     readonly headSha?: string
   }): Effect.Effect<Done, PullFailure>
 }>()("@slipway/local-source/LocalPullRequests") {
-  /** Needs `SourceHostLocal`, not any other host. */
+  /** Needs `SourceHostLocal`, not another host. */
   static readonly layer = Layer.effect(
     LocalPullRequests,
     Effect.gen(function*() {
@@ -58,7 +58,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     })
   )
 
-  /** The port, for the service's own pages. */
+  /** The port for the service's own pages. */
   static readonly layerPages = Layer.effect(
     PullRequests,
     Effect.map(LocalPullRequests, (pulls) => ({

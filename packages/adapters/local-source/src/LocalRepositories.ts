@@ -1,4 +1,4 @@
-/** Which repositories of this machine sandboxes may start from: what `slipway repos` shows and changes. */
+/** The repositories of this machine that sandboxes may start from, as `slipway repos` manages them. */
 import type { RepositoryQuery } from "@slipway/domain/source/ports/SourceHost"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -15,12 +15,12 @@ import * as LocalGit from "./LocalGit.ts"
 
 export const LocalRepository = Schema.Struct({
   fullName: RepoName,
-  /** Absolute, without links. A bare repository or the top folder of a checkout. */
+  /** An absolute path without links: a bare repository or the top folder of a checkout. */
   path: Schema.String
 })
 export type LocalRepository = typeof LocalRepository.Type
 
-/** What is at the path cannot serve as a repository. The message says what to do. */
+/** The path is not a usable repository. The message says what to do. */
 export class UnusableRepository extends Schema.TaggedError<UnusableRepository>()("UnusableRepository", {
   path: Schema.String,
   reason: Schema.Literals(["missing", "unreadable", "not a repository", "empty", "shallow", "sha256"])
@@ -44,16 +44,16 @@ export class UnusableRepository extends Schema.TaggedError<UnusableRepository>()
 }
 
 export class LocalRepositories extends Context.Service<LocalRepositories, {
-  /** Adds a repository, or points its name (in any case of letters) to another path. Safe to repeat. */
+  /** Adds a repository, or changes the path of its name (case is ignored). Safe to repeat. */
   register(fullName: RepoName, path: string): Effect.Effect<LocalRepository, UnusableRepository | StoreUnavailable>
   /** By name. */
   readonly list: Effect.Effect<ReadonlyArray<LocalRepository>, StoreUnavailable>
-  /** Names of a page, in the order of their lower case. */
+  /** A page of names, in the order of their lower case. */
   page(query: Omit<RepositoryQuery, "owners">): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
-  /** Those of the names that no repository has. */
+  /** The names without a repository. */
   missing(fullNames: ReadonlyArray<RepoName>): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
   find(fullName: RepoName): Effect.Effect<Option.Option<LocalRepository>, StoreUnavailable>
-  /** Forgets a repository and touches nothing in it. `false`: there was none of that name. */
+  /** Removes a repository from the list and does not touch its files. `false`: unknown name. */
   remove(fullName: RepoName): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/local-source/LocalRepositories") {
   static readonly layer = Layer.effect(
@@ -80,7 +80,7 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           SELECT ${columns} FROM local_repositories WHERE lower(full_name) = lower(${fullName}) AND removed_at IS NULL`
       })
       const decodeName = Schema.decodeUnknownSync(RepoName)
-      /** Which of them are known, whoever asks for which. */
+      /** Finds the known names, in one query for concurrent callers. */
       const known = Batches.make({
         client: reads,
         run: (asked: ReadonlyArray<ReadonlyArray<RepoName>>) =>

@@ -10,7 +10,7 @@ import { mergeCommands, quote } from "./PullCommands.ts"
 
 const FILTERED = "and some of its files pass through a filter such as LFS"
 
-/** Files written there belong to the user of this process: git itself would not touch another user's checkout either. */
+/** Whether the checkout's files belong to the user of this process. Git itself refuses other users' checkouts too. */
 const isOurs = (folder: string): boolean => process.getuid === undefined || statSync(folder).uid === process.getuid()
 
 export const merge = Effect.fn("LocalPullRequests.merge")(function*(
@@ -48,7 +48,7 @@ export const merge = Effect.fn("LocalPullRequests.merge")(function*(
       if (common === undefined) {
         return yield* refused("nothing in common", `${headRef} and ${baseRef} have no commit in common.`)
       }
-      // It was merged since it was found.
+      // It was merged in the meantime.
       if (common === headSha) return { ...yield* find(pulls, repo, number), changed: false, branchDeleted: false }
       const tree = yield* LocalGit.mergedTree(path, base, headSha)
       if (tree === undefined) {

@@ -16,7 +16,7 @@ export const withGit = <A>(
       unreadable(fullName, number, path)
     ))
 
-/** Checked before anything is changed: a branch that is checked out somewhere cannot be deleted. */
+/** Checks before any change: a checked-out branch cannot be deleted. */
 export const deletable = Effect.fnUntraced(
   function*({ pullRequest: { headRef, number }, repository: { fullName, path } }: LocalPullRequest) {
     const folder = yield* LocalGit.checkedOutIn(path, headRef)
@@ -28,6 +28,6 @@ export const deletable = Effect.fnUntraced(
   }
 )
 
-/** Leaves a branch that has moved since. */
+/** Keeps a branch that has moved since. */
 export const deleteBranch = ({ pullRequest: { headRef, headSha }, repository: { path } }: LocalPullRequest) =>
   LocalGit.moveBranch(path, headRef, headSha, null).pipe(Effect.as(true), Effect.catchTag("GitFailed", () => Effect.succeed(false)))

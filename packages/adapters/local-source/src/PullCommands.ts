@@ -1,4 +1,4 @@
-/** A pull request of a repository on this machine, and the commands that people type for it. */
+/** A pull request of a repository on this machine, and the shell commands for it. */
 import type { Ended, PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
@@ -13,17 +13,17 @@ export interface LocalPullRequest {
 
 export type PullFailure = PullRequestRefused | SourceHostError | StoreUnavailable
 
-/** Where `changed` is `false`, nothing else was done either. */
+/** If `changed` is `false`, no other change was made either. */
 export interface Done extends Ended, LocalPullRequest {
   readonly branchDeleted: boolean
-  /** Where the base branch is checked out, and its files are the merged ones now. */
+  /** The checkout of the base branch, if its files are now the merged ones. */
   readonly checkout?: string
 }
 
-/** A word of a shell. */
+/** Quotes a word for a shell. */
 export const quote = (word: string): string => /^[\w@%+=:,./-]+$/u.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
-/** Commands that merge it with plain git: in its checkout, or for a bare repository in any clone of it. */
+/** Commands that merge it with plain git: in its checkout, or in any clone of a bare repository. */
 export const mergeCommands = ({ pullRequest, repository }: LocalPullRequest): ReadonlyArray<string> => {
   const [path, base, head] = [repository.path, pullRequest.baseRef, pullRequest.headRef].map(quote)
   return LocalGit.isCheckout(repository.path)
@@ -31,7 +31,7 @@ export const mergeCommands = ({ pullRequest, repository }: LocalPullRequest): Re
     : [`git switch ${base}`, `git pull ${path} ${base}`, `git pull --no-rebase --no-ff ${path} ${head}`, `git push ${path} ${base}`]
 }
 
-/** Commands that get its files into any clone of the repository. */
+/** Commands that fetch its files into any clone of the repository. */
 export const fetchCommands = (
   { pullRequest, repository }: LocalPullRequest
 ): ReadonlyArray<string> => [`git fetch ${quote(repository.path)} ${quote(pullRequest.headRef)}`, "git switch --detach FETCH_HEAD"]

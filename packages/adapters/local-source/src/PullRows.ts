@@ -37,7 +37,7 @@ export const numbered = (sql: SqlClient.SqlClient, repo: RepoName, number: numbe
       sql`SELECT ${columns(sql)} FROM local_pull_requests WHERE repository_id = ${repositoryId(sql, repo)} AND number = ${number}`
   })()
 
-/** The number is drawn under the lock of the repository's row, and given back when the insert fails. */
+/** The number is drawn under the lock of the repository's row, and returned if the insert fails. */
 export const insert = (
   sql: SqlClient.SqlClient,
   repo: RepoName,

@@ -1,4 +1,7 @@
-/** A repository of this machine as one commit in a bare repository of its own: what sandboxes can be made of, also without a commit. */
+/**
+ * Copies a repository of this machine to a bare repository with one commit, from which sandboxes can start. The repository itself needs
+ * no commit.
+ */
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import { git, line, terminated } from "@slipway/git/Git"
 import { DateTime, Effect } from "effect"
@@ -8,21 +11,21 @@ import * as LocalFiles from "./LocalFiles.ts"
 import * as LocalGit from "./LocalGit.ts"
 
 export interface Snapshot {
-  /** Of the bare repository; it has no other one. */
+  /** The only branch of the bare repository. */
   readonly branch: string
   readonly commit: string
 }
 
-/** To read and digest all files of a checkout. */
+/** Reading and hashing all files of a checkout. */
 const ADD_WITHIN = "10 minutes"
 
-/** Where git keeps something of the repository, also of a worktree beside its checkout. */
+/** The path of git's data of the repository, also for a linked worktree. */
 const placeOf = (folder: string, name: string) => LocalGit.run(folder, ["rev-parse", "--path-format=absolute", "--git-path", name])
 
-/** A commit of the files that git knows or does not ignore, as they lie there, on top of the one that HEAD names, if it does. */
+/** Commits the present tracked and unignored files, on top of HEAD's commit if there is one. */
 const commitFiles = Effect.fnUntraced(function*(folder: string, into: string, paths: ReadonlyArray<string>) {
   const env = { GIT_DIR: into, GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(into, "working.index") }
-  // Another repository in it is listed as a folder, and is no part of it.
+  // A repository within it is listed as a folder and does not belong to it.
   const files = paths.filter((path) => !path.endsWith("/"))
   yield* git(["update-index", "--add", "--remove", "-z", "--stdin"], {
     env,
@@ -41,8 +44,8 @@ const commitFiles = Effect.fnUntraced(function*(folder: string, into: string, pa
 })
 
 /**
- * Makes it in the folder `into`, which is not there yet: of the commit that HEAD names, or of the files as they are. It borrows the
- * objects of the repository, in which nothing is changed.
+ * Makes the copy in the new folder `into`, from the commit of HEAD or from the present files. It borrows the objects of the repository,
+ * which is not changed.
  */
 export const make = Effect.fn("Snapshot.make")(function*(folder: string, which: "commit" | "working", into: string) {
   const files = yield* LocalFiles.open(folder, which)
@@ -52,7 +55,7 @@ export const make = Effect.fn("Snapshot.make")(function*(folder: string, which: 
   yield* Effect.promise(async () => {
     await mkdir(join(into, "objects/info"), { recursive: true })
     await writeFile(join(into, "objects/info/alternates"), `${objects}\n`)
-    // There is none of a whole history.
+    // Missing for a complete history.
     await copyFile(shallow, join(into, "shallow")).catch(ifAbsent(undefined))
   })
   const commit = files.commit ?? (yield* commitFiles(folder, into, files.paths))

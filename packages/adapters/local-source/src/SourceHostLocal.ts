@@ -1,10 +1,9 @@
 /**
- * `SourceHost` on repositories of this machine: for trying Slipway out, for tests, and for teams whose git server is a
- * folder. Pull requests are rows of ours. What git knows of them is looked up each time and kept for when it is gone:
- *
- * - the head is what the branch points to now;
- * - a head that is in the history of its base is merged, which closes it (a squashed merge is not noticed);
- * - a branch that is deleted closes it, and so does whoever closes it (`LocalPullRequests`); closed ones stay as they are.
+ * `SourceHost` on repositories of this machine: for trials, for tests, and for teams whose git server is a folder. Pull requests are
+ * rows of ours. Their state in git is read each time, and stored for when git's data is gone:
+ * - the head is the present commit of the branch;
+ * - a head in the history of its base is merged, which closes it (a squashed merge is not noticed);
+ * - deleting the branch closes it, as does `LocalPullRequests`; closed ones never change.
  */
 import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
@@ -19,13 +18,13 @@ import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
 
 export interface Options {
-  /** Where people reach Slipway; pull requests are pages below it. */
+  /** The public address of Slipway; pull requests are pages below it. */
   readonly publicUrl: string
 }
 
 type Host = SourceHost["Service"]
 
-/** What the operations of the host share. */
+/** The common parts of the host's operations. */
 interface Local {
   readonly options: Options
   readonly sql: SqlClient.SqlClient
@@ -63,7 +62,7 @@ const within = <A>(
       Effect.fail(new SourceHostError({ operation, detail: "The database is not available just now.", retryable: true }))
   }))
 
-/** The row as the repository says now. `at` dates the change, if there is one. */
+/** The row with the repository's present state. `at`: the time of a change. */
 const look = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { path }: LocalRepository, row: Row, at: DateTime.Utc) {
   if (row.state === "closed") return row
   const tips = yield* LocalGit.tips(path, row.headRef, row.baseRef)
@@ -71,7 +70,7 @@ const look = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { path }: Loc
   const headSha = head ?? row.headSha
   const merged = base !== undefined && (yield* LocalGit.contains(path, base, headSha))
   const state = merged || head === undefined ? "closed" as const : "open" as const
-  // Of a merged or deleted branch the last counts stand; so they do where the branches have nothing in common.
+  // For a merged or deleted branch, and for branches without a common commit, the last counts stay.
   const counts = state === "closed" || base === undefined ? {} : yield* LocalGit.counts(path, base, headSha).pipe(
     Effect.catchTag("GitFailed", () => Effect.succeed({}))
   )

@@ -1,13 +1,13 @@
-/** Where workers serve the trees of their machines, told to the processes that answer requests. */
+/** The addresses at which workers serve the trees of their machines, for the processes that answer requests. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Reads } from "@slipway/postgres/Database"
 import { guard } from "@slipway/postgres/sql/SqlFailure"
 import { Effect, Schema } from "effect"
 import { SqlClient, SqlSchema } from "effect/sql"
 
-/** How often a worker is to be heard of. */
+/** The interval of a worker's reports. */
 export const HEARD_SECONDS = 20
-/** Whoever was not heard of for so long is gone: three chances were missed. */
+/** A worker is gone after three missed reports. */
 const GONE_SECONDS = 3 * HEARD_SECONDS
 /** Workers that may be asked for one sandbox. */
 const CANDIDATES = 4
@@ -27,7 +27,7 @@ export const make = Effect.gen(function*() {
       SELECT s.worker, l.address FROM sandboxes s LEFT JOIN worker_links l ON l.worker = s.worker
       WHERE s.id = ${id} AND s.worker IS NOT NULL AND s.lease_until > now()`
   })
-  // By a hash of both: whoever restored it for readers is asked again, and sandboxes are spread over workers.
+  // Ordered by a hash of both: the worker that restored the trees is asked again, and sandboxes are spread over workers.
   const candidates = SqlSchema.findAll({
     Request: SandboxId,
     Result: Candidate,
@@ -43,14 +43,14 @@ export const make = Effect.gen(function*() {
       guard(Effect.asVoid(sql`
         INSERT INTO worker_links (worker, machine, address) VALUES (${worker}, ${machine}, ${address})
         ON CONFLICT (worker) DO UPDATE SET machine = excluded.machine, address = excluded.address, seen_at = now()`)),
-    /** The worker ends. Those that were killed are cleared away with it. */
+    /** Removes the worker that ends, and killed workers with it. */
     withdraw: (worker: string) =>
       guard(Effect.asVoid(sql`DELETE FROM worker_links WHERE worker = ${worker} OR seen_at < now() - interval '1 day'`)),
-    /** Who holds the lease of the sandbox, and its endpoint as `ip:port`; `null`: it has told none. */
+    /** The worker with the lease of the sandbox, and its endpoint as `ip:port`; `null`: it has reported none. */
     holder: (id: SandboxId) => guard(holder(id)),
     /**
-     * Workers that were heard of lately, in the order in which they are to be asked for a sandbox that nobody holds: first those of
-     * the machine that worked for it last (`isOwner`), then others, the same ones each time.
+     * Workers that reported recently, in the order for asking about a sandbox without a lease. Workers of the machine that last ran it
+     * come first (`isOwner`), then others in an order that is fixed per sandbox.
      */
     candidates: (id: SandboxId) => guard(candidates(id))
   }

@@ -1,7 +1,6 @@
 /**
- * What is said between the processes that answer requests and those that hold trees: `POST /trees` with one JSON object.
- * Both sides prove that they know the shared secret, and neither sends it: who listens at an address that a worker had
- * before learns nothing and is not believed.
+ * The protocol between processes that answer requests and workers with trees: `POST /trees` with one JSON object. Both sides prove that
+ * they know a shared secret without sending it. So a stranger at a worker's former address learns nothing and is not trusted.
  */
 import { AgentDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
 import {
@@ -23,38 +22,38 @@ import { createHmac, timingSafeEqual } from "node:crypto"
 /** Name of the shared secret. */
 export const SECRET = "worker_link"
 export const PATH = "/trees"
-/** The answer's proof. That of the request is its `authorization`. */
+/** The header with the answer's proof. The request's proof is its `authorization`. */
 export const PROOF_HEADER = "slipway-proof"
-/** Bytes of a request. A path may have 4,096 bytes, and JSON six for each. */
+/** Bytes of a request. A path may have 4,096 bytes, each of up to six bytes in JSON. */
 export const MAX_REQUEST_BYTES = 65_536
-/** How far the clocks of two machines may be apart. A request that was overheard can be repeated for so long. */
+/** The largest clock difference of two machines. For this time an intercepted request can be replayed. */
 export const MAX_AGE_MILLIS = 120_000
 
 export const Request = Schema.Struct({
   operation: Schema.Literals(["list", "changes", "open", "compare", "diff"]),
-  /** Who is meant: the address may be another one's by now. */
+  /** The intended worker, because another worker may have the address by now. */
   worker: Schema.String,
   sandboxId: SandboxId,
   repo: RepoName,
-  /** Normalised; "" for all changes, and for the difference of whole trees. */
+  /** Normalised; "" for all changes and for a diff of whole trees. */
   path: Schema.String,
   /** 0 for a listing and for changes. */
   maximumBytes: Schema.Int,
-  /** Of a difference: which two versions. */
+  /** The versions of a diff. */
   from: Schema.optionalKey(Schema.String),
   to: Schema.optionalKey(Schema.String),
-  /** Of a difference: with the contents of binary files. Earlier versions do not say: without them. */
+  /** For a diff: with the contents of binary files. Absent from earlier versions: without them. */
   isWhole: Schema.optionalKey(Schema.Boolean),
   /**
-   * Whether the trees of the worker's machine are the sandbox's own; else, and where it has none, what is read is its last
-   * checkpoint. Earlier versions do not say: they mean that they are.
+   * Whether the worker's machine may have the sandbox's own trees. Otherwise, or if it has none, the last checkpoint is read. Absent
+   * from earlier versions: it may.
    */
   isOwner: Schema.optionalKey(Schema.Boolean),
-  /** For which grant; earlier versions do not say. */
+  /** The grant; absent from earlier versions. */
   grantId: Schema.optionalKey(Schema.String),
   /** Epoch milliseconds. */
   at: Schema.Int,
-  /** Random: no two requests have the same proof. */
+  /** Random, so that every request has another proof. */
   nonce: Schema.String
 })
 export type Request = typeof Request.Type
@@ -70,7 +69,7 @@ export const Comparison = Schema.Struct({ working: FileVersion, head: FileVersio
 export const Listing = FileTree
 export const Changes = ChangedFiles
 
-/** Status of an answer that is a refusal. */
+/** The status of a refusal. */
 export const REFUSED = 422
 export const ListRefusal = Schema.Union([AgentDisconnected, FileNotFound, NotADirectory, FileProtected, TreesUnavailable])
 export const ChangesRefusal = Schema.Union([AgentDisconnected, FileNotFound, TreesUnavailable])
@@ -97,11 +96,11 @@ const proof = (key: Redacted.Redacted, ...parts: ReadonlyArray<string>) =>
 
 export const proofOfRequest = (key: Redacted.Redacted, body: string): string => proof(key, "request", body)
 
-/** `said`: the answer's JSON, or of a file or a difference its size. Its bytes are not covered. */
+/** `said`: the answer's JSON, or the size of a file or diff, whose bytes the proof does not cover. */
 export const proofOfAnswer = (key: Redacted.Redacted, request: string, status: number, said: string): string =>
   proof(key, "answer", request, String(status), said)
 
-/** In a time that does not depend on where they differ. */
+/** Compares in a time that does not depend on the difference. */
 export const isSame = (expected: string, given: string): boolean => {
   const [a, b] = [Buffer.from(expected), Buffer.from(given)]
   return a.length === b.length && timingSafeEqual(a, b)

@@ -6,21 +6,21 @@ import type { Endpoint } from "./PrivateAddress.ts"
 
 export interface TimeLimits {
   readonly connectMillis: number
-  /** From the request until the answer begins. Listing a large tree takes seconds. */
+  /** From the request to the beginning of the answer. Listing a large tree takes seconds. */
   readonly answerMillis: number
-  /** Without a byte, while one is waited for. */
+  /** The longest wait for the next byte. */
   readonly idleMillis: number
 }
 
-/** As `WorkingTrees` does. */
+/** As in `WorkingTrees`. */
 const CHUNK_BYTES = 65_536
-/** Of an answer that is no file: 5,000 entries of a deep directory, or three texts of a megabyte in JSON. */
+/** Bytes of an answer that is not a file: 5,000 entries of a deep directory, or three texts of a megabyte in JSON. */
 const MAX_ANSWER_BYTES = 64 * 2 ** 20
 
-/** The connection broke off, or stood still. */
+/** The connection was closed, or timed out. */
 export class Cut extends Schema.TaggedError<Cut>()("Cut", {}) {}
 
-/** Sends the request; gives the head of its answer. The connection lasts as long as the scope. */
+/** Sends the request and returns the head of its answer. The connection lasts as long as the scope. */
 export const send = Effect.fnUntraced(function*({ host, port }: Endpoint, body: string, proof: string, limits: TimeLimits) {
   const request = yield* Effect.acquireRelease(
     Effect.sync(() => {
@@ -29,7 +29,7 @@ export const send = Effect.fnUntraced(function*({ host, port }: Endpoint, body: 
         port,
         method: "POST",
         path: Protocol.PATH,
-        // None is kept: one that the worker has closed meanwhile would fail the next request.
+        // No connection is reused: the worker might have closed it, which would fail the next request.
         agent: false,
         headers: { authorization: proof, "content-type": "application/json", "content-length": Buffer.byteLength(body) }
       })
@@ -58,7 +58,7 @@ export const send = Effect.fnUntraced(function*({ host, port }: Endpoint, body: 
   })
 })
 
-/** The next bytes of an answer, which is read no faster than it is asked for; `null` at its end. */
+/** The next bytes of an answer, read on demand; `null` at its end. */
 export const next = (response: IncomingMessage, { idleMillis }: TimeLimits) =>
   Effect.callback<Uint8Array | null, Cut>((resume) => {
     const stop = () => {

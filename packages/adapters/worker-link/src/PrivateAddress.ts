@@ -1,10 +1,10 @@
-/** Addresses a worker may serve trees on: what is said there is authenticated, but not encrypted. */
+/** The addresses at which a worker may serve trees: the protocol is authenticated, but not encrypted. */
 import { Effect, Schema } from "effect"
 import { lookup } from "node:dns/promises"
 import { BlockList, isIPv6 } from "node:net"
 import { type OptionName, OptionNames } from "./options/OptionNames.ts"
 
-/** Loopback; RFC 1918; link-local; RFC 6598, which private networks of clouds use; unique local (RFC 4193). */
+/** Loopback; RFC 1918; link-local; RFC 6598, for private networks of clouds; unique local (RFC 4193). */
 const privateNetworks = new BlockList()
 for (
   const [network, prefix] of [
@@ -18,7 +18,7 @@ for (
 ) privateNetworks.addSubnet(network, prefix, "ipv4")
 for (const [network, prefix] of [["::1", 128], ["fc00::", 7], ["fe80::", 10]] as const) privateNetworks.addSubnet(network, prefix, "ipv6")
 
-/** Of an IP address. One that means "all" is none. */
+/** Whether an IP address is private. An address for all interfaces is not. */
 export const isPrivate = (ip: string): boolean => privateNetworks.check(ip, isIPv6(ip) ? "ipv6" : "ipv4")
 
 export interface Endpoint {
@@ -28,7 +28,7 @@ export interface Endpoint {
 
 const FORM = /^(?:\[(?<six>[0-9A-Fa-f:]+)\]|(?<host>[\w.-]+)):(?<port>\d{1,5})$/u
 
-/** `host:port` or `[v6]:port`; `null` when it is neither. */
+/** Parses `host:port` or `[v6]:port`; `null`: invalid. */
 export const parse = (text: string): Endpoint | null => {
   const groups = FORM.exec(text)?.groups
   const port = Number(groups?.["port"])
@@ -38,21 +38,21 @@ export const parse = (text: string): Endpoint | null => {
 
 export const format = ({ host, port }: Endpoint): string => isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`
 
-/** What a worker serves at an address of its own. */
+/** A worker's server with an address of its own. */
 export interface Served {
-  /** For people. */
+  /** Its name for people. */
   readonly what: string
-  /** Port 0 takes any free one. */
+  /** Port 0: any free port. */
   readonly listen: Endpoint
   readonly option: OptionName
 }
 
-/** It cannot be served at the address. Another one must be chosen. */
+/** The address is not allowed. Another one must be chosen. */
 export class CannotServe extends Schema.TaggedError<CannotServe>()("CannotServe", {
   what: Schema.String,
   address: Schema.String,
   problem: Schema.String,
-  /** What the address is called where it was chosen: see {@link OptionNames}. */
+  /** The name of the address's option: see {@link OptionNames}. */
   option: Schema.String
 }) {
   override get message() {
@@ -66,7 +66,7 @@ export const refusal = ({ listen, option, what }: Served) =>
     (nameOf) => (problem: string) => new CannotServe({ what, address: format(listen), problem, option: nameOf(option) })
   )
 
-/** The IP address behind the endpoint's name, which must be a private one. */
+/** The IP address of the endpoint's name, which must be private. */
 export const resolve = Effect.fnUntraced(function*(served: Served) {
   const { host, port } = served.listen
   const refuse = yield* refusal(served)

@@ -1,4 +1,4 @@
-/** A worker's HTTP server beside the API: on loopback or a private network, since what is said there is not encrypted. */
+/** A worker's HTTP server beside the API, on loopback or a private network, because it is not encrypted. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { HttpServer, type HttpServerRequest, type HttpServerResponse } from "effect/http"
@@ -12,10 +12,10 @@ const LIMITS = {
   maxHeaderSize: 4096,
   keepAliveTimeout: 1_000
 }
-/** Without a byte in either direction: beyond the longest a download may stand still. */
+/** The longest time without a byte in either direction: more than a download may pause. */
 const QUIET_MILLIS = 600_000
 
-/** Answers until the scope closes. The address is one that `PrivateAddress.resolve` gave. */
+/** Serves until the scope closes. The address comes from `PrivateAddress.resolve`. */
 export const layer = <E, R>(
   served: Served,
   answer: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
@@ -34,7 +34,7 @@ export const layer = <E, R>(
           refuse(cause instanceof Error ? `${cause.message}.` : "it cannot be listened on.")
         ))
     )
-    // Between the two: a request that is only half there has no handler that would end.
+    // Between the two layers, because an unfinished request has no handler that would end.
     const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
     return HttpServer.serve(answer).pipe(Layer.provideMerge(cut), Layer.provideMerge(server))
   }))

@@ -1,6 +1,6 @@
 /**
- * `RemoteTrees` over the private endpoints of the workers: each request goes to whoever holds the sandbox's lease. At rest, it
- * goes to its machine; where that is gone, and for a sandbox that is over, to any worker, which reads its last checkpoint.
+ * `RemoteTrees` over the private endpoints of workers. A request goes to the worker with the sandbox's lease. For a resting sandbox it
+ * goes to a worker of its machine. If that machine is gone, or the sandbox has ended, any worker reads its last checkpoint.
  */
 import { AgentDisconnected, RemoteTrees, type TreeReader, type LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
@@ -26,12 +26,12 @@ const encodeRequest = Schema.encodeEffect(Schema.fromJsonString(Protocol.Request
 const otherwise = <A2, E2, R2>(other: () => Effect.Effect<A2, E2, R2>) => <A, E, R>(self: Effect.Effect<A, E | Cut, R>) =>
   Effect.catchIf(self, (error): error is Extract<E | Cut, Cut> => error instanceof Cut, other)
 
-/** A worker that may be asked. */
+/** A worker that can be asked. */
 interface Reachable extends LinkAddresses.Candidate {
   readonly endpoint: Endpoint
 }
 
-/** As `TreeReader`, of one worker: fails with `Cut` where another one may be asked instead. */
+/** `TreeReader` of one worker: fails with `Cut` if another worker may be asked instead. */
 type LinkReader = {
   readonly [K in keyof TreeReader]: (
     ...args: Parameters<TreeReader[K]>
@@ -39,14 +39,14 @@ type LinkReader = {
     : never
 }
 
-/** An answer's head, with what tells whether it is the worker's. */
+/** The head of an answer, with the check of its proof. */
 interface Answer {
   readonly response: IncomingMessage
-  /** Of the answer's JSON, or the size of a file. */
+  /** `said`: the answer's JSON, or the size of a file. */
   readonly isProven: (said: string) => boolean
 }
 
-/** What requests to workers need. */
+/** The common parts of requests to workers. */
 interface Link extends Pick<Options, "own"> {
   readonly links: Effect.Success<typeof LinkAddresses.make>
   readonly key: Effect.Success<ReturnType<typeof SharedSecret.load>>
@@ -71,7 +71,7 @@ const ask = Effect.fnUntraced(function*(
   return answer
 })
 
-/** The answer's JSON as it is meant. */
+/** Decodes the answer's JSON after checking its proof. */
 const decoded = Effect.fnUntraced(function*<A, I>({ limits }: Link, { isProven, response }: Answer, schema: Schema.Codec<A, I>) {
   const said = yield* readAll(response, limits)
   if (!isProven(said)) return yield* new Cut()

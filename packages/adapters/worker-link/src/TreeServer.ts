@@ -1,6 +1,6 @@
 /**
- * A worker's private endpoint: reads the trees of this machine to the other processes on the database, and tells supervisors how it
- * is. It listens on loopback or a private network; of trees it answers those that know the shared secret.
+ * A worker's private endpoint: serves the trees of this machine to the other processes of the database, and its health to supervisors.
+ * It listens on loopback or a private network. Requests for trees need the shared secret.
  */
 import { AgentDisconnected, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
@@ -16,10 +16,10 @@ import * as PrivateServer from "./PrivateServer.ts"
 import * as WorkerHealth from "./WorkerHealth.ts"
 
 export interface Options {
-  /** Whose trees these are, as its leases name it. */
+  /** The worker's name in its leases. */
   readonly worker: string
   readonly machine: string
-  /** Where to listen; port 0 takes any free one. */
+  /** The address to listen on; port 0: any free port. */
   readonly listen: Endpoint
 }
 
@@ -115,11 +115,11 @@ const answering = Effect.fnUntraced(function*(worker: string) {
   })
 })
 
-/** Trouble with the database is told by those who wait for it. */
+/** Callers that wait for the database report its failures. */
 const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the worker's address", error)))
 
-/** Tells where the trees are, until the scope closes. */
+/** Reports the address of the trees until the scope closes. */
 const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Options) {
   const { address } = yield* HttpServer.HttpServer
   const links = yield* LinkAddresses.make
@@ -130,7 +130,7 @@ const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Option
   yield* publish.pipe(Effect.repeat(Schedule.spaced(heard)), Effect.forkScoped)
 })
 
-/** Serves the trees until the scope closes, and tells the others where. */
+/** Serves the trees and reports their address until the scope closes. */
 export const layer = (options: Options) =>
   Layer.unwrap(Effect.gen(function*() {
     const served = { what: "working trees", listen: options.listen, option: "listen" } as const

@@ -1,4 +1,4 @@
-/** What supervisors ask a worker, as they ask a process that answers requests: `GET /healthz` and `GET /readyz`. */
+/** The health endpoints of a worker, like those of a process that answers requests: `GET /healthz` and `GET /readyz`. */
 import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import * as Readiness from "@slipway/domain/sandbox/usecases/Readiness"
 import { Effect } from "effect"
@@ -10,7 +10,7 @@ const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers })
 const notReady = (message: string) =>
   HttpServerResponse.jsonUnsafe({ error: { code: "unavailable", message } }, { status: 503, headers: { ...headers, "retry-after": "1" } })
 
-/** By path. They need no proof, and tell nothing internal. */
+/** By path. They need no proof and reveal no internal details. */
 export const answers = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const worker = yield* WorkerReadiness

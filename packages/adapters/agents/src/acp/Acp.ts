@@ -1,6 +1,6 @@
 /**
- * The part of the Agent Client Protocol, version 1, that Slipway reads. Looser than the protocol wherever a stricter
- * reading would break on an agent that adds something. Field names and values are the protocol's.
+ * The part of the Agent Client Protocol, version 1, that Slipway reads. Fields are optional where a strict schema would reject an
+ * agent's additions. Names and values are the protocol's.
  */
 import type { Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
@@ -10,7 +10,7 @@ import type { ToolStatus } from "../TurnEvents.ts"
 
 const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
-/** `category: "thought_level"` is how hard the model thinks. */
+/** `category: "thought_level"` is the reasoning effort. */
 const ConfigOption = Schema.Struct({ id: Schema.String, category: nullish(Schema.String) })
 
 export const SessionOpened = Schema.Struct({
@@ -34,7 +34,7 @@ const ToolFields = {
   status: nullish(Schema.String),
   locations: nullish(Schema.Array(Schema.Struct({ path: Schema.String }))),
   content: nullish(Schema.Array(Block)),
-  /** What the tool was called with, in the agent's own words. */
+  /** The arguments of the tool in the agent's own format. */
   rawInput: Schema.optionalKey(Schema.Unknown)
 }
 export const ToolCall = Schema.Struct(ToolFields)
@@ -50,7 +50,7 @@ const ToolUpdate = Schema.Struct({ sessionUpdate: Schema.Literals(["tool_call", 
 /** `session/update`, as far as it concerns a turn. Other updates do not decode. */
 export const SessionUpdate = Schema.Struct({ sessionId: Schema.String, update: Schema.Union([Chunk, ToolUpdate]) })
 
-/** An update in an agent's own words. Of sub-agents: which one, and its session. */
+/** An update in an agent's own format: the sub-agent and its session. */
 export const ExtensionUpdate = Schema.Struct({
   sessionId: Schema.String,
   update: Schema.Struct({
@@ -61,7 +61,7 @@ export const ExtensionUpdate = Schema.Struct({
 })
 export type ExtensionUpdate = (typeof ExtensionUpdate.Type)["update"]
 
-/** A text that steers was taken, in an agent's own words. */
+/** The report that a steering text was taken, in an agent's own format. */
 export const ExtensionSteered = Schema.Struct({ sessionId: Schema.String, messageId: NativeId })
 
 export const PermissionRequest = Schema.Struct({
@@ -78,28 +78,28 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   fetch: "network"
 }
 
-/** Arguments of tools, in the words of opencode and grok. */
+/** Arguments of tools in the formats of opencode and grok. */
 const decodeInput = Schema.decodeUnknownOption(Schema.Record(Schema.String, Schema.Unknown))
 const argumentsOf = ({ rawInput }: Pick<ToolCall, "rawInput">): Readonly<Record<string, unknown>> =>
   Option.getOrElse(decodeInput(rawInput), () => ({}))
-/** The changes that a patch of opencode makes to each file. */
+/** The changes of each file in an opencode patch. */
 const decodeFiles = Schema.decodeUnknownOption(
   Schema.Array(Schema.Struct({ filePath: Schema.String, type: nullish(Schema.String), movePath: nullish(Schema.String) }))
 )
 
 const stringOf = (value: unknown): string | undefined => typeof value === "string" ? value : undefined
 
-/** The command, its folder and the address that a tool was called with. */
+/** The command, its folder and the address in a tool's arguments. */
 export const inputOf = (call: ToolCall) => {
   const { command, cwd, url, workdir } = argumentsOf(call)
   return { command: stringOf(command), cwd: stringOf(workdir) ?? stringOf(cwd), url: stringOf(url) }
 }
 
-/** All files that an edit names, wherever it names them: in its locations, its diffs and its arguments. */
+/** All files that an edit names in its locations, its diffs and its arguments. */
 export const editedOf = ({ content, locations, rawInput }: ToolCall): ReadonlyArray<string> => {
   const { file_path, filePath, filepath, files } = argumentsOf({ rawInput })
   const patched = Option.getOrNull(decodeFiles(files))
-  // Beside a list of files, `filepath` is all of them in one text.
+  // With a list of files, `filepath` has all of them in one text.
   const named = patched?.flatMap(({ filePath, movePath }) => [filePath, ...(movePath == null ? [] : [movePath])]) ??
     [file_path, filePath, filepath].flatMap((path) => typeof path === "string" ? [path] : [])
   const diffs = (content ?? []).flatMap((block) => "newText" in block ? [block.path] : [])
@@ -108,7 +108,7 @@ export const editedOf = ({ content, locations, rawInput }: ToolCall): ReadonlyAr
 
 const REMOVAL = /^\*\*\* (?:Delete File|Move to):/mu
 
-/** Whether an edit deletes or moves a file. `undefined`: the call is no edit, or does not say. */
+/** Whether an edit deletes or moves a file. `undefined`: the call is not an edit, or unknown. */
 export const removesOf = ({ kind, rawInput }: ToolCall): boolean | undefined => {
   if (kind !== "edit") return kind === "delete" || kind === "move" ? true : undefined
   const given = argumentsOf({ rawInput })
@@ -125,7 +125,7 @@ export const diffOf = ({ content, kind }: ToolCall, nameOf: (path: string) => st
     : diffs.map(({ newText, oldText, path }) => unifiedDiff(nameOf(path), oldText ?? null, kind === "delete" ? null : newText)).join("")
 }
 
-/** What it wrote. Before a call runs, some agents describe it in the same place. */
+/** The output of a call. Before a call runs, some agents put its description in the same field. */
 export const outputOf = ({ content, status }: ToolCall): string | undefined =>
   content == null || status == null || status === "pending"
     ? undefined
@@ -133,7 +133,7 @@ export const outputOf = ({ content, status }: ToolCall): string | undefined =>
 
 const verbs: Readonly<Record<string, string>> = { edit: "Edit", delete: "Delete", move: "Move", read: "Read" }
 
-/** What a person reads. Some agents say the tool's name or the bare path where others make a phrase of both. */
+/** The title for people. Some agents send the tool's name or the bare path, others a phrase of both. */
 export const titleOf = (title: string, kind: string | null | undefined, path: string | undefined): string => {
   const verb = verbs[kind ?? ""]
   return verb !== undefined && path !== undefined && (title === path || /^[\w-]+$/u.test(title)) ? `${verb} ${path}` : title

@@ -21,7 +21,7 @@ const report = (paths: WorkspacePaths, call: Acp.ToolCall): ToolReport => {
   const isEdit = typeof kind === "string" && Acp.toolKinds[kind] === "edit"
   const touched = isEdit ? paths.inside(Acp.editedOf(call)) : locations?.flatMap(({ path }) => paths.inside([path]))
   const { command, cwd, url } = Acp.inputOf(call)
-  // At its end a call is named once more, by some agents in fewer words.
+  // At the end of a call, some agents send a shorter title.
   const renamed = kind == null && (status === "completed" || status === "failed")
   return {
     title: title == null || renamed ? undefined : Acp.titleOf(paths.shorten(title), kind, touched?.[0]),

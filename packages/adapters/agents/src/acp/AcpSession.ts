@@ -1,6 +1,6 @@
 /**
- * An agent that speaks ACP version 1. Own JSON-RPC instead of the SDK's client, which runs handlers at the same time:
- * here a frame is handled, `onEvent` included, before the next is read. The SDK gives the types of what is sent.
+ * An agent that speaks ACP version 1. Uses our JSON-RPC because the SDK's client runs handlers concurrently: here each frame is
+ * handled, `onEvent` included, before the next is read. The types of sent data come from the SDK.
  */
 import type {
   InitializeRequest,
@@ -118,7 +118,7 @@ export const open = Effect.fn("AcpSession.open")(function*(
   state.sessionId = sessionId
 
   const steerBy = (method: string) => (messageId: string, text: string) =>
-    // Not waited for: an agent that is busy writing reads only after we have read.
+    // Does not wait: a busy agent reads only after we have read.
     Effect.asVoid(Effect.forkChild(rpc.notify(method, { sessionId, messageId, text }), { startImmediately: true }))
 
   return yield* conversation.session({

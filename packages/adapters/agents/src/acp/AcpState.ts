@@ -23,7 +23,7 @@ export interface AcpState {
   promptId: JsonRpc.RequestId | null
   requests: number
   readonly subAgents: SubAgents
-  /** Sessions of sub-agents that have not ended, by sub-agent. */
+  /** Open sessions of sub-agents, by sub-agent. */
   readonly theirSessions: Map<string, string>
   /** Every sub-agent that begins now is cancelled. */
   stopping: boolean

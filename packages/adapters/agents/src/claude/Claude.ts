@@ -1,6 +1,6 @@
 /**
- * The part of claude's stream-json protocol that Slipway reads. Looser wherever a stricter reading would break on
- * something new: fields that are not there are `undefined`, unknown messages do not decode. Names are the protocol's.
+ * The part of claude's stream-json protocol that Slipway reads. Fields are optional and unknown messages do not decode, so that
+ * additions of the protocol do no harm. Names are the protocol's.
  */
 import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
@@ -18,7 +18,7 @@ const Control = Schema.Struct({
     subtype: Schema.String,
     tool_name: Schema.optionalKey(Schema.String),
     tool_use_id: nullish(NativeId),
-    /** Of a sub-agent's call: which one. */
+    /** The sub-agent, for its call. */
     agent_id: nullish(NativeId),
     input: Schema.optionalKey(Input)
   })
@@ -59,7 +59,7 @@ const ToolResult = Schema.Struct({
   type: Schema.Literal("tool_result"),
   tool_use_id: NativeId,
   is_error: nullish(Schema.Boolean),
-  /** A text, or blocks of which some have one. */
+  /** A text, or blocks, some of which have a text. */
   content: Schema.optionalKey(Schema.Unknown)
 })
 type ToolResult = typeof ToolResult.Type
@@ -72,14 +72,14 @@ const Assistant = Schema.Struct({
   message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolUse, Other])) })
 })
 
-/** What the model is told: results of its tools. */
+/** The input of the model: results of its tools. */
 const User = Schema.Struct({
   type: Schema.Literal("user"),
   parent_tool_use_id: nullish(NativeId),
   message: Schema.Struct({ content: Schema.Array(Schema.Union([ToolResult, Other])) })
 })
 
-/** What becomes of a message that was sent with an id of ours while it was at a turn. `started`: the model is told now. */
+/** The state of a message that was sent with our id during a turn. `started`: the model has it. */
 const CommandLifecycle = Schema.Struct({ type: Schema.Literal("command_lifecycle"), command_uuid: NativeId, state: Schema.String })
 
 /** The end of a turn. */
@@ -90,7 +90,7 @@ const TurnResult = Schema.Struct({
   result: nullish(Schema.String),
   errors: nullish(Schema.Array(Schema.String)),
   stop_reason: nullish(Schema.String),
-  /** Of the whole session, earlier processes included. */
+  /** The cost of the whole session, including earlier processes. */
   total_cost_usd: nullish(Schema.Finite)
 })
 export type TurnResult = typeof TurnResult.Type
@@ -99,7 +99,7 @@ export const Message = Schema.Union([Control, ControlResponse, StreamEvent, Assi
 export type Message = typeof Message.Type
 export type ControlRequest = typeof Control.Type
 
-/** The tool that asks the person. */
+/** The tool that asks the person a question. */
 export const QUESTION = "AskUserQuestion"
 
 const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
@@ -122,7 +122,7 @@ const decodeEdits = Schema.decodeUnknownOption(Schema.Array(Schema.Struct({
 })))
 const decodeContent = Schema.decodeUnknownOption(Schema.Struct({ content: Schema.String }))
 
-/** What is to be changed in the file; `undefined`: it is not one of the edits we know. */
+/** The diff of an edit; `undefined`: an unknown tool. */
 const diffOf = (name: string, path: string, input: Input): string | undefined => {
   if (name === "Write") return Option.getOrUndefined(Option.map(decodeContent(input), ({ content }) => unifiedDiff(path, "", content)))
   if (name !== "Edit" && name !== "MultiEdit") return undefined
@@ -137,7 +137,7 @@ const diffOf = (name: string, path: string, input: Input): string | undefined =>
   )
 }
 
-/** What a tool wrote. */
+/** The output of a tool. */
 export const outputOf = ({ content }: ToolResult): string | undefined =>
   typeof content === "string"
     ? content
@@ -146,7 +146,7 @@ export const outputOf = ({ content }: ToolResult): string | undefined =>
     : undefined
 const decodeText = Schema.decodeUnknownOption(Schema.Struct({ text: Schema.String }))
 
-/** What a person reads of a tool call, which kind it is, what it does and to which file. */
+/** The title of a tool call for people, its kind, its effect and its file. */
 export const describe = (name: string, input: Input, nameOf: (path: string) => string) => {
   const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
   const subject = tool === undefined ? undefined : input[tool.about]

@@ -12,7 +12,7 @@ import { type Approval, type ClaudeState, interrupt, request, reset, respond, sa
 
 const decode = Schema.decodeUnknownOption(Claude.Message)
 
-/** In claude's standard error before it exits. */
+/** The text in claude's standard error before it exits. */
 const NO_SUCH_SESSION = "No conversation found"
 
 /** For an output that ended before the session began. */

@@ -1,4 +1,4 @@
-/** A session with claude: what it was asked, what it told, and how frames are sent to it. */
+/** The state of a session with claude, and sending frames to it. */
 import { Effect } from "effect"
 import type { Conversation, Ended } from "../Conversation.ts"
 import type { JsonLines } from "../stdio/JsonLines.ts"
@@ -17,7 +17,7 @@ export interface ClaudeState {
   /** Whether calls wait for a person. */
   readonly asks: boolean
   sequence: number
-  /** Answers to control requests of ours, by request; `null`: it was granted. */
+  /** Answers to our control requests, by request; `null`: granted. */
   readonly answers: Map<string, string | null>
   /** Named at the beginning of the first turn only. */
   sessionId: string | null
@@ -28,17 +28,17 @@ export interface ClaudeState {
   /** The cost of the turn so far, in micro-dollars. */
   spent: number
   /**
-   * Texts that steer and the model was not told yet. A text that comes while a tool runs is told with its result; one that comes later
-   * claude runs as a turn of its own, right behind the `result` of the one it ends (2.1.329). That is the same turn of ours: it goes
-   * on until nothing is left untold.
+   * Steering texts that the model does not have yet. Claude passes a text that comes during a tool call together with its result. A
+   * later text becomes claude's next turn, right after the `result` of the present one (2.1.329). For us that is the same turn: it
+   * continues until this set is empty.
    */
   readonly untold: Set<string>
   /**
-   * Calls of sub-agents that were asked about and have no result yet, with the sub-agent. Claude reports no result of a call that a
-   * sub-agent started (2.1.329): an allowed call is completed when its sub-agent has ended.
+   * Calls of sub-agents that needed an approval and have no result yet, with the sub-agent. Claude reports no result for calls of
+   * sub-agents (2.1.329), so an allowed call is completed when its sub-agent has ended.
    */
   readonly unreported: Map<string, string>
-  /** The `result` behind which claude still has to say what becomes of untold texts. */
+  /** The `result` after which claude still has to report the state of these texts. */
   provisional: Ended | null
 }
 
@@ -64,7 +64,7 @@ export const respond = ({ lines }: ClaudeState, request_id: string, response: ob
 /** Interrupts the turn and drops the texts behind it, which claude would run as the next turn. */
 export const interrupt = (state: ClaudeState) => Effect.asVoid(request(state, "interrupt", { cancel_queued: true }))
 
-/** Not waited for: an agent that is busy writing reads only after we have read. */
+/** Does not wait: a busy agent reads only after we have read. */
 export const say = ({ lines }: ClaudeState, text: string, about: object = {}) => {
   const message = { role: "user", content: [{ type: "text", text }] }
   const frame = { type: "user", session_id: "", parent_tool_use_id: null, ...about, message }

@@ -1,6 +1,6 @@
 /**
- * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of
- * it. Looser wherever a stricter reading would break on something new. Field names and values are the protocol's.
+ * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of it. Fields are
+ * optional where a strict schema would reject additions. Names and values are the protocol's.
  */
 import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
@@ -16,7 +16,7 @@ export const TurnStarted = Schema.Struct({ turn: Schema.Struct({ id: Schema.Stri
 /** `turn/started`, of any thread. */
 export const TurnBegan = Schema.Struct({ threadId: NativeId, turn: Schema.Struct({ id: NativeId }) })
 
-/** Answer to `thread/read`: whether the thread is at a turn. */
+/** The answer to `thread/read`: whether the thread has a running turn. */
 export const ThreadRead = Schema.Struct({ thread: Schema.Struct({ status: Schema.Struct({ type: Schema.String }) }) })
 
 export const TurnCompleted = Schema.Struct({
@@ -28,31 +28,31 @@ export const TurnCompleted = Schema.Struct({
   })
 })
 
-/** A new or deleted file's content, or of another one the hunks of its change. */
+/** The content of a new or deleted file, or the hunks of another change. */
 const Change = Schema.Struct({
   path: Schema.String,
   kind: nullish(Schema.Struct({ type: Schema.String, move_path: nullish(Schema.String) })),
   diff: nullish(Schema.String)
 })
 
-/** A message, a tool call or a note of something else, told by its `type`. */
+/** A message, a tool call or another item, by its `type`. */
 export const Item = Schema.Struct({
   type: Schema.String,
   id: NativeId,
   status: nullish(Schema.String),
-  /** Of a message of ours that steers: the id we gave it. */
+  /** Our id of a steering message. */
   clientId: nullish(NativeId),
-  /** Of a command. */
+  /** The command of a command item. */
   command: nullish(Schema.String),
   cwd: nullish(Schema.String),
   aggregatedOutput: nullish(Schema.String),
-  /** Of a change of files. */
+  /** The changes of a file change. */
   changes: nullish(Schema.Array(Change)),
-  /** Of a call to another tool. */
+  /** The server of a call to another tool. */
   server: nullish(Schema.String),
   tool: nullish(Schema.String),
   query: nullish(Schema.String),
-  /** Of a call about sub-agents: their threads, and what the agent tells them. */
+  /** The threads of sub-agents in a call about them, and the prompt for them. */
   receiverThreadIds: nullish(Schema.Array(NativeId)),
   prompt: nullish(Schema.String)
 })
@@ -70,7 +70,7 @@ export const ApprovalRequest = Schema.Struct({
   itemId: NativeId,
   command: nullish(Schema.String),
   cwd: nullish(Schema.String),
-  /** Of a change of files: it asks for all of this folder, for the rest of the session. */
+  /** For a change of files: asks for the whole folder, for the rest of the session. */
   grantRoot: nullish(Schema.String),
   networkApprovalContext: nullish(Schema.Struct({ host: nullish(Schema.String), protocol: nullish(Schema.String) }))
 })
@@ -81,7 +81,7 @@ export const OfThread = Schema.Struct({ threadId: NativeId })
 
 export const RequestResolved = Schema.Struct({ requestId: Schema.Union([Schema.String, Schema.Finite]) })
 
-/** What is a tool call, and of which kind. Other items are no concern of the log. */
+/** The kinds of items that are tool calls. Other items are not logged. */
 export const toolKinds: Readonly<Record<string, ToolKind>> = {
   commandExecution: "command",
   fileChange: "edit",
@@ -93,10 +93,10 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   imageGeneration: "other"
 }
 
-/** Calls that give a sub-agent something to do: it begins a turn of its own, soon after the call or before its end. */
+/** Calls that give a sub-agent a task: its turn begins soon after the call or before the call's end. */
 export const setsToWork: ReadonlySet<string> = new Set(["spawnAgent", "sendInput", "sendMessage", "followupTask"])
 
-/** Ends of a tool call; what has begun may still have to be asked about. */
+/** The ends of a tool call. A call that has begun may still need an approval. */
 export const toolEnds: Readonly<Record<string, ToolStatus>> = {
   completed: "completed",
   failed: "error",
@@ -104,12 +104,12 @@ export const toolEnds: Readonly<Record<string, ToolStatus>> = {
 }
 
 /**
- * Shells of the system, by their whole path. Codex runs each command by one of them. Another program of such a name, or one that is
- * looked up in the `PATH`, may be the repository's own.
+ * The system's shells with their full paths. Codex runs each command with one of them. A shell in another folder, or one from the
+ * `PATH`, may be the repository's own program.
  */
 const SHELLS = ["/bin", "/usr/bin"].flatMap((folder) => ["sh", "bash", "zsh"].map((name) => `${folder}/${name}`))
 
-/** The command as it is run; of `/bin/bash -lc '…'` what is within, where there is nothing to unquote. */
+/** The command; for `/bin/bash -lc '…'` the inner command, if it needs no unquoting. */
 export const commandOf = ({ command }: Pick<Item, "command">): string | undefined => {
   const shell = SHELLS.find((shell) => command?.startsWith(`${shell} -lc '`) === true)
   if (command == null || shell === undefined) return command ?? undefined
@@ -117,17 +117,17 @@ export const commandOf = ({ command }: Pick<Item, "command">): string | undefine
   return within !== "" && command.endsWith("'") && !within.includes("'") ? within : command
 }
 
-/** Every file that it changes, under its new name too where it is moved. */
+/** All changed files, including the new name of a moved file. */
 export const pathsOf = ({ changes }: Item): ReadonlyArray<string> | undefined =>
   changes?.flatMap(({ kind, path }) => kind?.move_path == null ? [path] : [path, kind.move_path])
 
-/** Whether it deletes or moves a file. `undefined`: it does not say what it does. */
+/** Whether it deletes or moves a file. `undefined`: unknown. */
 export const removesOf = ({ changes }: Item): boolean | undefined =>
   changes == null || changes.length === 0
     ? undefined
     : changes.some(({ kind }) => !(kind?.type === "add" || kind?.type === "update" && kind.move_path == null))
 
-/** What is to be changed, of all files; `undefined`: it does not say. */
+/** The diff of all files; `undefined`: unknown. */
 export const diffOf = ({ changes }: Item, nameOf: (path: string) => string): string | undefined =>
   changes == null || changes.length === 0 || changes.some(({ diff }) => diff == null)
     ? undefined
@@ -139,13 +139,13 @@ export const diffOf = ({ changes }: Item, nameOf: (path: string) => string): str
       return `--- ${name}\n+++ ${kind?.move_path == null ? name : nameOf(kind.move_path)}\n${hunks.replace(/\n?$/u, "\n")}`
     }).join("")
 
-/** What the network is asked for. */
+/** The address of a network request. */
 export const urlOf = ({ networkApprovalContext: about }: ApprovalRequest): string | undefined =>
   about?.host == null ? undefined : `${about.protocol ?? "https"}://${about.host}`
 
 const verbs: Readonly<Record<string, string>> = { add: "Write", delete: "Delete" }
 
-/** What a person reads. */
+/** The title for people. */
 export const titleOf = (item: Item): string => {
   const changed = item.changes ?? []
   const [first] = changed

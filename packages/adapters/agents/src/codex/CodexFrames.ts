@@ -17,9 +17,9 @@ const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
 export const inputOf = (text: string) => [{ type: "text", text, text_elements: [] }]
 
 /**
- * The answer says only that the text waits, and an interrupt drops what waits. The agent has it when it shows it as an item, which
- * it does before its next request to the model (0.169.0); a request that is being answered it gives up. A refusal, such as that
- * no turn is active any more, needs no answer of ours: the text was not taken.
+ * The answer only confirms that the text waits, and an interrupt drops waiting texts. The agent has the text when it shows it as an
+ * item, before its next request to the model (0.169.0); it aborts a request that is being answered. A refusal, for example because the
+ * turn has ended, needs no reaction: the text was not taken.
  */
 export const steer = (thread: CodexThread, id: string, text: string) =>
   Effect.suspend(() => {
@@ -32,7 +32,7 @@ export const steer = (thread: CodexThread, id: string, text: string) =>
     return Effect.void
   })
 
-/** `isOwn`: the item is of the agent itself and not of a sub-agent. */
+/** `isOwn`: the item belongs to the agent itself and not to a sub-agent. */
 const ofItem = (thread: CodexThread, turn: LiveTurn, about: string, isOwn: boolean, method: string, params: unknown) => {
   const { asks, conversation, paths } = thread
   const item = Option.getOrNull(decodeItemNews(params))?.item

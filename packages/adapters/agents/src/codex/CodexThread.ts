@@ -28,7 +28,7 @@ export interface CodexThread {
   /** An interrupt could not be sent yet, or came too early for the agent. */
   interrupting: boolean
   requests: number
-  /** Texts that steer a turn that has no name yet. */
+  /** Steering texts for a turn whose id is not known yet. */
   early: Array<{ readonly id: string; readonly text: string }>
   /** Calls that wait for an answer to a request of the agent. */
   readonly asked: Map<JsonRpc.RequestId, string>
@@ -89,7 +89,7 @@ export const interrupt = (thread: CodexThread) =>
 /** The name of a call of any thread. */
 export const nameOf = ({ threadId }: CodexThread, about: string, itemId: string) => about === threadId ? itemId : `${about} ${itemId}`
 
-/** A command that an interrupt found running goes on behind the turn unless it is told to end. */
+/** A command that runs during an interrupt continues after the turn, so it is ended explicitly. */
 const clean = ({ rpc }: CodexThread, about: string | null) =>
   Effect.asVoid(rpc.request("thread/backgroundTerminals/clean", { threadId: about }))
 
@@ -110,7 +110,7 @@ export const concluded = (thread: CodexThread, params: unknown) => {
   if (turn === undefined || turn.id !== thread.turnId) return Effect.void
   return Effect.gen(function*() {
     if (turn.status !== "completed") yield* interruptSubAgents(thread)
-    // A thread that got its task long ago and never began a turn has nothing to do.
+    // A thread that got its task long ago and never began a turn will not begin it any more.
     yield* Effect.forEach(thread.expected, (about) => read(thread, about), { discard: true })
     thread.subAgents.conclude(conclude(turn))
     if (turn.status === "interrupted") yield* clean(thread, thread.threadId)

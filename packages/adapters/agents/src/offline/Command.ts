@@ -1,13 +1,13 @@
-/** Runs a shell command that can be ended together with everything it started. */
+/** Runs a shell command that can be killed together with its child processes. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 
-/** Output kept of one command: its end, which is where commands say what went wrong. */
+/** Characters kept of a command's output, from its end, where errors are. */
 const OUTPUT_CHARACTERS = 16_384
 
 const running = new Set<ChildProcess>()
 
-/** Parent and descendants, the parent first. Linux only; elsewhere the parent alone. */
+/** The process and its descendants, parents first. On Linux only; elsewhere just the process. */
 const treeOf = (root: number): ReadonlyArray<number> => {
   const tree = [root]
   try {
@@ -23,7 +23,7 @@ const treeOf = (root: number): ReadonlyArray<number> => {
       })
     for (const pid of tree) tree.push(...parents.filter(({ parent }) => parent === pid).map((process) => process.pid))
   } catch {
-    // No /proc: the process group is all we can name.
+    // Without /proc only the process group is known.
   }
   return tree
 }
@@ -32,11 +32,11 @@ const signal = (pid: number) => {
   try {
     process.kill(pid, "SIGKILL")
   } catch {
-    // Gone already.
+    // The process has ended.
   }
 }
 
-/** The tree is read before the first kill: afterwards its members belong to init. */
+/** Reads the tree before the first kill, because afterwards orphans belong to init. */
 const kill = (child: ChildProcess) => {
   if (child.pid === undefined) return
   const tree = treeOf(child.pid)
@@ -44,17 +44,17 @@ const kill = (child: ChildProcess) => {
   tree.forEach(signal)
 }
 
-/** Ends every command that still runs. */
+/** Kills every running command. */
 export const killAll = (): void => running.forEach(kill)
 
-/** Runs `sh -c command` until it exits. What it left in the background goes on, as in a terminal. */
+/** Runs `sh -c command` until it exits. Its background processes continue, as in a terminal. */
 export const run = (
   command: string,
   cwd: string,
   abort: AbortSignal
 ): Promise<{ readonly code: number | null; readonly output: string }> =>
   new Promise((resolve) => {
-    // A group of its own, so that one signal reaches every member that did not leave it.
+    // A process group, so that one signal reaches all members that did not leave it.
     const child = spawn("/bin/sh", ["-c", command], { cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] })
     let output = ""
     const keep = (text: string) => {

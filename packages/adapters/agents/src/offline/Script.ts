@@ -6,14 +6,14 @@ export type Step =
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "slow"; readonly words: number; readonly millis: number }
   | { readonly kind: "hang" | "listen" | "crash" | "recall" }
-  /** A directive that cannot be carried out. `problem` is a sentence for its author. */
+  /** A directive that cannot be executed. `problem` is a sentence for its author. */
   | { readonly kind: "invalid"; readonly problem: string }
 
 /** Longest answer of `[[slow]]`, and the longest pause between two of its words. */
 const MAX_WORDS = 10_000
 const MAX_PAUSE_MILLIS = 60_000
 
-/** Only `\]` is special, so that commands and regular expressions are written as they are. */
+/** Only `\]` is special, so commands and regular expressions need no other escapes. */
 const unescape = (text: string) => text.replaceAll("\\]", "]")
 
 /** Index of the next `]]` that is not written `\]]`, or -1. */
@@ -27,7 +27,7 @@ const closing = (prompt: string, from: number): number => {
 
 const OPTION = /^(path|repo)=(?:"([^"]*)"|(\S+))\s*/u
 
-/** Reads leading `path=` and `repo=` options; what follows them is `rest`. */
+/** Reads leading `path=` and `repo=` options; the text after them is `rest`. */
 const readOptions = (body: string) => {
   const options: { path: string; repo: string | null; rest: string } = { path: "", repo: null, rest: body }
   for (let match; (match = OPTION.exec(options.rest)) !== null;) {
@@ -76,10 +76,7 @@ const directives: Readonly<Record<string, (body: string) => Step>> = {
   }
 }
 
-/**
- * The directives of `prompt` in order. Anything else in it, unknown or unclosed directives included, is ignored. `more`: directives
- * beside those of the language.
- */
+/** The directives of `prompt` in order. Other text is ignored, including unknown and unclosed directives. `more`: additional directives. */
 export const parse = <S = never>(prompt: string, more: Readonly<Record<string, (body: string) => S>> = {}): ReadonlyArray<Step | S> => {
   const steps: Array<Step | S> = []
   const known: Readonly<Record<string, (body: string) => Step | S>> = { ...directives, ...more }

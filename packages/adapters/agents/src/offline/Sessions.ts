@@ -29,12 +29,12 @@ export const create = (folder: string): Session => {
   return open(folder, id, [])
 }
 
-/** The session another process left off; `undefined` when there is none. */
+/** Continues the session of another process; `undefined`: no such session. */
 export const resume = (folder: string, id: string): Session | undefined => {
   if (!/^[0-9a-f-]{36}$/u.test(id)) return undefined
   try {
     const lines = readFileSync(join(folder, id), "utf8").split("\n")
-    // A process that died while writing leaves a last line without its end: it never became part of the session.
+    // A process that died while writing leaves an unfinished last line, which does not count.
     return open(
       folder,
       id,

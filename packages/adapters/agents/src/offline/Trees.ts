@@ -1,4 +1,4 @@
-/** Edits files of the repositories, and nothing outside of them. */
+/** Edits files of the repositories only. */
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readFileSync, realpathSync, unlinkSync, writeFileSync } from "node:fs"
 import { dirname, isAbsolute, resolve, sep } from "node:path"
 
@@ -9,12 +9,12 @@ export interface Repository {
   readonly folder: string
 }
 
-/** A sentence saying why an edit is not done. */
+/** A sentence that says why an edit is refused. */
 class Refused extends Error {}
 
 const isWithin = (folder: string, path: string) => path.startsWith(folder + sep)
 
-/** Nearest ancestor of `path` that exists, with its links followed. */
+/** The nearest existing ancestor of `path`, with its links resolved. */
 const existing = (path: string): string => {
   try {
     return realpathSync(path)
@@ -23,7 +23,7 @@ const existing = (path: string): string => {
   }
 }
 
-/** The repository called `name`, in any case; the first one when `name` is null. */
+/** The repository `name`, in any case. The first one if `name` is null. */
 export const find = (repositories: ReadonlyArray<Repository>, name: string | null): Repository | undefined =>
   name === null
     ? repositories[0]
@@ -37,7 +37,7 @@ export const pick = (repositories: ReadonlyArray<Repository>, name: string | nul
   return found
 }
 
-/** Absolute path of `path` in the repository. Refuses what leaves it, by dots or through a linked folder. */
+/** The absolute path of `path` in the repository. Refuses paths that leave it, by `..` or through a linked folder. */
 const locate = ({ folder }: Repository, path: string): string => {
   const root = realpathSync(folder)
   const target = resolve(root, path)
@@ -48,7 +48,7 @@ const locate = ({ folder }: Repository, path: string): string => {
   return target
 }
 
-/** Opens without following a link, even one made since we looked. */
+/** Opens without following a link, even a new one. */
 const put = (target: string, content: string, mode: "append" | "replace") => {
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants
   const file = openSync(target, O_WRONLY | O_CREAT | O_NOFOLLOW | (mode === "append" ? O_APPEND : O_TRUNC), 0o666)
@@ -59,10 +59,10 @@ const put = (target: string, content: string, mode: "append" | "replace") => {
   }
 }
 
-/** Larger ones are not shown before they are changed. */
+/** Larger files are not shown before they are changed. */
 const MAX_READ = 1024 * 1024
 
-/** Content of a file, without following a link; `null`: there is none, or none that can be shown. */
+/** The content of a file, without following a link; `null`: missing, or not displayable. */
 export const read = (repository: Repository, path: string): string | null => {
   try {
     const file = openSync(locate(repository, path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
@@ -77,14 +77,14 @@ export const read = (repository: Repository, path: string): string | null => {
   }
 }
 
-/** Makes or replaces a file, and the folders it needs. A link is refused, not followed. */
+/** Makes or replaces a file, and the folders it needs. Refuses links. */
 export const write = (repository: Repository, path: string, content: string): void => {
   const target = locate(repository, path)
   mkdirSync(dirname(target), { recursive: true })
   put(target, content, "replace")
 }
 
-/** Adds to the end of a file, which is made if it is not there. */
+/** Appends to a file, and makes it if it is missing. */
 export const append = (repository: Repository, path: string, content: string): void => put(locate(repository, path), content, "append")
 
 /** Deletes one file, never a folder. */

@@ -1,4 +1,4 @@
-/** Carries out one prompt, step by step. Everything it tells goes through `Client`, in ACP's words. */
+/** Executes one prompt step by step. All output goes through `Client` in ACP's format. */
 import type { PermissionOptionKind, SessionUpdate, StopReason, ToolCallLocation, ToolCallUpdate, ToolKind } from "@agentclientprotocol/sdk"
 import { join } from "node:path"
 import * as Command from "./Command.ts"
@@ -12,17 +12,17 @@ export interface Choice {
 
 interface Client {
   update(update: SessionUpdate): void
-  /** Which option the person chose, and why if they said so; `null` when the turn was cancelled instead. */
+  /** The person's choice with the reason, if any; `null`: the turn was cancelled. */
   ask(toolCall: ToolCallUpdate): Promise<Choice | null>
-  /** The text that steers the turn and was not taken yet, oldest first: it is the turn's from now on. `null`: there is none. */
+  /** Takes the oldest waiting steering text into this turn; `null`: none waits. */
   take(): string | null
-  /** Resolves when there is one to take, or the turn is cancelled. */
+  /** Resolves when a text waits, or when the turn is cancelled. */
   told(): Promise<void>
 }
 
 interface TurnOptions {
   readonly prompt: string
-  /** Prompts of this session before this one, oldest first. */
+  /** Earlier prompts of this session, oldest first. */
   readonly earlier: ReadonlyArray<string>
   readonly repositories: ReadonlyArray<Trees.Repository>
   readonly asks: boolean
@@ -63,10 +63,10 @@ interface Tool {
   readonly title: string
   readonly kind: ToolKind
   readonly locations: Array<ToolCallLocation>
-  /** What it is called with, and what it is to change: for the person who is asked. */
+  /** The tool's arguments and its change, for the person's decision. */
   readonly rawInput?: object
   readonly change?: { readonly path: string; readonly oldText: string | null; readonly newText: string }
-  /** Does the work. A throw fails the call, not the turn. The text is what a model would read. */
+  /** Does the work. An error fails the call, not the turn. The text is the output for the model. */
   readonly work: () => string | Promise<string>
 }
 
@@ -197,7 +197,7 @@ const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
   }
 }
 
-/** Follows the texts that steer the turn, before its own next step: their steps, or an answer. Returns whether there were any. */
+/** Executes the steering texts before the next step of the turn: their steps, or an answer. Returns whether there were any. */
 const takeAll = async (turn: TurnOptions): Promise<boolean> => {
   const { abort, client } = turn
   let took = false
@@ -213,7 +213,7 @@ const takeAll = async (turn: TurnOptions): Promise<boolean> => {
   return took
 }
 
-/** A prompt without directives: something to see in every view, files included. */
+/** The steps for a prompt without directives: something for every view, including files. */
 const takeNote = async (turn: TurnOptions) => {
   const { client, prompt } = turn
   let written = false

@@ -1,7 +1,7 @@
 /**
- * The offline agent: an ACP v1 agent over standard input and output that follows the script in its prompt. It needs no
- * model, no network and nothing but Node: this folder imports types and `node:` modules only, so that it starts fast
- * and can be shown to a box alone. The SDK's agent side is not used because loading it doubles the start.
+ * The offline agent: an ACP v1 agent over standard input and output that executes the script in its prompt. It needs only Node, without
+ * a model and network. This folder imports only types and `node:` modules, so that it starts fast and is all that a box must see. It
+ * does not use the SDK's agent side, which would double the start time.
  */
 import type {
   ContentBlock,
@@ -20,9 +20,9 @@ import * as Sessions from "./Sessions.ts"
 import type { Repository } from "./Trees.ts"
 import * as Turn from "./Turn.ts"
 
-/** What `OFFLINE_AGENT` holds, as JSON. Unset: the working directory is the only repository and nothing is asked. */
+/** The JSON in `OFFLINE_AGENT`. Unset: the working directory is the only repository, and no approvals are asked for. */
 interface Settings {
-  /** First one first. Folders are relative to the session's working directory. */
+  /** In the sandbox's order. Folders are relative to the session's working directory. */
   readonly repositories: ReadonlyArray<Repository>
   readonly asks: boolean
 }
@@ -58,9 +58,9 @@ interface Live {
   readonly cwd: string
   effort: string
   abort: AbortController | null
-  /** What steers the prompt that runs and was not taken. */
+  /** Steering texts of the running prompt that were not taken yet. */
   steers: Array<{ readonly messageId: string; readonly text: string }>
-  /** Resolves whoever waits for something that steers. */
+  /** Wakes code that waits for steering texts. */
   told: () => void
 }
 const sessions = new Map<string, Live>()
@@ -125,7 +125,7 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
         update: (update) => send({ method: "session/update", params: { sessionId: id, update } }),
         ask: async (toolCall) => {
           const choice = await ask(id, toolCall, abort.signal)
-          // Nobody decides any more: the prompt is cancelled, though `session/cancel` comes only after this answer.
+          // Without a choice the prompt is cancelled, although `session/cancel` comes only after this answer.
           if (choice === null) abort.abort()
           return choice
         },
@@ -147,12 +147,12 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
     return { stopReason }
   } finally {
     live.abort = null
-    // It was not taken, and never is.
+    // It was not taken, and never will be.
     live.steers = []
   }
 }
 
-/** Of the parameters of all methods, the ones that are read. */
+/** The parameters that are read, of all methods together. */
 interface Params {
   readonly cwd?: unknown
   readonly sessionId?: unknown
@@ -218,7 +218,7 @@ const receive = async (message: Message) => {
   }
 }
 
-/** The client is gone or wants us gone: nothing of ours stays behind. */
+/** The client is gone or asked us to end: kill all commands. */
 const leave = () => {
   Command.killAll()
   process.exit(0)
@@ -235,5 +235,5 @@ process.stdin.on("data", (text: string) => {
 })
 process.stdin.on("end", leave)
 process.on("SIGTERM", leave)
-// The reader of our answers is gone; so is whoever wrote our input.
+// The reader of our output has closed the pipe, and no more input will come.
 process.stdout.on("error", leave)

@@ -1,4 +1,4 @@
-/** `AgentRuntime` over a registry of profiles: the profile names the dialect, the dialect's driver does the rest. */
+/** `AgentRuntime` over a registry of profiles. The profile names the dialect, whose driver does the rest. */
 import { AgentError, AgentRuntime, type AgentSession, type AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, type Scope } from "effect"
@@ -15,7 +15,7 @@ import { opencode } from "./opencode.ts"
 
 export type Registry = Readonly<Record<string, Profile>>
 
-/** Every runtime Slipway can drive, by the name the model catalogue uses. */
+/** Every runtime that Slipway can drive, by its name in the model catalogue. */
 export const profiles: Registry = { offline, opencode, codex, claude, grok }
 
 const drive = (
@@ -35,7 +35,7 @@ const drive = (
 
 export const layer = (
   options: {
-    /** Where the programs are, as of `Installed.folderIn`; `null`: there are none, so only the offline agent runs. */
+    /** The folder of the programs, from `Installed.folderIn`; `null`: only the offline agent runs. */
     readonly agentsFolder?: string | null
     readonly registry?: Registry
   } = {}

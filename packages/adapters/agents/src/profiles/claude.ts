@@ -3,12 +3,12 @@ import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 
-/** Sub-agents and small jobs ask for a model by family: all are the one the sandbox has. */
+/** Sub-agents and small tasks ask for a model by family. All become the sandbox's model. */
 const families = ["OPUS", "SONNET", "HAIKU"]
 
 /**
- * Tools that it is not given: nobody can answer its questions yet, and what begins later, or goes on beside the turn, would change files
- * after the turn has ended. Sub-agents it has: with background tasks off, a turn waits for them.
+ * Disabled tools: its questions cannot be answered yet, and tools that start later or run in the background would change files after
+ * the turn. Sub-agents are enabled: without background tasks a turn waits for them.
  */
 const withheld = ["AskUserQuestion", "CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow"]
 
@@ -44,7 +44,7 @@ export const claude: Profile = {
       args: [
         ...["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"],
         ...["--include-partial-messages", "--permission-prompt-tool", "stdio"],
-        // Nothing that the repository says about settings, hooks, plugins and servers counts.
+        // Ignores settings, hooks, plugins and servers of the repository.
         ...["--setting-sources", "", "--strict-mcp-config"],
         ...["--disallowed-tools", withheld.join(",")],
         ...["--model", model],
@@ -61,13 +61,13 @@ export const claude: Profile = {
         ...Object.fromEntries(families.map((family) => [`ANTHROPIC_DEFAULT_${family}_MODEL`, model])),
         CLAUDE_CODE_SUBAGENT_MODEL: model,
         CLAUDE_CONFIG_DIR: `${box.home}/.claude`,
-        // Lets it work without asking as root, which it may be within a box.
+        // Allows it to work as root without asking, which is fine in a box.
         IS_SANDBOX: "1",
         CLAUDE_CODE_MAX_RETRIES: "2",
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-        // A turn of its own when a command ends would belong to nobody's prompt.
+        // Otherwise the end of a background command would start a turn without a prompt.
         CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
-        // Each command begins in the workspace: a request for permission does not name the folder that an earlier `cd` left.
+        // Each command begins in the workspace, because a permission request does not name the folder of an earlier `cd`.
         CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR: "1",
         DISABLE_AUTOUPDATER: "1",
         DISABLE_TELEMETRY: "1",

@@ -5,7 +5,7 @@ import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
 
-/** Rust target triples of the platforms there are builds for. */
+/** Rust target triples of the platforms with builds. */
 const triples: Readonly<Record<string, string>> = {
   "linux-x64": "x86_64-unknown-linux-musl",
   "linux-arm64": "aarch64-unknown-linux-musl",
@@ -15,7 +15,7 @@ const triples: Readonly<Record<string, string>> = {
 
 const EFFORTS = ["none", "low", "medium", "high", "xhigh", "max", "ultra"] as const
 
-/** Slugs the pinned version has instructions and tools for (`codex debug models --bundled`); dated names start with one. */
+/** Slugs with instructions and tools in the pinned version (`codex debug models --bundled`). Dated names start with a slug. */
 const KNOWN_MODELS = [
   "gpt-6-astra",
   "gpt-6.1-sol",
@@ -30,7 +30,7 @@ const KNOWN_MODELS = [
   "gpt-daybreak-red"
 ]
 
-/** What codex must know of a model it never heard of: without it, it is given no tool to edit files with. */
+/** The description of an unknown model. Without it, codex gives the model no tool to edit files. */
 const catalogue = ({ contextTokens, model }: ModelAccess) =>
   JSON.stringify({
     models: [
@@ -64,7 +64,7 @@ const catalogue = ({ contextTokens, model }: ModelAccess) =>
     ]
   })
 
-/** `shell_snapshot` would copy the environment, the token with it, into a file of the home. */
+/** `shell_snapshot` would copy the environment, including the token, into a file of the home. */
 const config = ({ baseUrl, model }: ModelAccess, catalogueFile: string | null) =>
   `${catalogueFile === null ? "" : `model_catalog_json = ${string(catalogueFile)}\n`}model = ${string(model)}
 model_provider = "gateway"
@@ -114,7 +114,7 @@ export const codex: Profile = {
     },
     license: "Apache-2.0"
   },
-  // Its databases beside them it fills from these (0.169.0).
+  // It rebuilds its databases from these files (0.169.0).
   conversationFiles: [".codex/sessions"],
   launch: ({ access, box }, command) => {
     const home = `${box.home}/.codex`

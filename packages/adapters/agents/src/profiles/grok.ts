@@ -1,4 +1,4 @@
-/** xAI's grok, over ACP with notifications of its own. */
+/** xAI's grok, over ACP with additional notifications. */
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
 import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
@@ -64,7 +64,7 @@ export const grok: Profile = {
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
     countsRequests: true,
-    // Its files hold the path of the workspace in names and inside (1.0.41): "Path not found".
+    // Its files contain the path of the workspace in names and content (1.0.41): "Path not found".
     bearsOtherPaths: { workspace: false, home: true },
     modelProtocol: "openai-chat"
   },
@@ -94,7 +94,7 @@ export const grok: Profile = {
         GROK_XAI_API_BASE_URL: `${access?.baseUrl ?? ""}/v1`,
         GROK_TELEMETRY_ENABLED: "0",
         GROK_DISABLE_AUTOUPDATER: "1",
-        // It would begin a turn of its own, of nobody's prompt, when a sub-agent has ended (1.0.41).
+        // Otherwise it would start a turn without a prompt when a sub-agent has ended (1.0.41).
         GROK_AUTO_WAKE: "0"
       },
       homeFiles: access === null ? {} : { ".grok/config.toml": config(access) }

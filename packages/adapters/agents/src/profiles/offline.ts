@@ -1,9 +1,9 @@
-/** The offline agent: our own program, our own Node. */
+/** The offline agent: our program, run by our Node. */
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { fileURLToPath } from "node:url"
 import type { Profile } from "../Profile.ts"
 
-/** Beside this file, in source and in a build alike. A box must see its folder. */
+/** Beside this file in sources and builds. A box must see its folder. */
 export const PROGRAM = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "../offline/main.ts" : "../offline/main.js", import.meta.url)
 )

@@ -4,14 +4,14 @@ import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
 
-/** It offers what our own configuration of the model defines; the catalogue bounds it by what the model takes. */
+/** It offers the efforts of our model configuration; the catalogue limits them to those of the model. */
 const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high", "xhigh", "max", "ultra"]
 
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 
 /**
- * Reading is free, everything else is asked for. Over ACP the calls of its sub-agents ask nobody and wait for ever (1.18.33), so it has
- * none where people are asked.
+ * Reading needs no approval, everything else does. Over ACP the calls of its sub-agents never ask and wait forever (1.18.33), so
+ * sub-agents are disabled where approvals are needed.
  */
 const prompting = { "*": "ask", task: "deny", read: "allow", glob: "allow", grep: "allow", list: "allow", todowrite: "allow" }
 
@@ -26,8 +26,8 @@ const off = [
 ].map((what) => `OPENCODE_DISABLE_${what}`)
 
 /**
- * Makes it believe that the package for writing plugins is there. Otherwise it fetches it from the npm registry at each
- * start in a new home: the one address it would look up beside its model's.
+ * Pretends that the package for writing plugins is installed. Otherwise opencode fetches it from the npm registry at each start in a
+ * new home, which would be its only request besides the model's.
  */
 const noPackages = {
   ".config/opencode/node_modules/.package-lock.json": "{}",
@@ -42,7 +42,7 @@ export const opencode: Profile = {
     toolApprovals: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
-    // It tells the tokens of the last request only.
+    // It reports the tokens of the last request only.
     countsRequests: false,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-chat"
@@ -59,7 +59,7 @@ export const opencode: Profile = {
     },
     license: "MIT"
   },
-  // What was written last may be in the log of the database alone. Its index of the log it makes anew.
+  // The newest data may be only in the database's write-ahead log. The index of that log is rebuilt.
   conversationFiles: [".local/share/opencode/opencode.db", ".local/share/opencode/opencode.db-wal"],
   launch: ({ access, box, instructions, reasoningEffort, toolApprovalMode }, command) => {
     const permission = toolApprovalMode === "auto" ? { "*": "allow" } : prompting
@@ -99,7 +99,7 @@ export const opencode: Profile = {
       env: {
         OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
         OPENCODE_PERMISSION: JSON.stringify(permission),
-        // No plugins but its own, wherever it looks for them.
+        // No plugins except its own, in any place.
         ...Object.fromEntries([...off, "OPENCODE_PURE"].map((name) => [name, "1"]))
       },
       homeFiles: { ...noPackages, ...(instructions === null ? {} : { [INSTRUCTIONS]: instructions }) }

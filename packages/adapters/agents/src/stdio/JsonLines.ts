@@ -1,43 +1,40 @@
-/** One JSON value per line over a process's standard input and output: the transport all agent dialects share. */
+/** One JSON value per line over a process's standard input and output, the transport of all agent dialects. */
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Cause, Effect, Option, Queue, Schema, type Scope, Semaphore, Stream } from "effect"
 
-/**
- * Beyond this no agent we know sends anything: the largest is an image as base64, 6.7 MB of it. A longer line is an agent
- * gone wrong, not a message.
- */
+/** No known agent sends longer lines: the largest is an image as base64, 6.7 MB. A longer line is an error of the agent. */
 const MAX_LINE_BYTES = 8 * 1024 * 1024
-/** Values in one line, strings aside as large as they like: reading millions of small ones would stop the service for a second. */
+/** Values in one line. Reading millions of small values would block the service for a second. */
 const MAX_LINE_VALUES = 50_000
 
-/** Lines read ahead of the one being handled. The agent waits once these, or a line's greatest bytes, and the pipe are full. */
+/** Lines read ahead. When these, or the bytes of the largest line, and the pipe are full, the agent waits. */
 const READ_AHEAD = 16
 
 /** Lines and bytes an agent may write in a second before it has to wait. Models stream 300 words a second at most. */
 const LINES_PER_SECOND = 1000
 const BYTES_PER_SECOND = 8 * 1024 * 1024
 
-/** How long output may go on after the process ended: something it started may hold the pipe open for ever. */
+/** How long the output may continue after the process ended. A child process may keep the pipe open forever. */
 const DRAIN = "1 second"
 
-/** An id of the agent's own. With a longer one a frame is none of its protocol: ids are kept as long as what they name. */
+/** An id of the agent. Frames with longer ids are invalid, because ids are kept as long as their objects. */
 export const NativeId = Schema.String.check(Schema.isMaxLength(1000))
 
-/** The output cannot be read any further. */
+/** The output cannot be read any more. */
 export class OutputEnded extends Schema.TaggedError<OutputEnded>()("OutputEnded", {
   reason: Schema.Literals(["end of output", "line too long"])
 }) {}
 
 export interface JsonLines {
   send(value: object): Effect.Effect<void>
-  /** The next value from the process. Fails the same way for ever once there is none. */
+  /** The next value from the process. After the end it always fails with the same error. */
   readonly receive: Effect.Effect<unknown, OutputEnded>
 }
 
 const NEWLINE = 10
 
-/** The beginning of a line whose end is still to come. Its memory doubles, so that tiny chunks cost no more than large ones. */
+/** The beginning of an unfinished line. Its memory doubles, so that small chunks cost no more than large ones. */
 class OpenLine {
   #bytes = Buffer.alloc(0)
   #length = 0
@@ -45,7 +42,7 @@ class OpenLine {
   #inString = false
   #escaped = false
 
-  /** Whether it has more bytes or values than are read. */
+  /** Whether it exceeds a limit of bytes or values. */
   get hasTooMuch(): boolean {
     return this.#length > MAX_LINE_BYTES || this.#values > MAX_LINE_VALUES
   }
@@ -62,7 +59,7 @@ class OpenLine {
     this.#count(chunk)
   }
 
-  /** The whole line. Its bytes are decoded together, so that no character is torn apart by a chunk's end. */
+  /** The complete line. Its bytes are decoded together, so that chunks do not split characters. */
   take(): Buffer {
     const line = this.#bytes.subarray(0, this.#length)
     this.#bytes = Buffer.alloc(0)
@@ -71,7 +68,7 @@ class OpenLine {
     return line
   }
 
-  /** As it comes: counted at its end, a long line would keep others waiting. */
+  /** Counts each chunk, because counting a long line at its end would block other work. */
   #count(chunk: Uint8Array) {
     let [values, inString, escaped] = [this.#values, this.#inString, this.#escaped]
     for (let i = 0; i < chunk.length; i++) {
@@ -111,7 +108,7 @@ const lines = (chunks: Stream.Stream<Uint8Array>): Stream.Stream<Buffer, OutputE
 
 const parse = Option.liftThrowable((line: Buffer): unknown => JSON.parse(line.toString("utf8")))
 
-/** Reading goes on until the scope closes. */
+/** Reads until the scope closes. */
 export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope.Scope> =>
   Effect.gen(function*() {
     const values = yield* Queue.bounded<{ readonly value: unknown; readonly bytes: number }, OutputEnded | Cause.Done>(READ_AHEAD)
@@ -120,7 +117,7 @@ export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope
     yield* lines(process.stdout).pipe(
       Stream.interruptWhen(Effect.andThen(process.exited, Effect.sleep(DRAIN))),
       Stream.tap((line) => Effect.all([pace.lines(1), pace.bytes(line.length), ahead.take(line.length)])),
-      // A stray line that is no JSON is somebody's log, not a broken protocol.
+      // A line that is not JSON is log output, not a protocol error.
       Stream.mapEffect((line) => {
         const parsed = parse(line)
         return Option.isSome(parsed)
@@ -131,7 +128,7 @@ export const make = (process: BoxProcess): Effect.Effect<JsonLines, never, Scope
       Stream.runIntoQueue(values),
       Effect.forkScoped
     )
-    // Ended, not shut down: whoever still waits learns that there is no more, instead of being interrupted.
+    // Ends the queue instead of shutting it down, so that waiting readers get the end and no interruption.
     yield* Effect.addFinalizer(() => Queue.end(values))
     return {
       send: (value) => process.write(`${JSON.stringify(value)}\n`),

@@ -1,9 +1,9 @@
-/** JSON-RPC 2.0 over JSON lines. A frame is handled, whatever that takes, before the next is read. */
+/** JSON-RPC 2.0 over JSON lines. Each frame is handled completely before the next is read. */
 import { Effect, Option, Result, Schema } from "effect"
 import { type JsonLines, NativeId, type OutputEnded } from "./JsonLines.ts"
 
 const Id = Schema.Union([NativeId, Schema.Finite])
-/** Names a request, of ours or of the agent. */
+/** The id of a request, of ours or of the agent. */
 export type RequestId = typeof Id.Type
 
 const Failure = Schema.Struct({ code: Schema.Finite, message: Schema.String, data: Schema.optionalKey(Schema.Unknown) })
@@ -14,7 +14,7 @@ const Reply = Schema.Struct({ id: Id, result: Schema.Unknown })
 const Frame = Schema.Union([Request, Notification, Refusal, Reply])
 const decode = Schema.decodeUnknownOption(Frame)
 
-/** The agent answered a request with an error of its own. */
+/** The agent answered a request with an error. */
 export class RpcRefusal extends Schema.TaggedError<RpcRefusal>()("RpcRefusal", {
   method: Schema.String,
   ...Failure.fields
@@ -24,28 +24,28 @@ const MAX_REASON_CHARACTERS = 300
 
 const decodeMessage = Schema.decodeUnknownOption(Schema.Struct({ message: Schema.String }))
 
-/** Text of an agent as a reason that can be stored and shown. */
+/** An agent's text as a reason that can be stored and shown. */
 export const reason = (text: string): string =>
   text.toWellFormed().replaceAll("\0", "").trim().slice(0, MAX_REASON_CHARACTERS).toWellFormed()
 
-/** What the refusal says. Agents put the useful sentence into `data` or into its `message`. */
+/** The message of a refusal. Agents put the useful sentence into `data` or its `message`. */
 export const describe = ({ data, message }: RpcRefusal): string =>
   reason(typeof data === "string" ? data : Option.getOrElse(decodeMessage(data), () => ({ message })).message)
 
 export interface Handlers {
   notified(method: string, params: unknown): Effect.Effect<void>
-  /** Must see to it that {@link JsonRpc.reply} or {@link JsonRpc.refuse} is called with `id`, now or later. */
+  /** Must arrange that {@link JsonRpc.reply} or {@link JsonRpc.refuse} is called with `id`, now or later. */
   requested(id: RequestId, method: string, params: unknown): Effect.Effect<void>
-  /** The answer to a {@link JsonRpc.request}: once for each, and for no other id. */
+  /** The answer to a {@link JsonRpc.request}, once for each request. */
   answered(id: RequestId, answer: Result.Result<unknown, RpcRefusal>): Effect.Effect<void>
 }
 
 export interface JsonRpc {
   /** Sends a request. Its answer comes with a later {@link next}. */
   request(method: string, params: object): Effect.Effect<RequestId>
-  /** Reads one frame and handles it. One that is no message of the protocol is dropped. */
+  /** Reads one frame and handles it. A frame that is not a protocol message is dropped. */
   next(handlers: Handlers): Effect.Effect<void, OutputEnded>
-  /** Sends a request and handles frames until its answer is there. */
+  /** Sends a request and handles frames until its answer arrives. */
   call(method: string, params: object, handlers: Handlers): Effect.Effect<unknown, RpcRefusal | OutputEnded>
   notify(method: string, params: object): Effect.Effect<void>
   reply(id: RequestId, result: object): Effect.Effect<void>
@@ -54,10 +54,10 @@ export interface JsonRpc {
 
 export const METHOD_NOT_FOUND = -32601
 
-/** `envelope` is added to every frame: some agents leave out the protocol's own. */
+/** `envelope` is added to every frame: some agents omit the protocol's own. */
 export const make = (lines: JsonLines, envelope: object = { jsonrpc: "2.0" }): JsonRpc => {
   let sequence = 0
-  /** Methods of the requests that have no answer yet. */
+  /** Methods of the unanswered requests. */
   const waiting = new Map<RequestId, string>()
 
   const send = (frame: object) => lines.send({ ...envelope, ...frame })
@@ -66,7 +66,7 @@ export const make = (lines: JsonLines, envelope: object = { jsonrpc: "2.0" }): J
     Effect.suspend(() => {
       const id = ++sequence
       waiting.set(id, method)
-      // Not waited for: an agent that is busy writing reads only after we have read.
+      // Does not wait: a busy agent reads only after we have read.
       return Effect.as(Effect.forkChild(send({ id, method, params }), { startImmediately: true }), id)
     })
 

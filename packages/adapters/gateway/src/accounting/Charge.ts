@@ -1,4 +1,4 @@
-/** Reservations before a request goes out, and charges after it. */
+/** Reservations before a request is sent, and charges after it. */
 import type { ModelCall, Spending } from "@slipway/domain/models/ports/Spending"
 import { noTokenCounts } from "@slipway/domain/models/rules/Usage"
 import { Cause, Effect, Schedule } from "effect"
@@ -7,7 +7,7 @@ import type { Took } from "./LiveAccount.ts"
 /** How long the end of a session waits for the ledger. Charges go on after it. */
 export const CHARGE_WAIT = "5 seconds"
 
-/** Charges the call, and tries again for ten minutes. `null`: the request never went out. */
+/** Charges the call, and retries for ten minutes. `null`: the request was never sent. */
 export const charge = (spending: Spending["Service"], call: ModelCall, took: Took | null) =>
   spending.charge(call, took?.microUsd ?? null, took?.tokens ?? noTokenCounts).pipe(
     Effect.retry(

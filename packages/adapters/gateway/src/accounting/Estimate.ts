@@ -1,38 +1,37 @@
 /**
- * What a request may cost at most, and what it is charged when its answer was cut off before the provider said what it
- * took. Both err on the dear side: no tokenizer makes more tokens than bytes, and text in its usual scripts has three
- * bytes or more to a token.
+ * Upper bounds of a request's cost, and the charge of an answer that ended before the provider reported its usage. Both err on the high
+ * side: no tokenizer makes more tokens than bytes, and text in common scripts has at least three bytes per token.
  */
 import { costOf, type Tokens } from "@slipway/domain/models/rules/Budget"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { Prepared } from "../preparation/Preparation.ts"
 
-/** Of requests whose answers were cut off, JSON and framing included. */
+/** For requests with unfinished answers, including JSON and framing. */
 const BYTES_PER_TOKEN = 3
 
-/** Faster than models of agents answer, thought that is not shown included (2026-11: 30 to 250). */
+/** Faster than agents' models answer, including hidden thoughts (2026-11: 30 to 250). */
 const TOKENS_PER_SECOND = 250
 
-/** Reserved before the request goes out. An answer may only exceed it by tokens the provider adds to the prompt itself. */
+/** The reservation before the request is sent. Only tokens that the provider itself adds to the prompt can exceed it. */
 export const upperBound = ({ prices }: Upstream, { input, outputTokens }: Prepared): number => {
   const dearest = Math.max(prices.input, prices.cachedInput, prices.cacheWrite)
   return costOf({ ...prices, input: dearest }, { input: input.tokens, cachedInput: 0, cacheWrite: 0, output: outputTokens })
 }
 
-/** An answer of which the provider has not said what it took. */
+/** An answer whose usage the provider has not reported. */
 interface CutOff {
-  /** What it named before. */
+  /** The usage that it reported before. */
   readonly known: Tokens
   readonly receivedBytes: number
-  /** Whether nothing of it is missing but its usage. */
+  /** Whether only its usage is missing. */
   readonly whole: boolean
-  /** Since the provider had the request. */
+  /** Milliseconds since the provider got the request. */
   readonly elapsedMillis: number
 }
 
 /**
- * Tokens the provider named, and beyond them by the bytes that went to and fro, and by the time: a model that thinks sends
- * nothing. Of an answer that was to come in one piece nothing tells how far it was.
+ * The reported tokens plus an estimate by bytes and time: a model that thinks sends no bytes. For an answer without streaming, only the
+ * time counts.
  */
 export const ofCutOff = (
   { body, input, outputTokens, streaming }: Prepared,

@@ -15,12 +15,12 @@ export const tookOf = ({ prices }: Upstream, tokens: Tokens): Took => ({ microUs
 
 /** A model account that callbacks change, and its listeners. */
 export class LiveAccount {
-  /** The usage of finished requests, of earlier sessions too. */
+  /** The usage of finished requests, including earlier sessions. */
   #settled: Spent
   #refusals = 0
   #refusedFor: ModelAccount["refusedFor"] = null
   #trouble: ModelAccount["trouble"]
-  /** The usage of requests under way, as far as it is known. */
+  /** The usage of running requests, as far as it is known. */
   readonly #open = new Map<string, Took>()
   readonly #listeners = new Set<() => void>()
   readonly #creditMicros: (microUsd: number) => number

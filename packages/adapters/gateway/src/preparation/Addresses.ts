@@ -1,19 +1,19 @@
 /**
- * What a provider would fetch for an agent: images, documents and other files by their address. A box without a network could send
- * data out that way. A text may mention any address: nobody fetches it.
+ * Finds images, documents and other files that a provider would fetch by address. A box without a network could send data out that way.
+ * Addresses within texts are allowed: providers do not fetch them.
  */
 import { isObject } from "../protocols/JsonFields.ts"
 import { MEDIA, TAKEN_AS_TEXT } from "./InputBound.ts"
 
-/** Fields that are nothing but an address. Providers take data in them too, as a `data:` URL. */
+/** Fields that hold only an address. Providers also accept data in them, as a `data:` URL. */
 const ADDRESS = /ur[il]s?$/iu
 
 const DATA = /^data:/iu
 
-/** Characters that parsers of addresses skip, wherever they stand. */
+/** Characters that URL parsers skip at any position. */
 const SKIPPED = /[\0-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060\ufeff]/gu
 
-/** Characters of a text that are looked at. The scheme of an address is in front of everything else. */
+/** Characters of a text that are examined. The scheme of an address comes first. */
 const LOOKED_AT = 256
 
 const beginsWithScheme = (text: string): boolean => {
@@ -21,24 +21,24 @@ const beginsWithScheme = (text: string): boolean => {
   return /^[a-z][a-z\d+.-]*:/iu.test(start) && !DATA.test(start)
 }
 
-/** Work that the provider began in an earlier answer, and that it would go on with: it has a network. */
+/** Work of the provider from an earlier answer that it would continue with its own network. */
 const OF_PROVIDER: ReadonlySet<unknown> = new Set(["server_tool_use", "mcp_tool_use", "mcp_approval_response"])
 
-/** Fields of parts that are text for the model, whatever the part is. */
+/** Fields of parts that are always text for the model. */
 const TEXTS: ReadonlySet<string> = new Set(["text", "content", "title", "context", "filename"])
 
-/** Whether the field's text is text to the model too: of a document that is written out, and the origin that search results name. */
+/** Whether the field's text is text for the model too: a document's full text, and the source name of search results. */
 const isText = (part: Readonly<Record<string, unknown>>, name: string): boolean =>
   TEXTS.has(name) || name === "data" && part["type"] === "text" || name === "source" && part["type"] === "search_result"
 
 interface Left {
   readonly value: unknown
   readonly name: string
-  /** Within something that is not text. */
+  /** Within an object that is not text. */
   readonly inMedia: boolean
 }
 
-/** The name of the first field that would make a provider fetch something; `null`: there is none. `contents`: what holds the text. */
+/** The name of the first field that a provider would fetch; `null`: none. `contents`: the parts of the request with text. */
 export const find = (contents: ReadonlyArray<unknown>): string | null => {
   // No recursion: the depth is the agent's choice.
   const left: Array<Left> = contents.map((value) => ({ value, name: "", inMedia: false }))
@@ -54,7 +54,7 @@ export const find = (contents: ReadonlyArray<unknown>): string | null => {
       const isMedia = inMedia || typeof type === "string" && MEDIA.test(type)
       for (const [field, inner] of Object.entries(value)) {
         if (TAKEN_AS_TEXT.has(field) || typeof inner === "string" && isText(value, field)) continue
-        // Parts of a document are parts like any other.
+        // Parts of a document are like other parts.
         left.push({ value: inner, name: field, inMedia: field !== "content" && (isMedia || MEDIA.test(field)) })
       }
     }

@@ -1,17 +1,16 @@
 /**
- * How many tokens a request brings with it at most. Text has no more tokens than bytes, whatever the tokenizer. Of all else,
- * such as what the provider fetches by address, keeps under a file's id, or unpacks, nobody here knows the size: only a form
- * that is known to be text, or an image that is in the request itself, is measured.
+ * The most tokens of a request's input. Text has at most as many tokens as bytes, for any tokenizer. The size of other parts is
+ * unknown, for example files that the provider fetches, stores or unpacks. So only known kinds of text and inline images are measured.
  */
 import { isObject } from "../protocols/JsonFields.ts"
 
 export interface Input {
   readonly tokens: number
-  /** Whether the request is measured by its bytes. */
+  /** Whether the bytes of the request limit its tokens. */
   readonly measured: boolean
 }
 
-/** Types of objects that are text and what is said about it. */
+/** Types of objects that are text or its metadata. */
 const TEXT: ReadonlySet<unknown> = new Set([
   undefined,
   "text",
@@ -42,10 +41,10 @@ const TEXT: ReadonlySet<unknown> = new Set([
   "tool_reference"
 ])
 
-/** Fields under which providers look for something that is not text, types or not. */
+/** Names of fields in which providers expect media, with or without a type. */
 export const MEDIA = /url|uri|file|image|audio|video|media|document|source|blob/iu
 
-/** Arguments of tool calls, descriptions of tools and remarks: read as the text they are. */
+/** Arguments of tool calls, descriptions of tools and remarks, which are read as text. */
 export const TAKEN_AS_TEXT: ReadonlySet<string> = new Set([
   "input",
   "arguments",
@@ -60,17 +59,17 @@ export const TAKEN_AS_TEXT: ReadonlySet<string> = new Set([
   "citations"
 ])
 
-/** As it is written, to the letter: another way to write an address is another address to somebody. */
+/** An exact form: other spellings of an address may mean a real address to some parser. */
 const INLINE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]*={0,2}$/u
 const IMAGE_TYPES: ReadonlySet<unknown> = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"])
 
-/** The dearest for an image, of gpt-4o-mini: 2,833 and 5,667 for each of at most 8 tiles (OpenAI, 2026-11). */
+/** The highest price of an image, at gpt-4o-mini: 2,833 and 5,667 for each of at most 8 tiles (OpenAI, 2026-11). */
 const IMAGE_TOKENS = 50_000
 
-/** What providers add to a prompt: for tools up to 700 (Anthropic, 2026-11), for each message a few. */
+/** Tokens that providers add to a prompt: up to 700 for tools (Anthropic, 2026-11), a few for each message. */
 const ADDED_TOKENS = 1000
 
-/** The length of an image that is in the request itself; `undefined`: it is none. */
+/** The length of an inline image; `undefined`: not an inline image. */
 const inlineImage = (part: Readonly<Record<string, unknown>>): number | undefined => {
   const { cache_control: _, detail: _detail, image_url: image, source, type, ...more } = part
   if (Object.keys(more).length > 0) return undefined
@@ -87,7 +86,7 @@ const inlineImage = (part: Readonly<Record<string, unknown>>): number | undefine
   return undefined
 }
 
-/** `contents`: of the request, what holds its text. `bytes`: of all of it. */
+/** `contents`: the parts of the request with text. `bytes`: the size of the whole request. */
 export const inputBound = (contents: ReadonlyArray<unknown>, bytes: number, contextTokens: number): Input => {
   let images = 0
   let imageBytes = 0

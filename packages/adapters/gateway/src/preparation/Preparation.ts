@@ -1,4 +1,4 @@
-/** From the bytes that an agent sent to the request that may go out. Pure: it runs on the main thread or on another one. */
+/** Makes the request for the provider from an agent's bytes. Pure: runs on the main thread or on another one. */
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { isObject, only } from "../protocols/JsonFields.ts"
 import { protocols } from "../protocols/Protocol.ts"
@@ -8,30 +8,30 @@ import { type Input, inputBound } from "./InputBound.ts"
 export interface Prepared {
   readonly body: Uint8Array
   readonly streaming: boolean
-  /** Of the request, at most. */
+  /** The most tokens of the request. */
   readonly input: Input
-  /** Of the answer, at most. */
+  /** The most tokens of the answer. */
   readonly outputTokens: number
 }
 
-/** A request that is not sent, because its provider would fetch something for the agent. */
+/** A refused request, because its provider would fetch something for the agent. */
 export interface Fetching {
-  /** The field that says what. */
+  /** The field with the address. */
   readonly field: string
 }
 
-/** `Fetching` only where addresses are refused. */
+/** `Fetching` only if addresses are refused. */
 export type AddressRule = "refuse" | "allow"
 
-/** Values in one request: a million tokens of talk with a hundred thousand messages have fewer. */
+/** Values in one request. A million tokens with a hundred thousand messages have fewer. */
 const MAXIMUM_VALUES = 250_000
 
-/** Levels of arrays and objects in one request. The schemas of tools have some twenty. */
+/** Levels of nesting in one request. Schemas of tools have about twenty. */
 const MAXIMUM_DEPTH = 256
 
 const [QUOTE, BACKSLASH, COMMA, BRACKET, BRACE, END_BRACKET, END_BRACE] = Buffer.from("\"\\,[{]}")
 
-/** Before anything is made of them: 32 MiB of `{},` take seconds and a gigabyte. What is nested deeply can be read, but not written. */
+/** Checks before parsing: 32 MiB of `{},` take seconds and a gigabyte. Deeply nested JSON can be parsed but not written. */
 const isTooMuch = (bytes: Uint8Array): boolean => {
   let values = 0
   let depth = 0
@@ -49,7 +49,7 @@ const isTooMuch = (bytes: Uint8Array): boolean => {
   return false
 }
 
-/** `null`: it is not a JSON object that can be read and written. */
+/** `null`: not a JSON object, or too large to parse and write. */
 export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean, addresses: AddressRule): Prepared | Fetching | null => {
   if (isTooMuch(bytes)) return null
   const protocol = protocols[upstream.protocol]

@@ -1,4 +1,4 @@
-/** Prepares large requests, one after the other, away from the thread that serves everybody. See `Preparer`. */
+/** Prepares large requests one after the other, away from the main thread. See `Preparer`. */
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { parentPort } from "node:worker_threads"
 import { type AddressRule, prepare } from "./Preparation.ts"

@@ -1,6 +1,6 @@
 /**
- * Prepares requests: small ones here, large ones on a thread of their own, so that nobody else waits for them. Either way one after
- * the other, and sessions take turns: many requests of one session delay another one's by a single request.
+ * Prepares requests: small ones on the main thread, large ones on another thread, so that they do not block other requests. Each runs
+ * one request at a time, and sessions take turns: many requests of one session delay another session by a single request.
  */
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as FairScheduler from "@slipway/machine/node/FairScheduler"
@@ -11,13 +11,13 @@ import { type AddressRule, type Fetching, prepare, type Prepared } from "./Prepa
 import type { Task } from "./PreparationThread.ts"
 import * as Transfer from "./Transfer.ts"
 
-/** Takes less than 5 ms (2026-11, the worst of what this many bytes can hold). */
+/** Takes less than 5 ms in the worst case (2026-11). */
 const SMALL_BYTES = 64 * 1024
 
-/** What the largest request takes with {@link prepare}'s bound on its values, twice. */
+/** Twice the memory of the largest request within the limits of {@link prepare}. */
 const THREAD_MEGABYTES = 768
 
-/** A session's own requests are before it, and one of each other session for each of them. */
+/** A request waits for earlier ones of its session, and for one request of each other session per turn. */
 const TURN_WITHIN = "1 minute"
 
 const thread = fileURLToPath(
@@ -29,7 +29,7 @@ interface Done {
   readonly prepared: Prepared | Fetching | null
 }
 
-/** `null`: the request cannot be read. Fails where its turn did not come in time. `session`: whose turn it is. */
+/** `null`: the request is invalid. Fails if its turn did not come in time. `session`: the session whose turn it takes. */
 export type Prepare = (
   session: string,
   bytes: Uint8Array,
@@ -57,7 +57,7 @@ export const make = (addresses: AddressRule): Effect.Effect<Prepare, never, Scop
         waiting.get(id)?.(prepared)
         waiting.delete(id)
       })
-      // What it was working on was too much for it; the next request gets a new one.
+      // The thread's request exceeded its memory; the next request gets a new thread.
       made.on("error", () => {})
       made.on("exit", () => {
         if (worker === made) worker = null
@@ -74,14 +74,14 @@ export const make = (addresses: AddressRule): Effect.Effect<Prepare, never, Scop
       const id = next++
       const isSmall = bytes.length <= SMALL_BYTES
       const work = isSmall
-        // Whatever else came meanwhile is before the next one.
+        // Other main-thread work runs before the next request.
         ? Effect.tap(Effect.sync(() => prepare(bytes, upstream, free, addresses)), nextTurn)
         : Effect.callback<Prepared | Fetching | null>((resume) => {
           waiting.set(id, (prepared) => resume(Effect.succeed(prepared)))
           const task: Task = { id, bytes, upstream, free, addresses }
           started().postMessage(task, Transfer.of(bytes))
         })
-      // Not interruptible: its turn is over when the thread is done, not when the session is.
+      // Not interruptible: the turn ends when the thread is done, not with the session.
       return (isSmall ? here : there)(session, `${id}`, TURN_WITHIN)(Effect.uninterruptible(work), () => "too busy" as const)
     }
   })

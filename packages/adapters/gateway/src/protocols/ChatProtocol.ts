@@ -1,12 +1,12 @@
-/** OpenAI chat completions, and what others have made of it. */
+/** OpenAI chat completions and their variants. */
 import { changed, countAt, objectAt, only, outputLimit, ownTools } from "./JsonFields.ts"
 import { openAiError } from "./OpenAiError.ts"
 import type { Protocol } from "./Protocol.ts"
 
 /**
- * Left out, because they cost: `n`, `best_of`, `service_tier`, `prediction` (what is not used of it is billed), `modalities`
- * and `audio`, `web_search_options`, `search_parameters`, `plugins`, `models` and `route` (another model); because it is kept
- * with the provider: `store`, `metadata`, `deferred`, `prompt_cache_retention`; and whatever is not known.
+ * Left out because they cost extra: `n`, `best_of`, `service_tier`, `prediction` (its unused part is billed), `modalities` and `audio`,
+ * `web_search_options`, `search_parameters`, `plugins`, `models` and `route` (another model). Left out because the provider stores
+ * data: `store`, `metadata`, `deferred`, `prompt_cache_retention`. Unknown fields are left out too.
  */
 const FIELDS: ReadonlySet<string> = new Set([
   "messages",
@@ -39,7 +39,7 @@ const FIELDS: ReadonlySet<string> = new Set([
   "prompt_cache_key"
 ])
 
-/** The first one is OpenAI's newer name, which not everybody knows; its newer models refuse the other one. */
+/** The first is OpenAI's newer name. Some providers do not know it, and OpenAI's newer models refuse the older name. */
 const LIMITS = ["max_completion_tokens", "max_tokens"] as const
 
 const isOpenAi = (baseUrl: string) => /^https:\/\/api\.openai\.com\//iu.test(`${baseUrl}/`)
@@ -53,7 +53,7 @@ export const chat: Protocol = {
   credentials: (key) => ({ authorization: `Bearer ${key}` }),
   prepare: (asked, { baseUrl, model, outputTokens }) => {
     const [newer, older] = LIMITS
-    // One of them: who is sent both may keep to either.
+    // Exactly one of them, because a provider may use either if both are sent.
     const name = Object.hasOwn(asked, newer) || !Object.hasOwn(asked, older) && isOpenAi(baseUrl) ? newer : older
     const own = ownTools(only(asked, FIELDS), ({ type }) => type === "function" || type === "custom")
     return {
@@ -67,7 +67,7 @@ export const chat: Protocol = {
         [name]: outputLimit(asked, LIMITS, outputTokens),
         ...(asked["stream"] === true ? { stream: true, stream_options: { include_usage: true } } : {})
       },
-      // Whether a provider knows the field, and whether it counts reasoning, is told by nobody.
+      // Providers do not document whether they support the field and whether it counts reasoning.
       outputTokens
     }
   },
@@ -75,7 +75,7 @@ export const chat: Protocol = {
     const usage = objectAt(event, "usage")
     const input = countAt(usage, "prompt_tokens")
     if (input === undefined) return counted
-    // Some leave reasoning out of the completion, and count it in the total alone.
+    // Some providers count reasoning only in the total, not in the completion.
     const output = Math.max(countAt(usage, "completion_tokens") ?? 0, (countAt(usage, "total_tokens") ?? 0) - input)
     const details = objectAt(usage, "prompt_tokens_details")
     const cachedInput = countAt(details, "cached_tokens") ?? 0

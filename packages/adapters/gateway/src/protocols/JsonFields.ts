@@ -1,4 +1,4 @@
-/** Reading and changing JSON of which nothing is known. */
+/** Reads and changes JSON of unknown form. */
 import type { Json } from "./Protocol.ts"
 
 export const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value)
@@ -8,7 +8,7 @@ export const objectAt = (json: Json, name: string): Json => {
   return isObject(value) ? value : {}
 }
 
-/** A count of tokens; `undefined` when there is none. */
+/** A count of tokens; `undefined` if the field is missing or invalid. */
 export const countAt = (json: Json, name: string): number | undefined => {
   const value = json[name]
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined
@@ -18,7 +18,7 @@ export const countAt = (json: Json, name: string): number | undefined => {
 export const only = (json: Json, names: ReadonlySet<string>): Json =>
   Object.fromEntries(Object.entries(json).filter(([name]) => names.has(name)))
 
-/** The same with the field changed, if it is there. `undefined` leaves it out. */
+/** The same object with the field changed, if it is present. `undefined` removes it. */
 export const changed = (json: Json, name: string, change: (value: unknown) => unknown): Json => {
   if (!Object.hasOwn(json, name)) return json
   const { [name]: value, ...rest } = json
@@ -27,18 +27,15 @@ export const changed = (json: Json, name: string, change: (value: unknown) => un
 }
 
 /**
- * Tokens the answer may have: the largest of what the fields name, at most `cap`. What is no count, such as -1 or a text,
- * some providers read as a number or as no limit: then it is `cap`.
+ * The most tokens of the answer: the largest value of the named fields, at most `cap`. Invalid values such as -1 or a text give `cap`,
+ * because some providers read them as numbers or as no limit.
  */
 export const outputLimit = (json: Json, names: ReadonlyArray<string>, cap: number): number => {
   const named = names.filter((name) => (json[name] ?? null) !== null).map((name) => countAt(json, name) || cap)
   return Math.min(cap, named.length === 0 ? cap : Math.max(...named))
 }
 
-/**
- * Only tools that the agent runs itself, where its sandbox holds it. What a provider would run reaches the network from its
- * side and costs extra.
- */
+/** Keeps only tools that the agent runs itself, in its sandbox. Tools that a provider runs use its network and cost extra. */
 export const ownTools = (json: Json, isOwn: (tool: Json) => boolean): Json => {
   if (!Object.hasOwn(json, "tools")) return json
   const { tool_choice: choice, tools, ...rest } = json

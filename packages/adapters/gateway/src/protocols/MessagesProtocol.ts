@@ -13,7 +13,8 @@ const types: Readonly<Record<number, string>> = {
 }
 
 /**
- * Left out, because they cost: `service_tier`, `speed`, `inference_geo`, `mcp_servers`, `container`; and whatever is not known.
+ * Left out because they cost extra: `service_tier`, `speed`, `inference_geo`, `mcp_servers`, `container`. Unknown fields are left out
+ * too.
  */
 const FIELDS: ReadonlySet<string> = new Set([
   "messages",
@@ -45,23 +46,23 @@ const FREE_FIELDS: ReadonlySet<string> = new Set([
   "cache_control"
 ])
 
-/** Those with a name of Anthropic's that the client runs. */
+/** Anthropic's names of tools that the client runs. */
 const OWN = /^(?:custom$|bash_|text_editor_|memory_)/u
 
-/** An hour in the cache costs more than the catalogue's price, which is that of five minutes. */
+/** An hour in the cache costs more than the catalogue's price, which is for five minutes. */
 const usual = (cache: unknown) => changed(objectAt({ cache }, "cache"), "ttl", () => undefined)
 
 const block = (value: unknown): unknown => isObject(value) ? changed(changed(value, "cache_control", usual), "content", blocks) : value
 
 const blocks = (value: unknown): unknown => Array.isArray(value) ? value.map(block) : value
 
-/** Takes away from the context only: making a summary of it is another request's work. */
+/** Only removals from the context: a summary would be extra work of a model. */
 const clearing = (value: unknown): unknown => {
   const { edits } = objectAt({ value }, "value")
   return { edits: Array.isArray(edits) ? edits.filter((edit) => isObject(edit) && `${edit["type"]}`.startsWith("clear_")) : [] }
 }
 
-/** Of a model whose context is no larger, this would charge for a larger one. */
+/** For a model with a smaller context, this would charge the price of a larger one. */
 const LONG_CONTEXT = /^context-1m/u
 const USUAL_CONTEXT = 200_000
 
@@ -97,7 +98,7 @@ export const messages: Protocol = {
     }
   },
   count: ({ final, tokens }, event) => {
-    // The first event of a stream has the input, its last ones the output; a whole answer has both.
+    // A stream's first event has the input, its last events the output. An answer without streaming has both.
     const started = event["type"] === "message_start"
     const usage = objectAt(started ? objectAt(event, "message") : event, "usage")
     const cacheWrite = countAt(usage, "cache_creation_input_tokens")

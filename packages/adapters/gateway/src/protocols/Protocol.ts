@@ -1,4 +1,4 @@
-/** What the gateway must know of a model API: its routes, what it lets through, and where the usage stands. */
+/** A model API as the gateway needs it: its routes, its allowed fields, and its usage reports. */
 import type { Tokens } from "@slipway/domain/models/rules/Budget"
 import type { Upstream, UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import { chat } from "./ChatProtocol.ts"
@@ -7,37 +7,37 @@ import { responses } from "./ResponsesProtocol.ts"
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** What is known of an answer's tokens. `final`: nothing will be added. */
+/** The known tokens of an answer. `final`: they are complete. */
 export interface Counted {
   readonly tokens: Tokens
   readonly final: boolean
 }
 
-/** A request as it may go out. */
+/** A request in the form for the provider. */
 interface Outward {
   readonly body: Json
-  /** Tokens its answer can have at most, whoever reads `body`. */
+  /** The most tokens of its answer, for any provider that reads `body`. */
   readonly outputTokens: number
 }
 
 export interface Protocol {
-  /** Path at the gateway that costs money; the upstream's is the same without `/v1`. */
+  /** The gateway's path that costs money. The provider's path is the same without `/v1`. */
   readonly route: string
-  /** Paths that cost nothing. */
+  /** Paths without cost. */
   readonly free: ReadonlyArray<string>
-  /** Request headers an agent may set beside those of any JSON request, in lower case. */
+  /** Request headers in lower case that an agent may set, besides those of any JSON request. */
   readonly headers: ReadonlyArray<string>
-  /** What of such a header goes on. */
+  /** The value of such a header for the provider. */
   header(value: string, upstream: Upstream): string
   credentials(key: string): Readonly<Record<string, string>>
   /**
-   * The operator's model, one answer of limited length, reported usage, and of all else only fields that are known to cost
-   * nothing beyond tokens at the catalogue's prices.
+   * Sets the operator's model, one answer of limited length, and usage reports. Keeps only fields that cost nothing beyond tokens at
+   * the catalogue's prices.
    */
   prepare(body: Json, upstream: Upstream): Outward
-  /** The fields that a request to a free path has. */
+  /** The fields of a request to a free path. */
   readonly freeFields: ReadonlySet<string>
-  /** `counted` with what one event of a stream, or a whole answer, says. */
+  /** Adds one event of a stream, or a whole answer, to `counted`. */
   count(counted: Counted, event: Json): Counted
   error(error: { readonly status: number; readonly code: string; readonly message: string }): Json
 }

@@ -4,9 +4,9 @@ import { openAiError } from "./OpenAiError.ts"
 import type { Json, Protocol } from "./Protocol.ts"
 
 /**
- * Left out, because they cost: `service_tier`, `background`, `context_management` (another pass over the input),
- * `max_tool_calls`; because what the provider keeps for the account could be read by every sandbox that uses it:
- * `previous_response_id`, `conversation`, `prompt`, `metadata`, `prompt_cache_retention`; and whatever is not known.
+ * Left out because they cost extra: `service_tier`, `background`, `context_management` (another pass over the input), `max_tool_calls`.
+ * Left out because other sandboxes of the account could read the stored data: `previous_response_id`, `conversation`, `prompt`,
+ * `metadata`, `prompt_cache_retention`. Unknown fields are left out too.
  */
 const FIELDS: ReadonlySet<string> = new Set([
   "input",
@@ -36,7 +36,7 @@ const isOwn = (tool: Json): boolean =>
   || tool["type"] === "tool_search" && tool["execution"] === "client"
   || tool["type"] === "namespace" && Array.isArray(tool["tools"]) && tool["tools"].every((inner) => isObject(inner) && isOwn(inner))
 
-/** Some items of the input bring tools with them. */
+/** Some items of the input contain tools. */
 const item = (value: unknown): unknown =>
   isObject(value) && Object.hasOwn(value, "tools") ? { tools: [], ...ownTools(value, isOwn) } : value
 

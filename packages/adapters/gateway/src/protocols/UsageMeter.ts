@@ -1,9 +1,9 @@
-/** Reads the usage out of an answer's bytes as they pass by. What it cannot read it lets pass: the estimate covers it. */
+/** Reads the usage from an answer's bytes while they pass. Unreadable parts are passed on; the estimate covers them. */
 import { noTokens } from "@slipway/domain/models/rules/Budget"
 import { isObject } from "./JsonFields.ts"
 import type { Counted, Json, Protocol } from "./Protocol.ts"
 
-/** Longest line of a stream, or whole answer, that is looked at: a Responses stream repeats all of the answer in its last event. */
+/** The longest line of a stream, or whole answer, that is read. The last event of a Responses stream repeats the whole answer. */
 const MAXIMUM_BYTES = 4 * 1024 * 1024
 
 const LINE_FEED = 0x0a
@@ -20,9 +20,9 @@ const parse = (text: string): Json | null => {
 
 export class UsageMeter {
   counted: Counted = { tokens: noTokens, final: false }
-  /** Of the answer, so far. */
+  /** Bytes of the answer so far. */
   bytes = 0
-  /** Whether a line was too long to be looked at: the usage may have stood there. */
+  /** Whether a line was too long to read, which may have had the usage. */
   isPartial = false
   readonly #protocol: Protocol
   readonly #streaming: boolean
@@ -53,7 +53,7 @@ export class UsageMeter {
     return changed
   }
 
-  /** Nothing more comes. True when the count may have changed. */
+  /** Reads the end of the answer. True when the count may have changed. */
   end(): boolean {
     return this.#take()
   }

@@ -1,19 +1,19 @@
-/** What one sandbox may have under way at the gateway at once, so that none takes the service's memory from the others. */
+/** Limits of one sandbox's running requests, so that no sandbox takes the service's memory from the others. */
 
 export interface Bounds {
   /** Requests of one session, from their head until the end of their answer. */
   readonly requests: number
   /** Bytes of the bodies of these requests. */
   readonly bytes: number
-  /** Bytes of the bodies of all sessions together. Beyond them each may still have its share. */
+  /** Bytes of all sessions' bodies together. Above it, each session still gets its share. */
   readonly totalBytes: number
 }
 
-/** One request that was let in. */
+/** One admitted request. */
 export interface Entry {
   /** Whether `bytes` more of its body may be held. */
   hold(bytes: number): boolean
-  /** Its request is over. */
+  /** Its request has ended. */
   leave(): void
 }
 
@@ -26,13 +26,13 @@ export class Admission {
     this.#bounds = bounds
   }
 
-  /** A session's own door. */
+  /** The admission of one session. */
   open() {
     let requests = 0
     let bytes = 0
     this.#sessions++
     return {
-      /** `null`: too many are under way. */
+      /** `null`: too many requests are running. */
       enter: (): Entry | null => {
         if (requests >= this.#bounds.requests) return null
         requests++

@@ -1,6 +1,6 @@
 /**
- * One request to a provider and its answer on the way to the agent, byte by byte and no faster than the agent reads.
- * Interrupting it cuts both connections at once.
+ * One request to a provider. Its answer is passed to the agent byte by byte, no faster than the agent reads. Interrupting it closes
+ * both connections at once.
  */
 import { Effect } from "effect"
 import { type Agent, type ClientRequest, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http"
@@ -23,25 +23,25 @@ export interface Outgoing {
   readonly agent: Agent
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
-  /** Never shown to the agent, wherever it turns up. */
+  /** Never shown to the agent, in any position. */
   readonly key: string | null
   readonly protocol: Protocol
   readonly limits: TimeLimits
-  /** Made for each answer that is one. */
+  /** Called for each successful answer. */
   readonly meter: (streaming: boolean) => UsageMeter
-  /** The meter's count may have changed. Called before the bytes that say so reach the agent. */
+  /** The meter's count may have changed. Called before the agent gets the bytes with the count. */
   readonly counted: () => void
-  /** The provider did not answer, or with an error: its status and words. Called before the agent knows. */
+  /** The provider did not answer, or sent an error: its status and text. Called before the agent gets it. */
   readonly failed: (status: number | null, said: string) => void
 }
 
 /**
- * `unsent`: the provider never got it. `refused`: it answered with an error. `answered`: to the end. `cut`: it got the
- * request, and the answer is not all there.
+ * `unsent`: the provider never got the request. `refused`: it sent an error. `answered`: it sent the complete answer. `cut`: it got the
+ * request, and the answer is incomplete.
  */
 export type Outcome = "unsent" | "refused" | "answered" | "cut"
 
-/** An error of ours, in the protocol's words. */
+/** An error of ours in the protocol's format. */
 export const refuse = (
   response: ServerResponse,
   protocol: Protocol,
@@ -73,7 +73,7 @@ const shownHeaders = ({ headers }: IncomingMessage, key: string | null) => {
   return shown
 }
 
-/** Of an error's body. */
+/** Bytes of an error's body. */
 const MAXIMUM_ERROR_BYTES = 64 * 1024
 
 const errorBody = (text: string): object | null => {

@@ -1,7 +1,7 @@
-/** Connections that cost their owner nothing: each holds a descriptor and memory of the service. */
+/** Limits idle connections: each takes a file descriptor and memory of the service. */
 import type { Socket } from "node:net"
 
-/** Connections on which no request is under way: at most so many, and the one that is idle for longest gives way. */
+/** Connections without a running request. At the limit, the longest idle one is closed. */
 export class IdleConnections {
   readonly #most: number
   readonly #idle = new Set<Socket>()
@@ -19,7 +19,7 @@ export class IdleConnections {
     oldest.destroy()
   }
 
-  /** It is busy, or closed. */
+  /** The connection has a request, or is closed. */
   remove(socket: Socket): void {
     this.#idle.delete(socket)
   }

@@ -1,32 +1,32 @@
 /**
- * Keeps a provider's key out of what a provider says: some repeat it in their errors, and an upstream set up wrongly may
- * echo whole requests. However its characters are written, as they are or escaped in JSON or in an address, and in base64. Only bytes at
- * the end of a chunk that could begin the key are held back until the next chunk.
+ * Removes a provider's key from its answers: some providers repeat it in errors, and a misconfigured one may echo whole requests. It
+ * finds all spellings of its characters: plain, escaped in JSON or URLs, and in base64. Only bytes at the end of a chunk that could
+ * begin the key are held back until the next chunk.
  */
 import { inBase64 } from "@slipway/domain/environment/redaction/Forms"
 
 const SHOWN = Buffer.from("[redacted]")
 
-/** Shorter ones would be found everywhere. */
+/** Shorter keys would match everywhere. */
 const SHORTEST = 8
 
-/** JSON in JSON in JSON has this many. */
+/** The most backslashes in front of a character, for JSON in JSON in JSON. */
 const MAX_BACKSLASHES = 4
 const [BACKSLASH, PERCENT, SLASH, QUOTE, U] = [0x5c, 0x25, 0x2f, 0x22, 0x75]
 
-/** What is at a place: nothing, what may be the beginning, or bytes. */
+/** The result at a position: no match, a possible beginning, or a number of bytes. */
 const NOTHING = 0
 const PARTIAL = -1
 
 type Read = typeof NOTHING | typeof PARTIAL | number
 
-/** Bytes that have come, and whether more may come. */
+/** The bytes so far, and whether more may come. */
 interface Come {
   readonly bytes: Buffer
   readonly isLast: boolean
 }
 
-/** Whether `digits` from `at` on are `value` in hexadecimal. */
+/** Whether the `digits` at `at` are `value` in hexadecimal. */
 const readHex = ({ bytes, isLast }: Come, at: number, digits: number, value: number): Read => {
   const text = bytes.toString("latin1", at, at + digits).toLowerCase()
   const wanted = value.toString(16).padStart(digits, "0")
@@ -34,7 +34,7 @@ const readHex = ({ bytes, isLast }: Come, at: number, digits: number, value: num
   return !isLast && wanted.startsWith(text) ? PARTIAL : NOTHING
 }
 
-/** How many bytes from `at` on write the character `value`. */
+/** The number of bytes at `at` that spell the character `value`. */
 const readCharacter = (come: Come, at: number, value: number): Read => {
   const { bytes, isLast } = come
   const first = bytes[at]
@@ -56,7 +56,7 @@ const readCharacter = (come: Come, at: number, value: number): Read => {
   return next === value && (next === SLASH || next === QUOTE) ? behind - at + 1 : NOTHING
 }
 
-/** How many bytes from `at` on write the key. */
+/** The number of bytes at `at` that spell the key. */
 const readKey = (come: Come, at: number, key: Buffer): Read => {
   let end = at
   for (const value of key) {
@@ -69,7 +69,7 @@ const readKey = (come: Come, at: number, key: Buffer): Read => {
 
 export class KeyGuard {
   readonly #keys: ReadonlyArray<Buffer>
-  /** Bytes that may begin one. */
+  /** Bytes that can begin the key. */
   readonly #begins = new Uint8Array(256)
   #held: Buffer = Buffer.alloc(0)
 
@@ -83,13 +83,13 @@ export class KeyGuard {
     for (const [first = 0] of this.#keys) this.#begins[first] = 1
   }
 
-  /** The bytes that may go on. */
+  /** The bytes that may be passed on. */
   pass(chunk: Buffer): Buffer {
     if (this.#keys.length === 0) return chunk
     return this.#clean({ bytes: this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]), isLast: false })
   }
 
-  /** What was held back; nothing more comes. */
+  /** The bytes held back, after the last chunk. */
   end(): Buffer {
     return this.#clean({ bytes: this.#held, isLast: true })
   }

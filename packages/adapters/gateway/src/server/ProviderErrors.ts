@@ -1,17 +1,17 @@
-/** Why a model's provider answers no requests, for people: what an agent says of it depends on the agent. */
+/** Explains to people why a model's provider does not answer. The agent's own text depends on the agent. */
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 
 interface ProviderError {
-  /** One line of the log for each, until the provider answers again. */
+  /** Each kind is logged once, until the provider answers again. */
   readonly kind: "key" | "account" | "rate" | "model" | "provider"
-  /** A sentence that says what to do, free of secrets. */
+  /** A sentence that says what to do, without secrets. */
   readonly message: string
 }
 
-/** Providers say by their words, not by the status, that nothing is left on an account. */
+/** Providers report an empty account by text, not by status. */
 const NOTHING_LEFT = /insufficient_quota|credit balance|billing|payment/iu
 
-/** `status`: null: there was no answer. `null`: the request itself was wrong, which is the agent's business. */
+/** `status`: `null` without an answer. Returns `null` if the request itself was wrong, which concerns only the agent. */
 export const providerErrorOf = ({ keyVariable, model }: Upstream, status: number | null, said: string): ProviderError | null => {
   const about = `the model ${model}`
   const because = status === null ? "" : ` (status ${status})`

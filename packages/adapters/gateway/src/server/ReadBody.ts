@@ -6,7 +6,7 @@ import type { Gateway } from "./Session.ts"
 
 type Unread = "too large" | "too much" | "too slow" | "gone"
 
-/** `too large`: above the limit of one request. `too much`: above the limit of all requests under way. `onLength` gets the bytes so far. */
+/** `too large`: above the limit of one request. `too much`: above the limit of all running requests. `onLength` gets the bytes so far. */
 export const readBody = (
   { bodyMillis, maximumBytes }: Pick<Gateway, "bodyMillis" | "maximumBytes">,
   request: IncomingMessage,
@@ -15,7 +15,7 @@ export const readBody = (
 ) =>
   Effect.callback<Buffer | Unread>((resume) => {
     const declared = Number(request.headers["content-length"] ?? 0)
-    // A body of known length is written to its place as it comes: joining the chunks would take twice its memory.
+    // A body of known length is written to its place directly: joining chunks would take twice the memory.
     let whole: Buffer | undefined
     const chunks: Array<Buffer> = []
     let length = 0
@@ -28,7 +28,7 @@ export const readBody = (
       length += chunk.length
       onLength(length)
       if (length > maximumBytes) return over("too large")
-      // A declared length is reserved already.
+      // A declared length was reserved before.
       if (declared === 0 && !entry.hold(chunk.length)) return over("too much")
       if (declared === 0) chunks.push(chunk)
       else chunk.copy(whole ??= Buffer.allocUnsafeSlow(declared), length - chunk.length)

@@ -10,7 +10,7 @@ export interface Refusal {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** For clients of both companies: the same request may be let in soon. */
+/** For clients of both companies: the same request may succeed soon. */
 const AGAIN = { "retry-after": "1", "x-should-retry": "true" }
 
 export const compressed: Refusal = {

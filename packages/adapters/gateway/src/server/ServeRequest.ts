@@ -16,17 +16,17 @@ import { readBody } from "./ReadBody.ts"
 import * as Refusals from "./Refusals.ts"
 import type { Gateway, Session } from "./Session.ts"
 
-/** The least that a refused request counts for, in bytes that were read in vain. */
+/** The least cost of a refused request, in bytes read in vain. */
 const REFUSAL_BYTES = 64 * 1024
 
-/** A request that has a body and may go out. */
+/** A request with a body that may be sent to the provider. */
 interface Call {
   readonly gateway: Gateway
   readonly session: Session
   readonly prepared: Prepared
   readonly call: ModelCall
   readonly isFree: boolean
-  /** The usage in the answer, once there is one. */
+  /** The usage in the answer, after it has begun. */
   meter: UsageMeter | null
   outcome: Outcome
   /** By `performance.now()`. */
@@ -62,7 +62,7 @@ const headersOf = ({ key, protocol, upstream }: Session, request: IncomingMessag
   return headers
 }
 
-/** The begin of this upstream's entries in `logged`. */
+/** The beginning of this upstream's entries in `logged`. */
 const loggedAs = ({ upstream }: Session) => `${upstream.baseUrl} ${upstream.model} `
 
 /** Keeps a provider's error for the account, and logs the first of its kind. */
@@ -87,7 +87,7 @@ const counted = ({ call, isFree, meter, session: { account, upstream } }: Call) 
   if (!isFree) account.counting(call.id, tookOf(upstream, meter?.counted.tokens ?? noTokens))
 }
 
-/** The provider answers: the account has no error of it any more. */
+/** The provider answers, so the account has no error any more. */
 const answering = (request: Call, streaming: boolean): UsageMeter => {
   const { gateway: { logged }, session } = request
   session.account.troubled(undefined)
@@ -114,7 +114,7 @@ const outgoing = (request: Call, url: URL, headers: Readonly<Record<string, stri
   }
 }
 
-/** Charges a request that is over. */
+/** Charges a finished request. */
 const settle = ({ call, gateway, meter, outcome, prepared, sentAt, session }: Call) => {
   const { final, tokens: known } = meter?.counted ?? { final: false, tokens: noTokens }
   const tokens = outcome === "refused" ? noTokens : final ? known : ofCutOff(prepared, {

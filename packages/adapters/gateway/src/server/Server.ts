@@ -10,22 +10,22 @@ import * as Refusals from "./Refusals.ts"
 import { serve } from "./ServeRequest.ts"
 import { type Gateway, inTrace, type Session } from "./Session.ts"
 
-/** From a connection's first byte, or its beginning, until a request's head is there. */
+/** From a connection's start, or its first byte, to the end of a request's head. */
 const HEAD_MILLIS = 15_000
 
 /** Idle connections without a valid token so far, of all clients together. */
 const IDLE_STRANGERS = 256
 
-/** How long the rest of a refused request is read and dropped: an agent that still writes would not see the answer. */
+/** How long the rest of a refused request is read and dropped, because an agent that is still writing would not see the answer. */
 const LINGER_MILLIS = 5000
 
-/** The pause after each dropped chunk, of 64 KiB at most: reading takes processor time from others. */
+/** The pause after each dropped chunk of at most 64 KiB, because reading takes processor time from others. */
 const DROP_MILLIS = 4
 
-/** The sessions of a gateway by the digest of their token: the time of a lookup says nothing about a token. */
+/** The sessions of a gateway by the digest of their token: the time of a lookup reveals nothing about a token. */
 export type Sessions = Map<string, Session>
 
-/** Ends the connection of a request that is answered and still being sent. */
+/** Ends the connection of an answered request whose body is still being sent. */
 const linger = (request: IncomingMessage) => {
   if (request.complete || request.destroyed) return
   const timer = setTimeout(() => request.socket.destroy(), LINGER_MILLIS)
@@ -117,7 +117,7 @@ export const make = (gateway: Gateway, sessions: Sessions) => {
           // Longer than agents keep a connection for reuse.
           keepAliveTimeout: 75_000,
           headersTimeout: HEAD_MILLIS,
-          // Only for requests that are refused at once and still being sent: for all others `bodyMillis` ends earlier.
+          // Only for refused requests that are still being sent: `bodyMillis` ends all others earlier.
           requestTimeout: HEAD_MILLIS + 2 * gateway.bodyMillis,
           connectionsCheckingInterval: 5000
         }, (request, response) => handle(gateway, sessions, owners, request, response))

@@ -22,7 +22,7 @@ export interface Session {
   readonly key: string | null
   readonly account: LiveAccount
   readonly door: Door
-  /** The cost that its refused requests may still have. */
+  /** The remaining cost of its refused requests. */
   readonly refusals: RateLimiter.Allowance
   /** The connections of its last requests. */
   readonly idle: IdleConnections
@@ -37,14 +37,14 @@ export interface Gateway {
   readonly spending: Spending["Service"]
   readonly prepare: Prepare
   readonly nameOf: typeof OptionNames["Service"]
-  /** Runs what must be done after a session ends too: charges and their log. */
+  /** Runs work that must also finish after a session ends: charges and their log. */
   readonly runCharge: (work: Effect.Effect<void>) => Fiber.Fiber<void>
   readonly agents: { readonly "http:": HttpAgent; readonly "https:": HttpAgent }
   readonly limits: TimeLimits
   readonly maximumBytes: number
   readonly bodyMillis: number
   readonly holdMillis: number
-  /** Kinds of provider errors in the log, by upstream: one line each until the provider answers again. */
+  /** Kinds of provider errors already logged, by upstream, until the provider answers again. */
   readonly logged: Set<string>
 }
 
