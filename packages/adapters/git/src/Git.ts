@@ -6,7 +6,7 @@ import { type Child, killGroup, Spawn } from "@slipway/machine/node/spawner/Spaw
 import { type Duration, Effect, Redacted, Schema } from "effect"
 import { getPriority, setPriority } from "node:os"
 
-/** A git process that did not end well. What it means is known to whoever asked for it. */
+/** A failed git process. The caller knows what the failure means. */
 export class GitFailed extends Schema.TaggedError<GitFailed>()("GitFailed", {
   /** The git command without its arguments. */
   command: Schema.String,
@@ -30,7 +30,7 @@ export interface GitOptions {
   readonly isLocal?: boolean
   /** Sent as a header to `origin` alone. It travels in the environment of this one process. */
   readonly authorization?: { readonly origin: string; readonly value: Redacted.Redacted }
-  /** Of a promise: the process is there when it comes. */
+  /** A promise: the process has started before it resolves. */
   readonly input?: string | Uint8Array | Promise<string>
   /** Descriptor of a file that is read in place of `input`, from its beginning. */
   readonly inputFile?: number
@@ -48,10 +48,10 @@ export interface GitOptions {
   readonly isLimited?: boolean
 }
 
-// What reaching the source host may need. Everything else of our environment stays here.
+// Variables for reaching the source host. Git gets no others of our environment.
 const INHERITED = ["PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 
-/** What every git process of ours finds in its environment, wherever it runs. */
+/** The environment of every git process of ours, wherever it runs. */
 export const ENVIRONMENT = {
   HOME: "/nonexistent",
   LC_ALL: "C",
@@ -153,8 +153,8 @@ const scrub = (stderr: string, authorization: GitOptions["authorization"]): stri
 }
 
 /**
- * What git wrote to standard output. `args` start with the git command (global options before it go into `options`).
- * Interruption and the limits (default: one minute, 64 MiB) kill the process with all it started.
+ * The standard output of git. `args` start with the git command (global options before it go into `options`). Interruption and the limits
+ * (default: one minute, 64 MiB) kill the process with all it started.
  */
 export const git = (
   args: readonly [command: string, ...ReadonlyArray<string>],

@@ -1,10 +1,10 @@
-/** Long work of this process's own, in pieces short enough that nobody notices. */
+/** Long work on this thread, in pieces that let other work run in between. */
 import { Effect } from "effect"
 
-/** Of what is read, looked at or made that are done in one go: a few milliseconds. */
+/** The number of items handled in one go: a few milliseconds. */
 export const AT_ONCE = 500
 
-/** Does it with each, until it says `false`. Others have this process every {@link AT_ONCE} of them. */
+/** Calls `look` with each value, until it answers `false`. Other work runs after every {@link AT_ONCE} values. */
 export const inPieces = Effect.fnUntraced(function*<A>(values: Iterable<A>, look: (value: A) => boolean | void) {
   let done = 0
   for (const value of values) {

@@ -8,7 +8,7 @@ import { isThere } from "@slipway/machine/node/IsThere"
 import { lstat, readFile } from "node:fs/promises"
 import { join } from "node:path"
 
-/** Of a repository's configuration: where refs are kept, which are told, and what is configured elsewhere. */
+/** Settings of a repository that change where refs are kept, which refs are shown, or include other files. */
 const NOT_PLAIN = /refstorage|hiderefs|worktreeconfig|include/iu
 
 const isFolder = (path: string): Promise<boolean> => lstat(path).then((stats) => stats.isDirectory(), ifAbsent(false))

@@ -1,4 +1,4 @@
-/** What a git process needs to talk to a remote, and what its failure means to people. */
+/** The options of a git process that talks to a remote, and explanations of its failures for people. */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { hostWords } from "@slipway/domain/source/rules/HostWords"
@@ -119,7 +119,7 @@ const EXPLANATIONS: ReadonlyArray<readonly [pattern: RegExp, detail: string, ret
   [/No space left on device/u, "There is no space left on this machine.", true]
 ]
 
-/** What the other side says: lines that git hands on from it, and why it refused a ref. */
+/** The words of the remote: its lines that git passes on, and its reasons for refusing a ref. */
 const wordsIn = (stderr: string): string => {
   const lines = stderr.split(/[\r\n]+/u)
   const said = lines.flatMap((line) => line.startsWith("remote:") ? [line.slice("remote:".length).trim()] : [])
@@ -130,7 +130,7 @@ const wordsIn = (stderr: string): string => {
   return hostWords([...said, ...refused].join(" "))
 }
 
-/** What a failed exchange with a remote means. Unknown failures count as passing ones: networks fail more often than requests. */
+/** The explanation of a failed exchange with a remote. Unknown failures count as temporary: networks fail more often than requests. */
 export const explain = (failure: GitFailed): Explanation => {
   const words = wordsIn(failure.stderr)
   const inItsWords = (detail: string) => words === "" ? detail : `${detail.replace(/\.$/u, "")}: ${words}`

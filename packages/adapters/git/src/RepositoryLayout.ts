@@ -4,9 +4,9 @@ import { mkdir, rename, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 
 export interface Layout {
-  /** What `HEAD` holds. */
+  /** The content of `HEAD`. */
   readonly head: string
-  /** What `packed-refs` holds. Default: nothing. */
+  /** The content of `packed-refs`. Default: empty. */
   readonly refs?: string
   /** The folder with the objects to borrow; `null`: it has all of its own. */
   readonly objects: string | null
@@ -17,9 +17,8 @@ export interface Layout {
 }
 
 /**
- * Attributes have no say: files are what their bytes are, and are compared as text. What is here goes before whatever a
- * repository or a tree says. Filters, encodings and line ends would have git run programs, fail, or commit something else
- * than what can be seen in the tree.
+ * Turns attributes off: the content of a file is its bytes, compared as text. These attributes precede those of repositories and trees.
+ * Filters, encodings and line ends would make git run programs, fail, or commit other bytes than those in the tree.
  */
 const ATTRIBUTES = "* -text !eol !crlf !ident !filter !working-tree-encoding !diff\n"
 
@@ -28,7 +27,7 @@ export const setAttributes = async (gitDir: string): Promise<void> => {
   await writeFile(join(gitDir, "info", "attributes"), ATTRIBUTES)
 }
 
-/** What is in its files, by path. Folders that a repository has beside those: `refs` and `objects/pack`. */
+/** The content of its files by path. A repository also has the folders `refs` and `objects/pack`. */
 export const filesOf = ({ config = "", head, objects, refs = "", shallow }: Layout): ReadonlyMap<string, string> => {
   const files = new Map([
     ["info/attributes", ATTRIBUTES],

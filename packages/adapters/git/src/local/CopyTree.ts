@@ -13,7 +13,7 @@ import { type Change, type CopyLimits, CopyTooLarge } from "../tree/TreePlace.ts
 
 /** Bytes of a file that a stand-in is made for: git takes a larger one for no text. */
 const LARGE_BYTES = 16_777_216
-/** Of files of another repository that say where it is. */
+/** The most bytes of the files of a nested repository that say where it is. */
 const HEAD_BYTES = 400
 const PACKED_BYTES = 65_536
 

@@ -60,7 +60,7 @@ const TIMEOUT = "5 minutes"
 
 const treeOnSite = ({ site }: Pick<HostRepository.Making, "site">): string => join(site, "tree")
 
-/** Git over the tree of a site, which nobody else has seen yet. */
+/** Runs git in the tree of a site, before anyone else can see it. */
 const onSite = (
   making: HostRepository.Making,
   args: Parameters<typeof git>[0],
@@ -80,7 +80,7 @@ const checkOutFiles = Effect.fnUntraced(function*(making: HostRepository.Making,
   yield* onSite(making, ["read-tree", "-m", "-u", sha])
   if (sha === baseSha && committed === baseSha) return index
   const copy = Effect.promise(() => copyFile(index, agents))
-  // What the indexes know of files that are as they were stays known; what differs is a change that nobody committed.
+  // The indexes stay up to date for unchanged files. The differences are uncommitted changes.
   if (committed !== baseSha) {
     yield* copy
     if (sha !== committed) yield* onSite(making, ["read-tree", "-m", committed], { env: { GIT_INDEX_FILE: agents } })
@@ -121,7 +121,8 @@ export const make = ({ folders, objectsInBox, power, workspace }: {
   }),
   put: Effect.fnUntraced(function*(making) {
     const folder = join(workspace(making.sandboxId), making.folder)
-    // What it was shown of caches is not its own, and stays. A tree without a repository is what a crash left between the two moves.
+    // Folders of caches that were mounted in it are not part of it and stay. A crash between the two moves leaves a tree without a
+    // repository.
     yield* Effect.promise(() => Overlays.uncover(dirname(dirname(folder)), join(basename(dirname(folder)), making.folder)))
     yield* deleteTree(folder)
     yield* deleteTree(making.gitDir)

@@ -5,7 +5,7 @@ import { type OptionName, OptionNames } from "../options/OptionNames.ts"
 import type { Explanation } from "../Remotes.ts"
 
 export interface CheckoutLimits {
-  /** Of the files of one commit, before they are checked out. */
+  /** Limits of the files of one commit, checked before the checkout. */
   readonly checkoutBytes: number
   readonly checkoutFiles: number
 }

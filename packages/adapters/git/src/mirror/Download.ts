@@ -55,7 +55,7 @@ export const download = Effect.fnUntraced(function*(
   const packs = join(site, "objects", "pack")
   yield* fetchInto(mirrors, site, sha, via)
 
-  // What an id names may be a tag of its own, a folder or a file.
+  // The id may name an annotated tag, a folder or a file.
   const commit = isCommit ? sha : yield* git(["rev-parse", "--verify", "--quiet", `${sha}^{commit}`], { env }).pipe(
     Effect.map(line),
     Effect.catchTag("GitFailed", () => Effect.fail({ detail: `"${sha}" is no commit.`, retryable: false }))

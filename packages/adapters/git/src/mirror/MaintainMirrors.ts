@@ -23,7 +23,7 @@ const consolidate = Effect.fnUntraced(function*({ locked }: OpenMirrors, mirror:
       Effect.andThen(git(["pack-refs", "--all"], { env: { GIT_DIR: mirror } })),
       locked(mirror)
     )
-  // Of all ways to repack this one drops no object, reachable or not, and need not write large packs again for each small one.
+  // This way to repack keeps unreachable objects too, and does not write large packs again for each small one.
   yield* git(["repack", "--geometric=2", "-d", "-n", "--quiet"], {
     env: { GIT_DIR: mirror },
     timeout: "1 hour",

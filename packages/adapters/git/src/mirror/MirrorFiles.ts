@@ -13,7 +13,7 @@ import { replaceFile } from "../RepositoryLayout.ts"
 const Known = Schema.Struct({
   /** The commit itself, when what was asked for is a tag of it. */
   commit: Schema.String,
-  /** Of its tree, as it is checked out. */
+  /** The size of its tree when it is checked out. */
   bytes: Counter,
   files: Counter,
   /** The commits of its history whose parents were not fetched. */

@@ -1,6 +1,6 @@
 /**
- * Bare copies of repositories from which all trees on this machine borrow their objects. Only the host reads and writes
- * them. One per remote URL, since a tree can read all that is in its mirror, and per depth of history:
+ * Bare copies of repositories from which all trees on this machine borrow their objects. Only the host reads and writes them. One per
+ * remote URL, since a tree can read all that is in its mirror, and per depth of history:
  *
  *     <directory>/<repository>.git/objects          only grows: what was borrowed once stays
  *     <directory>/<repository>.git/refs/commits/    what a fetch tells the remote that we have
@@ -8,8 +8,8 @@
  *     <directory>/incoming/                         downloads under way
  *     <directory>/removed/                          mirrors on their way out
  *
- * A download lands in a repository of its own and is moved to the mirror when it is whole. So one that is broken off
- * leaves neither locks nor objects in a mirror, and may go on in an orphan of a killed worker without doing harm.
+ * A download lands in a repository of its own and is moved to the mirror when it is whole. An aborted download leaves neither locks nor
+ * objects in a mirror, and an orphan of a killed worker may finish it safely.
  */
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"

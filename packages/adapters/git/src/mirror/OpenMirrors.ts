@@ -1,4 +1,4 @@
-/** What the operations on mirrors share: options, locks, and which mirrors and downloads are in use. */
+/** The state that operations on mirrors share: options, locks, and which mirrors and downloads are in use. */
 import * as KeyedLock from "@slipway/machine/node/KeyedLock"
 import { type Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"

@@ -19,8 +19,8 @@ const REPOSITORY = "160000"
 const ABSENT = "000000"
 
 /**
- * What the commits are for. Those that are `published` go on from `repository.baseSha` and hold nothing that has to stay out;
- * of those that are only `saved` it is enough that they are whole.
+ * The purpose of the commits. Commits that are `published` descend from `repository.baseSha` and hold no protected files; commits that are
+ * only `saved` must be complete.
  */
 export type Purpose = "published" | "saved"
 
@@ -84,7 +84,7 @@ const subjectsOf = Effect.fnUntraced(
   }
 )
 
-/** What an agent committed. */
+/** The commits of an agent. */
 export interface Taken {
   /** The newest of its commits, now in the repository; `undefined`: there is none, or they are not sound. */
   readonly sha: string | undefined

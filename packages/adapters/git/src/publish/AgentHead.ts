@@ -1,6 +1,6 @@
 /**
- * Where the agent's own git is, as the files of its `.git` say: read by descriptor, a few bytes of each, so that nobody has to start
- * git in the box to learn that there is nothing new. The agent may write there what it likes: it is told of its own commits alone.
+ * The position of the agent's own git, read from the files of its `.git` by descriptor, a few bytes of each. So git need not start in the
+ * box when there are no new commits. The agent may write anything there: the result is used for its own commits alone.
  */
 import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import { Effect, Stream } from "effect"
@@ -11,7 +11,7 @@ const MAXIMUM_HEAD_BYTES = 400
 /** As the service laid it out, or after some hundred branches. */
 const MAXIMUM_PACKED_BYTES = 65_536
 
-/** What is in the file; `null`: it is not there. `undefined`: it is something else than a plain file of that size. */
+/** The content of the file; `null`: it is missing. `undefined`: it is larger, or not a plain file. */
 const contentOf = Effect.fnUntraced(function*({ tree }: HostRepository, name: string, maximumBytes: number) {
   const { bytes } = yield* tree.openFile(`.git/${name}`, maximumBytes)
   return Buffer.concat(yield* Stream.runCollect(bytes)).toString("latin1")
@@ -40,7 +40,7 @@ export const read = Effect.fnUntraced(function*(repository: HostRepository) {
   const { branch, commit } = head ?? {}
   if (commit !== undefined) return { ...unknown, commit: isCommitId(commit) ? commit : null }
   if (branch === undefined || !isRefName(branch)) return unknown
-  // Of a worktree, whose refs are elsewhere.
+  // The common folder of a worktree, whose refs are elsewhere.
   if ((yield* contentOf(repository, "commondir", MAXIMUM_HEAD_BYTES)) !== null) return { branch, commit: null }
   const loose = yield* contentOf(repository, `refs/heads/${branch}`, MAXIMUM_HEAD_BYTES)
   const lines = loose === null ? (yield* contentOf(repository, "packed-refs", MAXIMUM_PACKED_BYTES))?.split("\n") ?? [] : []

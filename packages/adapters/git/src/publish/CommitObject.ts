@@ -16,10 +16,10 @@ interface Commit {
   readonly message: string
 }
 
-/** What git leaves out of names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
+/** Characters that git removes from names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
 const CRUD = /^[\0- .,:;<>"\\']+|(?<![\0- .,:;<>"\\'])[\0- .,:;<>"\\']+$|[\n<>]/gu
 
-/** As commits name whoever made them. */
+/** The form in which commits name their author. */
 export const signature = ({ at, author }: Pick<Commit, "at" | "author">): string => {
   const [name, email] = [author.name, author.email].map((text) => text.replace(CRUD, ""))
   return `${name} <${email}> ${at} +0000`

@@ -1,4 +1,4 @@
-/** What the repository of a tree has beyond the mirror: what was saved of it, the agent's own commits, what was published. */
+/** Objects that the repository of a tree has and its mirror has not: saved trees, the agent's own commits, published commits. */
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect } from "effect"
@@ -23,7 +23,7 @@ const bases = new LruCache<string, string>(1_000)
 export const note = (repository: Pick<HostRepository, "gitDir">, id: string, kind: "commit" | "tree"): Effect.Effect<void> =>
   Effect.map(identity(repository), (place) => found.set(`${place} ${id}`, { id, kind }))
 
-/** Of each name its id and kind, `undefined` for what is not in the repository. */
+/** The id and kind of each name; `undefined`: the repository does not have it. */
 const objectsOf = Effect.fnUntraced(function*(repository: HostRepository, names: ReadonlyArray<string>) {
   const { baseSha } = repository
   const place = yield* identity(repository)
@@ -48,7 +48,7 @@ const objectsOf = Effect.fnUntraced(function*(repository: HostRepository, names:
   return names.map((name) => found.get(nameOf(name)))
 })
 
-/** What the repository has, of what was saved or published before. */
+/** The saved and published objects that the repository still has. */
 export const known = Effect.fnUntraced(function*(repository: HostRepository, taken?: string, pushed?: string | null) {
   const { baseSha } = repository
   const last = yield* Effect.promise(() => textIn(savedFile(repository), ""))

@@ -31,7 +31,7 @@ export const find = Effect.fn("PublishedBranch.find")(
     }
     yield* FetchedCommits.bring(repository, fetch, remote, [head])
     const by = CommitObject.signature({ author, at: Math.floor(preparedAt / 1_000) })
-    /** Snapshots of this tree have its time, and nobody else commits with it. */
+    /** Snapshots of this tree have its time, and only this service makes commits with it. */
     const isSnapshot = (sha: string) =>
       Effect.map(run(repository, ["cat-file", "commit", sha]), (bytes) => {
         const header = bytes.toString("latin1").split("\n\n", 1)[0]?.split("\n") ?? []
@@ -41,7 +41,7 @@ export const find = Effect.fn("PublishedBranch.find")(
     const isOurs = Effect.fnUntraced(function*(sha: string) {
       return (yield* Push.isTried(repository, headRef, sha)) || (yield* isSnapshot(sha))
     })
-    /** Of commits that the agent has in its own repository: the host has them from us alone. */
+    /** For commits in the agent's own repository: the host got them from this service alone. */
     const isAgents = Effect.gen(function*() {
       if (history === undefined) return false
       const own = yield* AgentCommits.take(repository, box, history(baseSha), maximumBytes, "saved")

@@ -21,14 +21,14 @@ const attempts = (repository: HostRepository, headRef: string): string =>
 /** As many attempts as anybody may still find on the other side, of as many branches as anybody publishes to. */
 const KEPT = { attempts: 1_000, branches: 100 }
 
-/** What `push` goes by. */
+/** The attempts to push that `push` compares with the remote. */
 export interface Memory {
   readonly published: string | null
-  /** What we ever tried to push, by the SHA-256 of the branch. */
+  /** Every attempt to push, by the SHA-256 of the branch. */
   readonly pushed: ReadonlyArray<{ readonly branch: string; readonly commits: ReadonlyArray<string> }>
 }
 
-/** What `push` goes by, for where the tree goes on. */
+/** The memory of the repository, for the place where the tree goes on. */
 export const remembered = (repository: HostRepository): Effect.Effect<Memory> =>
   Effect.promise(async () => {
     const folder = join(repository.gitDir, "pushed")
@@ -39,7 +39,7 @@ export const remembered = (repository: HostRepository): Effect.Effect<Memory> =>
     }
   })
 
-/** What was merged with the base has commits of it, any number, that a checkpoint need not have: the remote does. */
+/** A merge with the base has any number of its commits. A checkpoint need not have them: the remote does. */
 const saved = async (repository: HostRepository): Promise<string | null> => {
   const published = await textIn(publishedFile(repository), null)
   return published === await textIn(mergedFile(repository), "") ? null : published
@@ -68,7 +68,7 @@ const publishedFile = (repository: Pick<HostRepository, "gitDir">): string => jo
 /** The commit that was pushed last of those that were merged with the base. */
 const mergedFile = (repository: Pick<HostRepository, "gitDir">): string => join(repository.gitDir, "published-merged")
 
-/** What `other` remembers, too: nothing that was ever pushed is forgotten. */
+/** Joins the memory of `other`: no attempt is ever forgotten. */
 export const joined = (memory: Memory, other: Memory): Memory => {
   const branches = new Set([...memory.pushed, ...other.pushed].map(({ branch }) => branch))
   const commitsOf = ({ pushed }: Memory, name: string) => pushed.find(({ branch }) => branch === name)?.commits ?? []
@@ -108,7 +108,7 @@ export const tipsOf = Effect.fnUntraced(function*(repository: Failing, remote: R
   const tips = new Map<string, string>()
   for (const entry of line(advertised).split("\n")) {
     const [tip = "", ref = ""] = entry.split("\t")
-    // What is asked for is a pattern for the end of a name.
+    // The request is a pattern for the end of a name.
     if (refs.includes(ref)) tips.set(ref.slice("refs/heads/".length), tip)
   }
   return tips
@@ -169,7 +169,7 @@ export const push = Effect.fn("Push.push")(function*(
       timeout: TIMEOUT
     }).pipe(Effect.match({ onSuccess: () => null, onFailure: (failure) => failure }))
     if (failure !== null) {
-      // It may have arrived although nobody told us, or somebody else was faster.
+      // The push may have arrived without an answer, or another push was faster.
       const now = (yield* Effect.catchTag(look, "PushFailed", () => failed(repository)(failure))).get(headRef)
       if (now !== sha) return yield* now === current ? failed(repository)(failure) : moved
     }

@@ -33,7 +33,7 @@ export const MAX_SNAPSHOT_BYTES = 1_073_741_824
 
 /** Files that one commit may change. */
 const MAXIMUM_FILES = 100_000
-/** Of what git says of their changes, some 200 each. */
+/** The most bytes of git's list of changes, about 200 for each. */
 const MAXIMUM_DIFF_BYTES = 33_554_432
 
 const REPOSITORY = "160000"
@@ -49,7 +49,7 @@ const choose = Effect.fnUntraced(function*(names: ReadonlyArray<Buffer>) {
   return chosen
 })
 
-/** What a tree has beyond the commit that it started from. By what a commit of it is for: */
+/** Changes of a tree since the commit that it started from, by the purpose of the new commit: */
 interface Looked {
   /** All of its changed files together. */
   readonly bytes: Readonly<Record<AgentCommits.Purpose, number>>

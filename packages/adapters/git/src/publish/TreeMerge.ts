@@ -14,8 +14,8 @@ export const treeOf = (repository: HostRepository, commit: string) =>
   Effect.map(run(repository, ["rev-parse", "--verify", "--quiet", "--end-of-options", `${commit}^{tree}`]), line)
 
 /**
- * What `ours` has beyond the ancestor, with the commit `onto`. The merge base is given to git as the parent of two commits that nothing
- * refers to: `--merge-base` came with git 2.40.
+ * Merges the changes of `ours` since the ancestor with the commit `onto`. The merge base is passed to git as the parent of two unreferenced
+ * commits: `--merge-base` came with git 2.40.
  */
 export const merge = Effect.fn("TreeMerge.merge")(function*(repository: HostRepository, ours: string, { ancestor, onto }: MergeStep) {
   const [theirs, before] = [yield* treeOf(repository, onto), yield* treeOf(repository, ancestor ?? repository.baseSha)]

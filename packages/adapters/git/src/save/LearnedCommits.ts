@@ -22,9 +22,9 @@ const LEAST = 8
 interface Options {
   /** It belongs to this process alone. */
   readonly directory: string
-  /** Of all of them, beyond the {@link LEAST}. */
+  /** The most bytes of all commits, except the last {@link LEAST}. */
   readonly maximumBytes: number
-  /** Of one archive. */
+  /** The most bytes of one archive. */
   readonly maximumArchiveBytes: number
   readonly limits: Restoring.Limits
   find(key: TreeKey): Effect.Effect<HostRepository, FileNotFound>
@@ -50,7 +50,7 @@ const sizeOf = async (folder: string): Promise<number> => {
 export type LearnedCommits = ReturnType<typeof make>
 
 export const make = ({ directory, find, limits, locked, maximumArchiveBytes, maximumBytes }: Options) => {
-  /** Who was used last comes last. */
+  /** In order of their last use. */
   const known = new Map<string, Learned>()
 
   const makeFolder = (path: string) => Effect.promise(() => mkdir(path, { recursive: true, mode: 0o700 }))
@@ -117,7 +117,7 @@ export const make = ({ directory, find, limits, locked, maximumArchiveBytes, max
         }),
         locked(sandboxId)
       )
-      // Whoever removed the trees meanwhile has not seen them.
+      // The trees may have been removed meanwhile: then these commits are removed too.
       yield* Effect.forEach(saved, ({ tree: { repo } }) => find({ sandboxId, repo }), { discard: true }).pipe(
         Effect.tapError(() => forget(sandboxId))
       )

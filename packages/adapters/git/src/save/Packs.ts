@@ -22,8 +22,8 @@ const count = async (repository: HostRepository): Promise<number> =>
   (await namesIn(folderOf(repository))).filter((name) => name.endsWith(".idx")).length
 
 /**
- * Puts them together when they are many. All that is in them stays, whether anything leads to it or not: publications and
- * comparisons name commits that no ref has. Whoever reads meanwhile finds it where it is then.
+ * Combines packs when there are many. It keeps unreferenced objects too: publications and comparisons name commits that no ref has. A
+ * concurrent reader finds each object in its new pack.
  */
 export const consolidate = Effect.fn("Packs.consolidate")(
   function*(repository: HostRepository) {

@@ -19,7 +19,7 @@ import type { SavedTree } from "./TreesArchive.ts"
 export interface Limits {
   readonly checkoutBytes: number
   readonly checkoutFiles: number
-  /** Of the files of a tree that differ from the commit it started from. */
+  /** Limits of the files of a tree that differ from the commit it started from. */
   readonly treeBytes: number
 }
 
@@ -73,7 +73,7 @@ const refsOf = ({ baseRef, baseSha, branch, head }: SavedTree): ReadonlyMap<stri
 
 const REFUSED = "Git refuses to take it."
 
-/** What was saved of a tree, beside its repository: in `objects`, an empty folder, which the repository lacks nothing without. */
+/** Adds the saved objects of a tree in the empty folder `objects` beside its repository. The repository is complete without them. */
 export const takeBeside = Effect.fn("Restoring.takeBeside")(
   function*({ gitDir }: HostRepository.HostRepository, tree: SavedTree, pack: string, objects: string, limits: Limits) {
     yield* takeObjects(gitDir, tree, pack, limits, {

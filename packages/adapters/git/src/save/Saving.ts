@@ -55,7 +55,7 @@ export const currentTree = Effect.fnUntraced(function*<A extends Known, E, R>(
       yield* inPieces(names, (path) => {
         if (!isNestedRepository(path) && !isGitPath(path.toString())) chosen.push(path)
       })
-      // What the agent committed is in the tree, though it may be ignored.
+      // Committed files of the agent are part of the tree, even if they are ignored.
       return [...chosen, ...committed]
     }),
     maximumBytes,
@@ -113,7 +113,7 @@ const packOf = Effect.fnUntraced(function*(
 /** New content of a tree that takes seconds to pack. */
 const LARGE_BYTES = 16 * 2 ** 20
 
-/** What people see in lists is worth no more than this, nor is a tree that is made to take long. */
+/** Numbers in lists must not take longer than this, nor may a tree that was made to be slow. */
 const COUNTING = "5 seconds"
 
 /** By both commits. */

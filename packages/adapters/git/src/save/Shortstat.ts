@@ -1,4 +1,4 @@
-/** What `git diff --shortstat` says. */
+/** The numbers of `git diff --shortstat`. */
 
 export interface Counts {
   readonly additions: number

@@ -17,7 +17,7 @@ import { readChunk } from "../tree/SafeTree.ts"
 const CommitId = Schema.String.check(Schema.isPattern(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/u))
 const Branch = Schema.String.check(Schema.isMaxLength(255), Schema.makeFilter(isRefName))
 
-/** What is known of a saved tree. */
+/** The description of a saved tree. */
 export const SavedTree = Schema.Struct({
   repo: RepoName,
   baseSha: CommitId,

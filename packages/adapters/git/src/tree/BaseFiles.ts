@@ -24,13 +24,13 @@ const LISTED_WITHIN = "1 minute"
 /** The name as it is, in a pattern. */
 const literal = (name: string): string => name.replaceAll(/[*?[\\]/gu, "\\$&")
 
-/** Of the ids that this one is of. */
+/** The id of the empty tree, in the hash of the repository. */
 const emptyTree = ({ baseSha }: HostRepository.HostRepository): string =>
   baseSha.length === 64
     ? "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
     : "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-/** Of plain files with one of these names: their blobs by path; `null`: they are too many. */
+/** The blobs of plain files with one of these names, by path; `null`: there are too many. */
 export const find = Effect.fnUntraced(function*(
   repository: HostRepository.HostRepository,
   names: Iterable<string>,
@@ -67,7 +67,7 @@ export const find = Effect.fnUntraced(function*(
   return found
 }, Effect.orDie)
 
-/** What is remembered, of commits that were asked last: a few paths of each, as every wake of a sandbox asks for, and no large files. */
+/** Limits of the cache: a few paths of each recent commit, which every wake of a sandbox reads, and no large files. */
 const REMEMBERED = { commits: 128, paths: 8, bytes: 16_384 }
 
 type Files = ReadonlyMap<string, BaseFile>

@@ -8,7 +8,10 @@ import type { Change } from "./TreePlace.ts"
 /** Bytes of names and differences: more than is ever shown. The agent cannot have the host read without end. */
 export const MAXIMUM_BYTES = 16_777_216
 const NUL = 0
-/** Of an entry of `git status`, before the name: how the index differs from the commit, how the tree does from the index, a space. */
+/**
+ * The bytes of an entry of `git status` before the name: how the index differs from the commit, how the tree differs from the index, a
+ * space.
+ */
 const STATUS_BYTES = 3
 const UNCHANGED = 0x20
 const NEW = 0x3f
@@ -16,7 +19,7 @@ const NEW = 0x3f
 const HELD = 0x21
 const DELETED = 0x44
 const LINE_FEED = 0x0a
-/** Of the line with its size. */
+/** The most bytes of the line with the size. */
 const INDEX_HEAD_BYTES = 20
 
 const IN_BOX = "in the box"

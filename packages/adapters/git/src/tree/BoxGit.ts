@@ -15,7 +15,7 @@ import { type HostRepository, scratch } from "./HostRepository.ts"
 import * as IndexStats from "./IndexStats.ts"
 import type { Change, CopyLimits, Tree } from "./TreePlace.ts"
 
-/** Of files that are copied to be compared: of others git says that they differ. */
+/** The most bytes of files that are copied for a comparison. For the others git only says that they differ. */
 const MAXIMUM_COMPARED_BYTES = 268_435_456
 
 const TAB = 0x09
@@ -114,8 +114,8 @@ const copies = Effect.fnUntraced(function*<E>(
 })
 
 /**
- * What `git diff` with these options says of the tree, after `enter` was asked which of the new files are to be in the
- * index, as lines of `update-index --index-info`. `names` end with NUL, those of repositories with `/` and NUL.
+ * The output of `git diff` with these options in the tree. `enter` gets the names of new files first and answers the entries that the index
+ * gets for them, as lines of `update-index --index-info`. `names` end with NUL, those of repositories with `/` and NUL.
  */
 const changes = Effect.fnUntraced(function*(
   box: Box,
@@ -159,7 +159,7 @@ export interface SnapshotOf<A, E, E2, R> {
   readonly before: Effect.Effect<A, E2, R>
   readonly known: (found: A) => ReadonlyArray<string>
   readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
-  /** Of the files that differ. */
+  /** The most bytes of files that differ. */
   readonly maximumBytes: number
   readonly take: (bytes: Uint8Array) => Effect.Effect<void, E>
   /** Is told of folders of submodules in which there are files: none of these is in the snapshot. */

@@ -1,23 +1,23 @@
 /** The script that git runs in a box for `BoxGit`, and its environment. */
 import { CONFIG, ENVIRONMENT } from "../Git.ts"
 
-/** Of some 300,000 files. */
+/** The index of about 300,000 files. */
 export const MAXIMUM_INDEX_BYTES = 33_554_432
 
 /**
- * Arguments: what to do, seconds of a processor, a folder for files that no other process may see (empty: TMPDIR), the
- * tree, the commit it started from, `own` where GIT_DIR is not the worker's, and options of a comparison. In one
- * that is not, objects that were made stay, so that the next look does not pack them again, and what the worker knows may be missing.
+ * Arguments: the operation, seconds of processor time, a private folder (empty: TMPDIR), the tree, the commit it started from, `own` if
+ * GIT_DIR is not the worker's, and options of a comparison. Without `own`, new objects are kept so that the next look does not pack them
+ * again, and objects of the worker may be missing.
  *
- * Unless it is told what to look at, it begins with names, after which comes an empty one; what to do with them is told by its
- * input. Then come the bytes of the index and the index, if there is something to `take`: what git learned of files as it looked.
- * A snapshot begins when a line of input says what need not be packed, and is told the bytes of the names of files that are
- * in the index, those, and those of new files.
+ * Unless the input names the files, the output begins with names and ends them with an empty name; the input then says what to do with
+ * them. If there is something to `take` (what git learned of files), the size of the index and the index follow. A snapshot begins after an
+ * input line with objects that need not be packed. Then come the size of the names of files in the index, these names, and those of new
+ * files.
  *
- * Where nothing keeps git from what is outside the tree, `names` asks for them alone, and the tree is then a folder of ours with copies
- * of these files, `copied`. The input of a comparison, and of a snapshot after its first line, is then the bytes of what removes files
- * from the index, as lines of `update-index --index-info`, those, and the names of the copies.
- * Each process that it starts takes longer than most of what they do.
+ * In boxes without isolation git could read files outside the tree. There `names` asks for names alone, and the tree is a folder of ours
+ * with copies of these files, `copied`. The input of a comparison, and of a snapshot after its first line, then has the size of the
+ * removals from the index, as lines of `update-index --index-info`, the removals, and the names of the copies. Starting a process takes
+ * longer than most of its work.
  */
 export const SCRIPT = `
 what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7; take=$8

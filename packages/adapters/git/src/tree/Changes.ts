@@ -1,4 +1,4 @@
-/** What differs between the commit a tree started from and the tree as it is. */
+/** Differences between the commit that a tree started from and the tree as it is. */
 import type { FileEntry, FileStatus } from "@slipway/domain/files/schema/FileTree"
 import { isGitPath } from "@slipway/domain/source/rules/FileRules"
 import { Effect } from "effect"
@@ -13,7 +13,7 @@ export interface Change {
   readonly previousPath: string | null
   readonly additions: number
   readonly deletions: number
-  /** What it is now, or was before it was deleted. */
+  /** Its kind now, or before it was deleted. */
   readonly kind: FileEntry["kind"]
 }
 
@@ -59,7 +59,7 @@ const parse = Effect.fnUntraced(function*(output: Buffer) {
       const renamed = letters.startsWith("R")
       const from = decodeName(next() ?? head)
       const to = renamed ? decodeName(next() ?? head) : from
-      // Of what was renamed to a name that is no text, the old name is gone all the same.
+      // A file renamed to a name that is not UTF-8 counts as deleted.
       const path = to ?? from
       if (path === undefined) continue
       const status = to === undefined ? "deleted" : STATUSES[letters.charAt(0)] ?? "modified"

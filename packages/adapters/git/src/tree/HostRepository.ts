@@ -57,7 +57,7 @@ export const open = (gitDir: string, treeOf: (folder: string) => Tree): Effect.E
     )
   )
 
-/** A name that no other repository has, nor one that is in this one's place later: for what this process remembers of it. */
+/** A unique name for caches: neither another repository nor a later one at the same path has it. */
 export const identity = ({ gitDir }: Pick<HostRepository, "gitDir">): Effect.Effect<string> =>
   Effect.promise(async () => {
     const { birthtimeNs, ino } = await stat(gitDir, { bigint: true })
@@ -116,7 +116,7 @@ export interface Making extends Prepared {
   readonly sandboxId: SandboxId
   /** Where the repository is to be. */
   readonly gitDir: string
-  /** Where it is made, before it is moved to its place: a folder that nobody used before. */
+  /** The folder in which it is made before it is moved to its place: a new folder. */
   readonly site: string
   /** The mirror's objects. */
   readonly objects: string
@@ -141,7 +141,7 @@ export const mark = Effect.fnUntraced(function*(making: Making) {
   yield* Effect.promise(() => writeFile(markOf(madeIn(making)), said))
 })
 
-/** What a tree that nobody saved starts with. */
+/** The checkout of a tree that was not saved before. */
 export const checkoutOf = ({ baseRef, baseSha }: Making): Checkout => ({
   sha: baseSha,
   committed: baseSha,
@@ -149,7 +149,7 @@ export const checkoutOf = ({ baseRef, baseSha }: Making): Checkout => ({
   refs: new Map(baseRef === null ? [] : [[`refs/heads/${baseRef}`, baseSha], [`refs/remotes/origin/${baseRef}`, baseSha]])
 })
 
-/** What the agent's repository starts with, borrowing from `objects`. */
+/** The first layout of the agent's repository, which borrows from `objects`. */
 export const agentsLayout = ({ shallow }: Making, { head, refs }: Checkout, objects: string): Layout => {
   const lines = Array.from(refs, ([name, sha]) => ({ name, line: `${sha} ${name}\n` }))
   // In the order of bytes, as the header says.

@@ -1,9 +1,9 @@
 /**
- * What the index of a tree knows of its files, as git in the tree's box saw them: owners have other numbers inside, and the change of
- * owners set times that nobody else can set, so git there would read every file each time it looks.
+ * The file stats in the index of a tree, as git in the tree's box saw them. User ids differ inside the box, and a change of the owner sets
+ * a `ctime` that cannot be set back. Without these stats git in the box would read every file at each look.
  *
- * A file counts as unchanged while its size, times, owner and number are those of the index. No change keeps them: each sets the time
- * of the last change (`ctime`), which is later than the index by a second at least, since of younger files the index knows nothing.
+ * A file counts as unchanged while its size, times, owner and number are those of the index. Every change sets the time of the last change
+ * (`ctime`), which is then at least a second later than the index, because the index has no stats of younger files.
  */
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { Effect } from "effect"
@@ -51,9 +51,9 @@ function* entriesOf(index: Buffer, idBytes: number): Generator<Entry, undefined>
 const hashOf = (idBytes: number): Hash => createHash(idBytes === 20 ? "sha1" : "sha256")
 
 /**
- * `index`, which is ours, with what `told` knows of its files, which is the box's: nothing else is taken from there. Of files that may
- * have changed since `seconds`, the time since the epoch at which the box was asked, it knows nothing afterwards; `unsettled` counts
- * them. `undefined`: they are not of the same files.
+ * `index`, which is ours, with the file stats of `told`, which is the box's: nothing else is taken from there. It keeps no stats of files
+ * that may have changed since `seconds`, the time since the epoch at which the box was asked; `unsettled` counts them. `undefined`: the two
+ * have different files.
  */
 export const merge = Effect.fnUntraced(function*(index: Buffer, told: Buffer, idBytes: number, seconds: number) {
   const merged = Buffer.from(index)
@@ -85,7 +85,7 @@ export const merge = Effect.fnUntraced(function*(index: Buffer, told: Buffer, id
 
 /** By repository, when its index was written last, and how many files it knew nothing of. */
 const written = new LruCache<string, { readonly seconds: number; readonly unsettled: number }>(10_000)
-/** Files that git reads each time without anybody noticing. */
+/** Git may read this many files at each look: it takes no noticeable time. */
 const FEW = 50
 
 /** Whether the index would gain by what the box knows. `isSaved`: the tree is saved or published, so much may have changed. */

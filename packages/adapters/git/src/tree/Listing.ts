@@ -160,16 +160,16 @@ const kindsInBase = Effect.fnUntraced(function*(repository: HostRepository, dire
 })
 
 interface Summary {
-  /** Of the entry itself, if it is a file. */
+  /** The change of the entry itself, if it is a file. */
   readonly change: Changes.Change | undefined
-  /** Of the files below it, if it is or was a directory. */
+  /** The changes of files below it, if it is or was a directory. */
   readonly statuses: ReadonlySet<FileStatus>
   /** Another repository that lies in the tree. */
   readonly isRepository: boolean
 }
 const UNCHANGED: Summary = { change: undefined, statuses: new Set(), isRepository: false }
 
-/** What changed, by the name of the entry of the directory. */
+/** Changes by the name of the entry of the directory. */
 const summarize = Effect.fnUntraced(function*(prefix: string, { changes, nested }: Comparison) {
   const summaries = new Map<string, Summary>()
   const add = (path: string, status: FileStatus, own: Partial<Summary>) => {

@@ -20,11 +20,11 @@ export const unsound = (reason: string) => new Unsound({ reason })
 
 const TIMEOUT = "1 minute"
 
-/** What a tree's `.gitmodules` say is its own affair: nothing of ours goes by it, and whoever takes a push has rules for it. */
+/** The content of a tree's `.gitmodules` is not checked: this service does not use it, and source hosts check pushes themselves. */
 export const STRICT = `--strict=${["Large", "Name", "Path", "Update", "Url"].map((what) => `gitmodules${what}=ignore`).join(",")}`
 
 const LINE_FEED = 0x0a
-/** Of an id and its line feed. */
+/** The length of an id and its line feed. */
 const HEAD_BYTES = 41
 
 export interface ReceivedPack {
@@ -32,7 +32,7 @@ export interface ReceivedPack {
   readonly append: (bytes: Uint8Array) => Effect.Effect<void, Unsound>
   /** How many bytes have come so far, without the id. */
   readonly bytes: () => number
-  /** What came before the pack; `undefined` when nothing came at all. */
+  /** The line before the pack; `undefined`: nothing came at all. */
   readonly id: Effect.Effect<string | undefined, Unsound>
   /** Has git read every object, which fails where one is broken or lacks another. */
   readonly index: ReturnType<typeof run>

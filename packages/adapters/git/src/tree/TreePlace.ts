@@ -17,7 +17,7 @@ import { Data, type Effect, type Scope } from "effect"
 import type { GitFailed } from "../Git.ts"
 import type { Making } from "./HostRepository.ts"
 
-/** What a folder holds, itself: links are not followed. */
+/** An entry of a folder itself: links are not followed. */
 export interface Entry {
   /** A character for each byte: names need not be text. */
   readonly latin1: string
@@ -37,7 +37,7 @@ export interface Change {
 }
 
 export interface CopyLimits {
-  /** Of all copies together. */
+  /** The most bytes of all copies together. */
   readonly maximumBytes: number
   /** A file beyond the limit fails, or is told by a few bytes that are no text. */
   readonly beyond: "fail" | "stand-in"
@@ -68,20 +68,20 @@ export interface Tree {
     CopyTooLarge
   >
   readonly inBox: {
-    /** What git in the box is told. It is never told the agent's `.git`. */
+    /** The repository that git in the box gets. It is never the agent's `.git`. */
     readonly gitDir: string
     /** Whether that is a repository that the box has to itself, and may have written to. */
     readonly isOwn: boolean
   }
 }
 
-/** What a tree starts with. */
+/** The first content of a tree. */
 export interface Checkout {
   /** The commit that its files are of. */
   readonly sha: string
-  /** Of the agent's repository: what differs from it is not committed. */
+  /** The last commit of the agent's repository: differences from it are uncommitted. */
   readonly committed: string
-  /** What the `HEAD` of the agent's repository holds. */
+  /** The content of `HEAD` in the agent's repository. */
   readonly head: string
   /** Its commits by the full names of refs. */
   readonly refs: ReadonlyMap<string, string>

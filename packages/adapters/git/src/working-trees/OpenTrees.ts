@@ -1,4 +1,4 @@
-/** What the operations on working trees share: paths, locks, limits, turns, and how a tree is found and its failures are explained. */
+/** The state that operations on working trees share: paths, locks, limits, turns, the look-up of a tree, and explanations of failures. */
 import { FileNotFound, PushFailed, type TreeKey, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -49,7 +49,7 @@ const AT_WORK: FairScheduler.Limits = {
 type ListingError = Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable
 
 export interface Turns {
-  /** Of git over a whole tree. */
+  /** The timeout of git over a whole tree. */
   readonly turn: FairScheduler.Scheduler
   /** Comparisons by repository, in `turn`. */
   readonly comparing: FairScheduler.Sharing<Listing.Comparison, GitFailed>

@@ -56,7 +56,7 @@ const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =
   HostRepository.layOutSite(making).pipe(
     Effect.andThen(trees.place.checkOut(making, HostRepository.checkoutOf(making))),
     Effect.andThen(trees.place.put(making)),
-    // What cannot be deleted now, because an orphan still writes to it, goes with the sandbox.
+    // Files that cannot be deleted now, because an orphan still writes to them, are deleted with the sandbox.
     fitting(trees, key),
     Effect.ensuring(closeSite(trees, making)),
     Effect.catchTag("GitFailed", (failure) =>

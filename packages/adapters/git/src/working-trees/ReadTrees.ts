@@ -1,4 +1,4 @@
-/** What trees hold, and how they differ from what they started from. */
+/** Reads trees and their differences from the commits they started from. */
 import {
   type DiffQuery,
   FileProtected,

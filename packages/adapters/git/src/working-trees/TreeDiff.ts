@@ -1,4 +1,4 @@
-/** What differs between two commits of a tree, or between one and the tree as it is, as a patch. */
+/** The differences between two commits of a tree, or between a commit and the tree as it is, as a patch. */
 import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/ports/WorkingTrees"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { isCommitId } from "@slipway/domain/source/schema/Naming"
@@ -15,7 +15,7 @@ import type { BoxGit } from "../tree/BoxGit.ts"
 import { PATIENCE } from "../tree/BoxScript.ts"
 import { type HostRepository, run, scratch } from "../tree/HostRepository.ts"
 
-/** Of what git says of changes, some 200 bytes each. */
+/** The most bytes of git's list of changes, about 200 for each. */
 const MAXIMUM_NAMES_BYTES = 33_554_432
 const TIMEOUT = "30 seconds"
 

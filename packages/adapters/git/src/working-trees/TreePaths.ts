@@ -77,8 +77,8 @@ export const siteOf = (
 }
 
 /**
- * Makes a folder that no other user of the machine gets through, and closes one that an earlier version left open: repositories may be
- * private. The process that starts the box of another user shows it what belongs to its sandbox.
+ * Makes a folder that other users of the machine cannot enter, and closes a folder that an earlier version left open: repositories may be
+ * private. A box of another user still sees its own tree, because the process that starts its box mounts it.
  */
 export const ownFolder = async (path: string): Promise<void> => {
   await mkdir(path, { recursive: true, mode: 0o700 })

@@ -38,7 +38,7 @@ import * as TreePaths from "./TreePaths.ts"
 export interface Options {
   /** Made when missing. It belongs to this process alone: locks are in memory. */
   readonly directory: string
-  /** Of the same directory: what the folders of sandboxes are made and removed by. Default: they are plain folders. */
+  /** Makes and removes the folders of sandboxes in the same directory. Default: they are plain folders. */
   readonly folders?: SizedFolders.SizedFolders
   /** Where a box shows a mirror's `objects` folder, given its path here. Default: there, as without isolation. */
   readonly objectsInBox?: (objects: string) => string
@@ -54,14 +54,11 @@ export interface Options {
   readonly maximumCheckoutBytes?: number
   /** Files of a commit. Default: 500,000. */
   readonly maximumCheckoutFiles?: number
-  /**
-   * Mirrors that no sandbox borrows from are removed when nobody has asked for them in this time; `null`: only to make room.
-   * Default: 30 days.
-   */
+  /** Mirrors without a sandbox are removed when they were not used for this time; `null`: only to make room. Default: 30 days. */
   readonly keepUnused?: Duration.Input | null
   /** Bytes of commits of checkpoints that trees are compared with. Default: 4 GiB. */
   readonly maximumLearnedBytes?: number
-  /** What the kernel is called since it started. Default: as it says. */
+  /** The boot id of the kernel. Default: read from `/proc`. */
   readonly bootId?: string
 }
 
@@ -70,10 +67,10 @@ const TOO_LARGE = "Its files do not fit on the disk of a sandbox"
 
 const GiB = 2 ** 30
 
-/** What a place for trees is made of. */
+/** The folders and sandboxes that a place for trees needs. */
 export interface Surroundings {
   readonly folders: SizedFolders.SizedFolders
-  /** Of the host's repositories, and of what is local of the sandbox. */
+  /** The folder of a sandbox with the host's repositories and local files. */
   readonly sandboxDirectory: (sandboxId: SandboxId) => string
   /** Sandboxes that have trees. */
   readonly there: ReadonlyArray<SandboxId>
@@ -173,7 +170,7 @@ export const make = Effect.fnUntraced(function*<R>(options: Options, placeOf: Pl
   })
 })
 
-/** What git says of a tree, it says in the box that the host has for its sandbox. */
+/** Git reads a tree in the box that the host has for its sandbox. */
 export const layer = (options: Options): Layer.Layer<WorkingTrees, never, SandboxHost> =>
   Layer.effect(
     WorkingTrees,

@@ -1,4 +1,4 @@
-/** What a host of boxes needs to know of one kind of boxes, and what a process of a box is started with. */
+/** The parts of a host that differ between kinds of boxes, and the launch options of a process in a box. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { BoxProcess, HostError, LimitsMet, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { Effect } from "effect"
@@ -15,9 +15,7 @@ export interface Options {
   readonly readOnly?: ReadonlyArray<string>
   /** Absolute paths of folders as `Toolchains` has them: every box sees them. */
   readonly toolchains?: ReadonlyArray<string>
-  /**
-   * Who has folders of a size that the kernel keeps. A sandbox whose workspace lies in its own keeps all there that it can write to.
-   */
+  /** Folders whose size the kernel limits. A sandbox whose workspace lies in such a folder keeps all its writable files there. */
   readonly folders?: SizedFolders
   /** Pause between looks at how much of the disk a sandbox takes whose folder has no size of its own. */
   readonly diskLookMillis?: number
@@ -25,7 +23,7 @@ export interface Options {
   readonly diskGlanceMillis?: number
 }
 
-/** What a process sees and is given. All else is not there. */
+/** Everything that a process sees and is given. */
 export interface Launch {
   readonly sandboxId: SandboxId
   /** Host folders that become the home, the scratch folder and the workspace: all that a box can write to on a disk. */
@@ -46,14 +44,14 @@ export interface Launch {
   readonly processors: string | null
   readonly environment: Readonly<Record<string, string>>
   readonly command: ReadonlyArray<string>
-  /** What the box is made of, as chosen; `null`: what it usually is. */
+  /** The image of the box, as chosen; `null`: the usual one. */
   readonly image: string | null
 }
 
 /** How boxes of one kind are made and ended. */
 export interface Kind {
   readonly isolation: "bubblewrap" | "docker" | "gvisor"
-  /** What boxes are made of where `image` is asked for; `null`: for none. */
+  /** Chooses the programs of boxes for the requested `image`; `null`: no image was requested. */
   choose(image: string | null): Effect.Effect<Pick<Programs, "id" | "image" | "isRefused">>
   /** Where the programs of boxes are. `image`: as chosen. */
   path(image: string | null): string
@@ -61,7 +59,7 @@ export interface Kind {
   readonly showsMounts: boolean
   /** Whose processes they are inside. */
   insideUser(user: Ownership.User | null): Ownership.User
-  /** Who has files of a sandbox open on the machine. Absent: its own user. */
+  /** The user that has files of a sandbox open on the machine. Default: the sandbox's own user. */
   readonly holder?: (sandboxId: SandboxId) => Effect.Effect<Ownership.User, HostError>
   /** Makes what a sandbox needs beside its folder. */
   prepare(

@@ -8,8 +8,8 @@ const WITHIN_MILLIS = 30_000
 const PAUSE_MILLIS = 2
 
 /**
- * What it says of the box. `look`: that, as soon as it has said it; it must not be `undefined` itself. `program`: what it is called.
- * `isPassing`: whether what it complains of passes. Fails when it ends without.
+ * Answers the first value of `look` that is not `undefined`. `program`: its name in errors. `isPassing`: whether a retry may help after
+ * this error output. Fails if the box ends before.
  */
 export const untilBoxReady = Effect.fnUntraced(function*<A>(boxed: BoxProcess, { isPassing, look, program }: {
   readonly look: Effect.Effect<A | undefined>

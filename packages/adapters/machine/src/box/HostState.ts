@@ -1,4 +1,4 @@
-/** What a host of boxes knows of its sandboxes, and what its operations share. */
+/** The state of a host of boxes, shared by its operations. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, type Scope } from "effect"
@@ -18,7 +18,7 @@ export interface Live {
   readonly running: Set<Effect.Effect<void>>
 }
 
-/** What a box of a sandbox is made of. */
+/** The programs and folders that boxes of a sandbox are made of. */
 export interface Prepared {
   readonly folder: SandboxFolder.SandboxFolder
   readonly workspace: string

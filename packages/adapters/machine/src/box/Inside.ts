@@ -1,10 +1,10 @@
 /**
- * What a box looks like from inside: the probe runs this in one and believes what it sees. Writes one JSON value.
+ * Looks at a box from inside: the probe runs this file in one. Writes one JSON value.
  *
  *     node Inside.ts HIDDEN PORT FOLDER…
  *
- * HIDDEN is a file of the host, PORT one of the host's loopback interface, the folders are tried to be written to. Imports
- * nothing: a box sees this file alone.
+ * HIDDEN is a file of the host, PORT one of the host's loopback interface, the folders are tried to be written to. Imports nothing: a box
+ * sees this file alone.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs"

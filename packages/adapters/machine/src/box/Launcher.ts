@@ -1,4 +1,4 @@
-/** What becomes the program that makes a box: where it is found, and what it is rid of and put into before. */
+/** The command that becomes the program that makes a box: it finds that program, closes descriptors and enters control groups first. */
 import { constants, existsSync, readdirSync, readFileSync } from "node:fs"
 import { access } from "node:fs/promises"
 import { join } from "node:path"
@@ -19,7 +19,7 @@ export interface MissingTool {
   readonly package: string
 }
 
-/** Where the programs are, or the first one that is missing. `packages`: which package has each. */
+/** The paths of the programs, or the first program that is missing. `packages`: the package of each program. */
 export const findTools = async <Tool extends string>(
   packages: Readonly<Record<Tool, string>>
 ): Promise<Readonly<Record<Tool, string>> | MissingTool> => {
@@ -35,8 +35,8 @@ export const findTools = async <Tool extends string>(
 const O_CLOEXEC = 0o2000000
 
 /**
- * Descriptors that whoever started the service left open for all it starts. Node opens its own so that they are not passed
- * on, and sees to the lowest ones when it starts, but not to those behind a gap (as of Node 24).
+ * Descriptors that the parent of the service left open for all child processes. Node does not pass on its own descriptors, and closes the
+ * lowest ones at start, but not those after a gap (as of Node 24).
  */
 export const strays = (): ReadonlyArray<number> =>
   readdirSync("/proc/self/fdinfo").map(Number).filter((descriptor) => {
@@ -84,7 +84,7 @@ export const launched = ({ groupFiles, mounts, rest, strays, unshare }: {
   readonly strays: ReadonlyArray<number>
   readonly unshare: string
 }): ReadonlyArray<string> => [
-  // Outside of its group still, but nobody's program.
+  // This runs before the process enters its control group, but it is our own program.
   ...(mounts.length === 0 ? [] : [unshare, "--mount", "--propagation", "private"] as const),
   ...shell(strays),
   ...["-c", `${PRELUDE}${rest}`, "slipway-box", `${groupFiles.length}`, ...groupFiles, strays.join(" ")],

@@ -37,7 +37,7 @@ export interface Counted {
   readonly processors: number
 }
 
-/** What was seen of a box. */
+/** The properties of a box that a look found. */
 export type Report = ReadonlyArray<Property>
 
 const Seen = Schema.fromJsonString(Schema.Struct({
@@ -78,7 +78,7 @@ export const disk = (limits: Limits, folders: SizedFolders | undefined): Propert
   }
 }
 
-/** Of the user that {@link look} saw. */
+/** The property "own user", by the user that {@link look} saw. */
 export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
   uids === null
     ? {
@@ -88,7 +88,7 @@ export const ownUser = (uids: ServiceFolder["uids"], user: number): Property =>
     }
     : { name: "own user", state: "in force", detail: `${user}, another one for each sandbox` }
 
-/** Of what programs in a box count, `limit` being what they may take. */
+/** The property "processors seen": `limit` has the processors that a box may use. */
 export const counted = ({ nproc, processors }: Counted, { cpus }: Limits): Property => {
   const name = "processors seen"
   const machine = availableParallelism()
@@ -103,7 +103,7 @@ export const counted = ({ nproc, processors }: Counted, { cpus }: Limits): Prope
 
 const NOBODY = 65_534
 
-/** A server that nobody may reach. */
+/** A server on the host's loopback that boxes must not reach. */
 const canary = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
     const server = createServer((socket) => socket.destroy())
@@ -127,16 +127,16 @@ export const look = Effect.fn("Probe.look")(
     readonly folders: SizedFolders | undefined
     /** As `host` was given it. */
     readonly workspaceOf: (sandboxId: SandboxId) => string
-    /** What helps when the box is refused in these words. */
+    /** The advice for an operator when the box is refused with this message. */
     readonly helpFor: (complaint: string) => string
-    /** What helps when a box is made, and does not keep in what it should. */
+    /** The advice for an operator when a box is made but does not isolate. */
     readonly leakHelp: string
     readonly uids: ServiceFolder["uids"]
     /** Their number inside, `null` when it is the machine's. */
     readonly insideUser: number | null
     /**
-     * Where boxes have a kernel of their own, which is all that the machine sees of them: the claim of its number. It may be nobody
-     * instead, in a user namespace without anybody else.
+     * For boxes with a kernel of their own: the claim of the kernel's user id, which is all that the machine sees of them. The kernel may
+     * run as user 65534 instead, in a user namespace without other users.
      */
     readonly kernelClaim?: (sandboxId: SandboxId) => string
   }) {

@@ -1,4 +1,4 @@
-/** What a box sees and may do, as arguments of bubblewrap. An allow list: what is not named here is not there. */
+/** The files and rights of a box, as arguments of bubblewrap. */
 import { dirname } from "node:path"
 import type { Launch } from "../box/BoxKind.ts"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "../files/BoxPaths.ts"

@@ -1,4 +1,4 @@
-/** What this machine and the rights of this process give to keep boxes in. */
+/** The programs, files and rights on this machine that boxes of bubblewrap need. */
 import { Effect } from "effect"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"

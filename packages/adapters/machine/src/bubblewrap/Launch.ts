@@ -29,7 +29,7 @@ export const countsPerNamespace = (version = release()): boolean => {
   return major > 5 || (major === 5 && minor >= 14)
 }
 
-/** What this process may raise a limit to, as a row of `/proc/self/limits` has it: asking for more would fail. */
+/** The highest limit that this process may set, from a row of `/proc/self/limits`. A higher one would fail. */
 const within = (row: string, wanted: number): number => {
   const hard = new RegExp(`^${row} +\\S+ +(\\S+)`, "mu").exec(readFileSync("/proc/self/limits", "utf8"))?.[1] ?? "unlimited"
   return hard === "unlimited" ? wanted : Math.min(wanted, Number(hard))
@@ -56,8 +56,8 @@ interface Launch {
 }
 
 /**
- * What a user may have beyond its sandbox's group where there is one. The kernel looks at the user first and counts nothing that it
- * refuses there: so the group's limit is the one that is met, which it counts.
+ * The margin of a user's limit above the limit of its sandbox's group. The kernel checks the user first and does not count these failures.
+ * With the margin the group's limit is reached first, and the kernel counts it.
  */
 const BEHIND_GROUP = 64
 

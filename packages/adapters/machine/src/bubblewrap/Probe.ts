@@ -1,4 +1,4 @@
-/** What keeps a box of bubblewrap in, on this machine. */
+/** The layers of isolation of a bubblewrap box on this machine. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
@@ -12,7 +12,7 @@ import { countsPerNamespace } from "./Launch.ts"
 
 const readSetting = (file: string) => existsSync(file) ? readFileSync(file, "utf8").trim() : undefined
 
-/** What helps when bubblewrap says no. */
+/** The advice for an operator when bubblewrap fails. */
 const helpFor = (complaint: string): string => {
   if (/mount proc|remount|systempaths/iu.test(complaint) && /proc/u.test(complaint)) {
     return "This container hides parts of /proc: start it with --security-opt systempaths=unconfined."

@@ -39,7 +39,7 @@ const prepare = Effect.fnUntraced(function*(
   limits: Limits
 ) {
   yield* attempt(operation, `${launchFolderOf(folder)} cannot be made.`, async () => {
-    // What is left there is of a worker that was killed while it started something.
+    // Files left here belong to a worker that was killed while it started a box.
     await rm(launchFolderOf(folder), { recursive: true, force: true })
     await mkdir(launchFolderOf(folder), { mode: 0o700 })
   })
@@ -99,7 +99,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
   const host: BubblewrapHost = { requirements, strays: Launcher.strays(), entrances: new Map() }
   const kind: BoxKind.Kind = {
     isolation: "bubblewrap",
-    // Of the machine alone.
+    // The programs depend on the machine alone.
     choose: (image) => Effect.map(ImageName.ofMachine("bubblewrap"), (id) => ({ id, image: null, isRefused: image !== null })),
     path: () => "/usr/local/bin:/usr/bin:/bin",
     showsMounts: true,

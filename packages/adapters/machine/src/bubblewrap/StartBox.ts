@@ -21,7 +21,7 @@ import * as Launch from "./Launch.ts"
 /** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
 export const MARK = "SANDBOX_MARK"
 
-/** Of killed processes. A sandbox is to be over two seconds after it was told so. */
+/** The time for killed processes to end. A sandbox must end within two seconds of the request. */
 export const KILL_WITHIN = "2 seconds"
 
 /** Kernel limits that pass, in bubblewrap's words. */
@@ -30,7 +30,7 @@ const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocat
 const Info = Schema.fromJsonString(Schema.Struct({ "child-pid": Schema.Int }))
 const decodeInfo = Schema.decodeUnknownOption(Info)
 
-/** What bubblewrap says of the box, when it is made: its first process, `null` when that has ended already. */
+/** The report of bubblewrap about a new box: its first process, `null` if that process has already ended. */
 const saidIn = (infoFile: string) =>
   Effect.map(
     Effect.promise(() => textIn(infoFile, "")),

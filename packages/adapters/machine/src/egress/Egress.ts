@@ -74,7 +74,7 @@ export class Egress extends Context.Service<Egress, {
   route(sandboxId: SandboxId, address: URL): Effect.Effect<void, never, Scope.Scope>
   /** Whether there is anything that the sandbox may reach now. */
   isOpen(sandboxId: SandboxId): Effect.Effect<boolean>
-  /** What was refused to a sandbox since it listens. */
+  /** Refused connections of a sandbox since the proxy started to listen. */
   refusals(sandboxId: SandboxId): Effect.Effect<number>
 }>()("@slipway/machine/Egress") {}
 

@@ -24,7 +24,7 @@ import { isPublic } from "./Addresses.ts"
 import type { AllowList } from "./AllowList.ts"
 
 interface Refusal {
-  /** What was asked for, at most 200 characters of it. */
+  /** The requested destination, at most 200 characters. */
   readonly target: string
   readonly reason:
     | "not allowed"
@@ -44,7 +44,7 @@ export interface Options {
   /** Addresses of a name. */
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
   readonly mayConnect?: (address: string) => boolean
-  /** Of one box at once. Default 128: package managers open some fifty. */
+  /** The most connections of one box at the same time. Default 128: package managers open about fifty. */
   readonly maxConnections?: number
   /** Until a connection has said what it wants. Default 10 seconds. */
   readonly headMillis?: number
@@ -57,7 +57,7 @@ const REQUEST_MILLIS = 90_000
 const CONNECT_MILLIS = 10_000
 const IDLE_MILLIS = 300_000
 
-/** Of this connection alone (RFC 9110, 7.6.1), or about a proxy. */
+/** Headers of this connection alone (RFC 9110, 7.6.1), or for a proxy. */
 const HOP_BY_HOP = new Set([
   "connection",
   "keep-alive",
@@ -132,7 +132,7 @@ const join = (client: Duplex, upstream: Socket, head: Buffer) => {
   client.pipe(upstream)
 }
 
-/** What a request for `http://name:port/path` asks for; `undefined`: not a name. */
+/** The destination of a request for `http://name:port/path`; `undefined`: it has no name. */
 const plainTarget = (url: string) => {
   if (!/^http:\/\//iu.test(url) || !URL.canParse(url)) return undefined
   const { hostname, pathname, port, search, username } = new URL(url)
@@ -281,7 +281,7 @@ export const make = (options: Options): Proxy => {
   return {
     server,
     take: (connection) => {
-      // One that is dropped may still say why.
+      // A dropped client still gets the reason.
       connection.on("error", () => {})
       if (isClosed) return void connection.destroy()
       if (taken >= maxConnections) {

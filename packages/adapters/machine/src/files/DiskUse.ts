@@ -15,7 +15,7 @@ import { WORKSPACE } from "./BoxPaths.ts"
 
 const TIMEOUT_MILLIS = 60_000
 
-/** Of a sandbox. */
+/** The folders of one sandbox. */
 export interface Place {
   readonly workspace: string
   /** Host folders of the box that lie on a disk. */
@@ -60,7 +60,7 @@ const tell = (program: string, args: ReadonlyArray<string>, timeoutMillis: numbe
     return Effect.sync(() => child.kill("SIGKILL"))
   })
 
-/** Who is not root may look into folders of its own that it may not read, as the root of a user namespace. */
+/** A process without root rights may read its own folders that have no read permission as the root of a user namespace. */
 const asOwner = (args: ReadonlyArray<string>): readonly [program: string, args: ReadonlyArray<string>] =>
   process.getuid?.() === 0 ? ["du", args] : ["unshare", ["--user", "--map-root-user", "--", "du", ...args]]
 
@@ -132,11 +132,11 @@ const look = Effect.fn("DiskUse.look")(function*(place: Place, limits: Limits, t
   return seen(failure === null ? null : { unknown: failure })
 })
 
-/** What a sandbox takes too much of. */
+/** The limit that a sandbox exceeds. */
 export const excess = (place: Place, limits: Limits, timeoutMillis: number = TIMEOUT_MILLIS): Effect.Effect<Excess> =>
   Effect.map(look(place, limits, timeoutMillis), ({ excess }) => excess)
 
-/** Of all that the file systems of `folders` hold, in bytes: cheap, and grows when anybody writes. */
+/** The bytes in use on the file systems of `folders`. The call is cheap, and the number grows with every write. */
 const used = (folders: ReadonlyArray<string>) =>
   Effect.promise(async () => {
     const all = await Promise.all(
@@ -159,7 +159,7 @@ export const guard = Effect.fnUntraced(function*(options: {
   readonly everyMillis: number
   /** Between two looks at how full the file systems are. Default a second. */
   readonly glanceMillis?: number
-  /** Of one measurement. Default a minute. */
+  /** The timeout of one measurement. Default a minute. */
   readonly timeoutMillis?: number
   /** Nothing grows while nothing runs. */
   readonly isIdle: () => boolean
@@ -179,7 +179,7 @@ export const guard = Effect.fnUntraced(function*(options: {
       const room = Math.max(0, limits.diskBytes - seen.bytes)
       const now = yield* used(place.folders)
       if (waited >= work && !options.isIdle() && now - seen.used > room / 2) break
-      // What others delete shall not hide what is written.
+      // Deletions of other sandboxes must not hide writes of this one.
       seen = { ...seen, used: Math.min(seen.used, now) }
     }
     if (options.isIdle()) continue

@@ -31,7 +31,7 @@ const give = async (handle: FileHandle, owner: Owner) => {
   if (owner !== null) await handle.chown(owner.uid, owner.gid)
 }
 
-/** The folder `name` in `folder`, made when missing. A link is none, wherever it leads. */
+/** The folder `name` in `folder`, made when missing. A link does not count as a folder. */
 const enter = async (folder: FileHandle, name: string, owner: Owner): Promise<FileHandle> => {
   const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, (error: unknown) => {
     if (codeOf(error) !== "EEXIST") throw error

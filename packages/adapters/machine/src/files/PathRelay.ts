@@ -8,7 +8,7 @@ import { dirname, join } from "node:path"
 const FOLDER = "/run/slipway/relay"
 
 export interface PathRelay {
-  /** What the launcher mounts where. Usually nothing. */
+  /** The mounts that the launcher makes. Usually empty. */
   readonly mounts: ReadonlyArray<readonly [source: string, target: string]>
   /** How the sandbox's user reaches `path`. */
   through(path: string): string
@@ -16,7 +16,9 @@ export interface PathRelay {
 
 export const none: PathRelay = { mounts: [], through: (path) => path }
 
-/** What lies directly behind the last folder on the way to `path` that others cannot pass through, if there is one. */
+/**
+ * The entry directly below the last folder on the way to `path` that other users cannot pass through; `undefined`: there is no such folder.
+ */
 const behindBarrier = (path: string): string | undefined => {
   for (let behind = path, parent = dirname(path); parent !== behind; behind = parent, parent = dirname(parent)) {
     try {

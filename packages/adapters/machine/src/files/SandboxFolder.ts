@@ -1,6 +1,6 @@
 /**
- * What the host keeps of a sandbox beside its trees. The ways in stay the service's; what is in `home` and `scratch` is the
- * sandbox's, and lives as long as it does.
+ * The files that the host keeps for a sandbox beside its trees. The service owns the sockets and accounts. The sandbox owns `home` and
+ * `scratch`, which live as long as the sandbox.
  *
  *     <directory>/<sandbox id>/home, scratch
  *     <directory>/<sandbox id>/incoming       files on their way into the home (`home/WriteHome`)

@@ -1,13 +1,13 @@
 /**
- * Folders of sandboxes that cannot grow beyond a size: each is a file system of its own, in a file of this machine, so the
- * kernel refuses what is too much at the moment it is written. The file takes of the disk what was ever written to it.
+ * Folders of sandboxes that cannot grow beyond a size: each is a file system of its own, in a file of this machine, so the kernel refuses
+ * what is too much at the moment it is written. The file takes of the disk what was ever written to it.
  *
  *     <directory>/disks/<sandbox id>        the file, with an ext4
  *     <directory>/disks/making/             files that are not ready
  *     <directory>/sandboxes/<sandbox id>    the folder: where it is mounted
  *
- * A folder is there whenever its file is, so whoever lists folders finds both. Mounts outlive the process: the next one finds
- * them, or makes them again after a reboot.
+ * A folder exists whenever its file does, so a list of folders is complete. Mounts outlive the process: the next process finds them, or
+ * makes them again after a reboot.
  */
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -34,9 +34,9 @@ export interface SizedFolders {
   /** Why new folders get no size that the kernel keeps, for people, as a part of a sentence; `null`: they do. */
   readonly lacking: string | null
   /**
-   * Makes the folder's file system where it has none yet, and mounts it where it is not. Answers whether the kernel keeps its
-   * size: not that of a folder in which something lay before, nor where something is lacking, be it just now. Dies when the
-   * disk refuses, or one that was made cannot be mounted.
+   * Makes and mounts the folder's file system if it is missing. Answers whether the kernel limits its size. It does not if the folder had
+   * files before, or if a program or device is missing at the moment. Dies when the disk refuses a write, or when a disk that was made
+   * before cannot be mounted.
    */
   open(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Mounts it where it has a file system that is not mounted. Makes nothing; answers and dies as `open`. */
@@ -78,7 +78,7 @@ export interface Options {
 /** Programs, and the package of Debian, Ubuntu, Fedora and Arch that has them. */
 const PROGRAMS: Readonly<Record<string, string>> = { "mkfs.ext4": "e2fsprogs", e2fsck: "e2fsprogs", mount: "mount", umount: "mount" }
 
-/** Of the machine's disk, to make one: the kernel takes writes that would not fit there, and loses them later. */
+/** Free bytes of the machine's disk that a new folder needs: the kernel accepts writes that do not fit there, and loses them later. */
 const SPARE_BYTES = 64 * 2 ** 20
 
 /** A draft older than this was left by a killed process; making one takes milliseconds. */
@@ -120,7 +120,7 @@ const roomToWrite = async ({ disks }: Disks): Promise<void> => {
   if (bavail * bsize < SPARE_BYTES) throw Object.assign(new Error("the machine's disk is full"), { code: "ENOSPC" })
 }
 
-/** Makes a disk, and hands it on when it is ready: one that another process might find is whole. */
+/** Makes a disk and passes it on when it is complete: another process never finds a half-made disk. */
 const made = async ({ making, size, spawn }: Disks, take: (disk: string) => Promise<void>) => {
   const draft = join(making, randomUUID())
   try {

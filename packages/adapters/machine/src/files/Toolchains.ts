@@ -7,7 +7,7 @@ import { createHash } from "node:crypto"
 import { lstat, readdir, readlink, realpath, stat } from "node:fs/promises"
 import { join } from "node:path"
 
-/** What there is in a folder now: a version manager may change it at any time. */
+/** The toolchains in a folder now: a version manager may change it at any time. */
 export interface Toolchain {
   readonly folder: string
   /** Folders with programs, in the order of a PATH. */
@@ -18,7 +18,9 @@ const isFolder = (path: string) => stat(path).then((found) => found.isDirectory(
 
 const namesIn = (folder: string): Promise<ReadonlyArray<string>> => readdir(folder).then((names) => names.sort(), () => [])
 
-/** Of a version manager's: stand-ins, its own programs, what it says is current. SDKMAN has a current version of each candidate. */
+/**
+ * Folders of a version manager: its stand-ins, its own programs, and its current versions. SDKMAN has a current version of each candidate.
+ */
 const places = async (folder: string) => [
   join(folder, "shims"),
   join(folder, "bin"),
@@ -32,7 +34,7 @@ export const look = async (folder: string): Promise<Toolchain> => {
   return { folder, path: path.length === 0 ? [folder] : path }
 }
 
-/** What stand-ins of a version manager have to be told to find what it installed: where that is, and for mise whom to believe. */
+/** The variables that stand-ins of a version manager need to find installed programs: its folder, and for mise the trusted paths. */
 const variablesOf = async ({ folder, path }: Toolchain, trusted: string | null): Promise<Readonly<Record<string, string>>> => {
   const shims = join(folder, "shims")
   if (!path.includes(shims) || !await isFolder(join(folder, "installs"))) return {}
@@ -80,7 +82,10 @@ const identity = async (toolchains: ReadonlyArray<Toolchain>): Promise<string> =
   return hash.digest("hex")
 }
 
-/** What a host says of the toolchains in `folders`. `workspace`: where every box has its trees; `null`: that differs. */
+/**
+ * The report of a host about the toolchains in `folders`. `workspace`: the folder of all trees in boxes; `null`: that differs between
+ * boxes.
+ */
 export const programs = async (
   folders: ReadonlyArray<string>,
   workspace: string | null
@@ -89,7 +94,7 @@ export const programs = async (
   return {
     id: toolchains.length === 0 ? "" : await identity(toolchains),
     path: toolchains.flatMap(({ path }) => path),
-    // Of one name, the first one's.
+    // If two programs have the same name, the first one wins.
     env: Object.assign({}, ...(await Promise.all(toolchains.map((one) => variablesOf(one, workspace)))).reverse())
   }
 }
@@ -98,7 +103,7 @@ const isIn = (path: string, folder: string) => path === folder || path.startsWit
 
 const OTHERS_MAY_ENTER = 0o005
 
-/** What keeps programs of it from running in a box, a sentence; `null`: nothing was seen. */
+/** The reason why programs of it cannot run in a box, as a sentence; `null`: no reason was found. */
 const problemOf = async (
   { folder, path }: Toolchain,
   names: ReadonlyArray<string>,

@@ -1,6 +1,6 @@
 /**
- * What a container of gVisor sees and may do, as the OCI runtime specification (1.0.2) has it: a configuration, and the folders and
- * files that something is mounted on. An allow list: what is not named here is not there.
+ * The files and rights of a gVisor container, as the OCI runtime specification (1.0.2) has them: a configuration, and the folders and files
+ * that are mount points. An allow list: everything else is absent.
  */
 import { statSync } from "node:fs"
 import { mkdir, symlink, writeFile } from "node:fs/promises"
@@ -118,7 +118,7 @@ const configuration = (sight: Sight, root: string, shown: ReadonlyArray<Mount>) 
   }
 })
 
-/** What mounts lie on: gVisor has no rights to make it. */
+/** Mount points: gVisor has no right to make them. */
 const makeRoot = async (root: string, shown: ReadonlyArray<Mount>): Promise<void> => {
   const isFile = ({ source, type }: Mount) => type === "bind" && !statSync(source).isDirectory()
   const files = shown.filter(isFile).map(({ destination }) => destination)

@@ -1,4 +1,4 @@
-/** What this machine and the rights of this process give to keep boxes in with gVisor. */
+/** The programs, files and rights on this machine that boxes of gVisor need. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { chmod, mkdir } from "node:fs/promises"

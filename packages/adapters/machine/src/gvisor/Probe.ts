@@ -1,4 +1,4 @@
-/** What keeps a box of gVisor in, on this machine. */
+/** The layers of isolation of a gVisor box on this machine. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
@@ -9,7 +9,7 @@ import { USER } from "./Bundle.ts"
 import type { HostRequirements } from "./HostRequirements.ts"
 import { kernelClaim } from "./StartContainer.ts"
 
-/** What helps when `runsc` says no. */
+/** The advice for an operator when `runsc` fails. */
 const helpFor = (complaint: string): string =>
   /ptrace|PTRACE/u.test(complaint)
     ? "gVisor must be allowed to trace what it starts: run sysctl -w kernel.yama.ptrace_scope=1, and let its container have SYS_PTRACE."

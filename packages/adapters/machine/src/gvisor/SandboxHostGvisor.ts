@@ -43,7 +43,7 @@ const prepare = Effect.fnUntraced(function*(
 ) {
   const { groups } = requirements
   yield* attempt(operation, `${bundlesOf(requirements, sandboxId)} cannot be made.`, async () => {
-    // What is left there is of a worker that was killed.
+    // Files left here belong to a worker that was killed.
     await rm(bundlesOf(requirements, sandboxId), { recursive: true, force: true })
     await mkdir(bundlesOf(requirements, sandboxId), { recursive: true, mode: 0o711 })
     await chmod(bundlesOf(requirements, sandboxId), 0o711)
@@ -115,7 +115,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
   const host: GvisorHost = { requirements, strays: Launcher.strays(), entrances: new Map() }
   const kind: BoxKind.Kind = {
     isolation: "gvisor",
-    // Of the machine alone, and on another kernel: a build there may find other things.
+    // The programs depend on the machine alone, and on another kernel: a build there may find other programs.
     choose: (image) => Effect.map(ImageName.ofMachine("gvisor"), (id) => ({ id, image: null, isRefused: image !== null })),
     path: () => "/usr/local/bin:/usr/bin:/bin",
     showsMounts: false,

@@ -22,7 +22,7 @@ import type * as HostRequirements from "./HostRequirements.ts"
 /** `<service>:<sandbox id>:<container>`, in the environment of `runsc` itself: finds what a killed worker left. */
 export const MARK = "SANDBOX_MARK"
 
-/** Of killed processes. A sandbox is to be over two seconds after it was told so. */
+/** The time for killed processes to end. A sandbox must end within two seconds of the request. */
 export const KILL_WITHIN = "2 seconds"
 
 /** Kernel limits that pass, in the words of `runsc`. */
@@ -30,8 +30,8 @@ const isPassing = (complaint: string) =>
   /temporarily unavailable|annot allocate memory|too many open files|no space left|failed to create new OS thread/iu.test(complaint)
 
 /**
- * Arguments: our number, then what it becomes. It ends with whoever started it, which is us or a process of ours: unless that had ended
- * before it could ask for it, when it is somebody else's by now.
+ * Arguments: our process id, then the command. The script ends with its parent, which is this process or a child of it. If the parent ended
+ * before the script could ask for that, the script has another parent by now and exits.
  */
 const SCRIPT = `
 worker=$1; shift
@@ -42,7 +42,7 @@ fi
 exec nice -n 5 "$@"
 `
 
-/** Names the claim of the number that gVisor's own processes of a sandbox have. One that is taken over reaches no other sandbox. */
+/** The name of the claim of the user id that gVisor's own processes of a sandbox have. A taken-over process reaches no other sandbox. */
 export const kernelClaim = (sandboxId: string): string => `${sandboxId} gvisor`
 
 /** Processes that `pid` started and did not outlive. */

@@ -10,13 +10,13 @@ interface Condition {
   readonly op: "SCMP_CMP_MASKED_EQ"
   /** A mask. */
   readonly value: number
-  /** What the argument masked must be. */
+  /** The required value of the masked argument. */
   readonly valueTwo: number
 }
 
 interface Rule {
   readonly names: ReadonlyArray<string>
-  /** `ERRNO` is EPERM whatever else is asked for (gVisor 2022-12); `TRACE`, where nobody traces, is ENOSYS. */
+  /** `ERRNO` is always EPERM (gVisor 2022-12); `TRACE` without a tracer is ENOSYS. */
   readonly action: "SCMP_ACT_ERRNO" | "SCMP_ACT_TRACE"
   readonly args?: ReadonlyArray<Condition>
 }

@@ -40,7 +40,7 @@ export const isPath = (path: string): boolean => {
 
 const isWithin = (area: string, path: string): boolean => path === area || path.startsWith(`${area}/`)
 
-/** What is at one of them is at no other. */
+/** Whether no path lies in another one. */
 export const areApart = (areas: ReadonlyArray<string>): boolean =>
   areas.every((area, i) => areas.every((other, j) => i === j || !isWithin(area, other)))
 

@@ -9,10 +9,10 @@ import { join } from "node:path"
 
 const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 
-/** Of whatever there is: opening a FIFO must not wait for its writer. */
+/** For files of any kind: opening a FIFO must not wait for its writer. */
 const FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** What opening says of that which is something else than it seems, or closed to us. */
+/** Errors of opening a special file, or a file without read permission. */
 const CLOSED = ["EACCES", "EPERM", "ENXIO", "ENODEV"]
 
 export interface Folder {
@@ -45,7 +45,7 @@ export const root = (path: string): Promise<Folder> => openFolder(path, path)
 
 export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
 
-/** What is at the name, be it a folder or not: who opened it once asks the descriptor which. */
+/** Opens the entry of any kind. The caller asks the descriptor whether it is a folder. */
 export const open = async (folder: Folder, name: string): Promise<Folder> => ({
   handle: await openPath(below(folder, name), FLAGS),
   path: join(folder.path, name)

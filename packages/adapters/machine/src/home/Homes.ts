@@ -40,7 +40,7 @@ export const write = <E>(
         Effect.andThen(step(writing.finish))
       )
     },
-    // What is left of it the next one deletes.
+    // The next call deletes the files that are left.
     (writing) =>
       Effect.catch(
         Effect.tryPromise({ try: writing.close, catch: reason }),

@@ -25,7 +25,7 @@ const orSkipped = async <A>(opened: Promise<A>): Promise<A | undefined> =>
     throw error
   })
 
-/** What is left of what may be read. */
+/** The remaining budget of one call. */
 interface Left {
   bytes: number
   files: number

@@ -23,7 +23,7 @@ interface Options {
   readonly remove: (path: string) => Promise<void>
 }
 
-/** Of all files together: far more than is ever read. */
+/** The most bytes of all files together: far more than is ever read. */
 const MAXIMUM_BYTES = 2 ** 30
 
 /** A process in the box may put something back each time. */

@@ -1,17 +1,17 @@
-/** What one sandbox may take of its machine. */
+/** The most that one sandbox may use of its machine. */
 export interface Limits {
   readonly memoryBytes: number
   /** Processes and threads. */
   readonly processes: number
   /** Processors, e.g. 1.5. */
   readonly cpus: number
-  /** Of working trees, home and scratch folder together, and of what is held of deleted files. See `SizedFolders`, `DiskUse`. */
+  /** Bytes of working trees, home and scratch folder together, and of deleted files that are open. See `SizedFolders`, `DiskUse`. */
   readonly diskBytes: number
   /** Files and folders, counted as above. */
   readonly diskFiles: number
-  /** Of a single file. */
+  /** Bytes of a single file. */
   readonly fileBytes: number
-  /** Of `/tmp`, and as many of `/dev/shm`, per process tree. They count as memory. */
+  /** Bytes of `/tmp`, and as many of `/dev/shm`, per process tree. They count as memory. */
   readonly memoryFilesBytes: number
   readonly openFiles: number
 }

@@ -4,7 +4,7 @@ import { Schema } from "effect"
 export class NotIsolated extends Schema.TaggedError<NotIsolated>()("NotIsolated", {
   /** Sentences: what is missing. */
   missing: Schema.NonEmptyArray(Schema.String),
-  /** What to do about it, best a command. */
+  /** Advice for the operator, best a command. */
   help: Schema.String
 }) {
   override get message() {

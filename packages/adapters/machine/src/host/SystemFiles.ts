@@ -1,4 +1,4 @@
-/** What boxes see of the machine's own system, read-only, where it is on the machine. */
+/** The files of the machine's own system that boxes see, read-only. */
 import { lstatSync, readdirSync, readlinkSync } from "node:fs"
 
 interface SystemFolder {

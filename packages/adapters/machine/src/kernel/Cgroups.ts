@@ -22,7 +22,7 @@ type Limit = "memory" | "processes" | "cpu"
 
 export interface Groups {
   readonly version: 1 | 2
-  /** What the kernel enforces here. */
+  /** The limits that the kernel enforces on this machine. */
   readonly limits: ReadonlySet<Limit>
   /** Makes the group, or finds it; sets its limits. Answers the files that a process writes itself into. */
   create(name: string, limits: GroupLimits): Promise<ReadonlyArray<string>>
@@ -45,7 +45,7 @@ export interface NoGroups {
 /** For what the kernel need not do: nothing is concluded from its refusal. */
 const tried = (promise: Promise<unknown>): Promise<void> => promise.then(() => {}, () => {})
 
-/** Of a file of a group that is removed meanwhile the kernel says `ENODEV`. */
+/** For a file of a group that is removed at this moment the kernel answers `ENODEV`. */
 const text = (file: string) => readFile(file, "utf8").catch((error: unknown) => codeOf(error) === "ENODEV" ? "" : ifAbsent("")(error))
 
 /** A counter in a file of `name value` lines. */
@@ -70,7 +70,7 @@ const processesIn = async (file: string) => (await text(file)).split("\n").filte
 
 const killEach = async (file: string): Promise<boolean> => {
   let killed = false
-  // Whoever forks meanwhile is found in the next round.
+  // A child forked in this round is found in the next one.
   for (let round = 0; round < 100; round++) {
     const pids = await processesIn(file)
     if (pids.length === 0) break
@@ -93,7 +93,7 @@ const names = async (parent: string): Promise<ReadonlyArray<string>> =>
 /** How services name their groups (`ServiceFolder`). */
 const SERVICE = /^slipway-[0-9a-f]{12}$/u
 
-/** A group that is younger may be one that a box is about to enter. */
+/** A box may be about to enter a younger group. */
 const LEFT_AFTER_MS = 3_600_000
 
 const isLeft = (folder: string) => stat(folder).then(({ mtimeMs }) => mtimeMs < Date.now() - LEFT_AFTER_MS, ifAbsent(false))
@@ -115,8 +115,8 @@ const removeLeft = async (parent: string, service: string): Promise<void> => {
 const CPU_PERIOD_MICROS = 100_000
 
 /**
- * What all boxes of a service together weigh where processors are short: a quarter of what one process outside of them does, so
- * that the service and its database are not the ones who wait.
+ * The weight of all boxes of a service when processors are short: a quarter of one process outside of boxes, so that the service and its
+ * database do not wait for them.
  */
 const WEIGHT = { shares: 256, weight: 25 }
 
@@ -206,7 +206,7 @@ const enable = async (parent: string): Promise<ReadonlyArray<string>> => {
   return enabledIn(parent)
 }
 
-/** Whether it is this process, or one that descends from it. */
+/** Whether the process is this one, or a descendant of this one. */
 const isOurs = (pid: number): boolean => {
   for (let one = pid; one > 1; one = ProcessTable.parentOf(one) ?? 0) if (one === process.pid) return true
   return false

@@ -35,7 +35,7 @@ const own = (): ReadonlyArray<number> => {
 export const make = (cpus: number, available: () => ReadonlyArray<number> = own, start = Math.floor(Math.random() * 1024)): Processors => {
   const count = Math.max(1, Math.ceil(cpus))
   const taken = new Map<string, ReadonlyArray<number>>()
-  // Of equals, those after the ones given last: the first would have all that come one by one.
+  // Among equals, start after the ones given last. Otherwise the first ones would get all boxes that start one by one.
   let next = start
   return {
     take: (sandbox) => {

@@ -25,7 +25,7 @@ interface Condition {
   readonly index: number
   readonly op: "SCMP_CMP_EQ" | "SCMP_CMP_GT" | "SCMP_CMP_MASKED_EQ"
   readonly value: number
-  /** What {@link value} masked must be, for `SCMP_CMP_MASKED_EQ`. */
+  /** The required value of {@link value} after masking, for `SCMP_CMP_MASKED_EQ`. */
   readonly valueTwo: number
 }
 

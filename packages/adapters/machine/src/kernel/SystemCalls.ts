@@ -137,7 +137,7 @@ export const AF_INET = 2
 export const AF_INET6 = 10
 export const AF_NETLINK = 16
 export const SOCK_RAW = 3
-/** Of a socket's type; the rest are flags. */
+/** The mask of a socket's type; the other bits are flags. */
 export const TYPE_MASK = 0xf
 export const IPPROTO_DEFAULT = 0
 export const IPPROTO_TCP = 6

@@ -16,7 +16,7 @@ export interface OpenFile {
   readonly stats: Stats
 }
 
-/** What is not there, lies behind a link or may not be read, or is something else. */
+/** Why an entry is refused: it is missing, lies behind a link or may not be read, or has another type. */
 export type FolderRefusal = "not_found" | "protected" | "not_a_directory"
 export type FileRefusal = "not_found" | "protected" | "is_directory"
 
@@ -28,7 +28,7 @@ const below = (folder: Folder, name: Uint8Array): Buffer =>
 /** The folder by its descriptor. */
 export const self = (folder: Folder): Buffer => process.platform === "linux" ? Buffer.from(`/proc/self/fd/${folder.fd}`) : folder.path
 
-/** What the name is, itself: links are not followed. */
+/** The entry itself: links are not followed. */
 export const statEntry = (folder: Folder, name: Uint8Array): Stats | "gone" | "unreadable" => {
   try {
     return lstatSync(below(folder, name))

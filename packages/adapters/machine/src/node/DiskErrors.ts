@@ -1,11 +1,11 @@
-/** What the machine's disk refuses, in words: it is full, read-only, or broken, or no more files can be opened. */
+/** Errors of the machine's disk as sentences: it is full, read-only or broken, or too many files are open. */
 import { accessSync, constants, existsSync } from "node:fs"
 import { dirname } from "node:path"
 
 interface DiskError {
   /** Sentences for people: what it is and what to do. They name no path. */
   readonly detail: string
-  /** It may pass, or be gone when room is made. Else it takes whoever runs the machine. */
+  /** A retry may help, or freeing space. Otherwise the operator has to repair the machine. */
   readonly retryable: boolean
   readonly isFull: boolean
 }

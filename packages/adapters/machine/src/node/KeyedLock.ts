@@ -1,4 +1,4 @@
-/** One lock per key, within this process. A key nobody holds or waits for takes no memory. */
+/** One lock per key, within this process. An unused key takes no memory. */
 import { Effect, RcMap, Semaphore } from "effect"
 
 export const make = Effect.map(

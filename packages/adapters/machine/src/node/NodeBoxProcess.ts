@@ -25,7 +25,7 @@ const describe = ({ exited, pid, stderr: errors, stdin, stdout }: Child): BoxPro
   const exit = Deferred.makeUnsafe<{ readonly code: number | null; readonly signal: string | null }>()
   void exited.then((ended) => Deferred.doneUnsafe(exit, Exit.succeed(ended)))
 
-  // With this listener the stream stays paused: without one, Node throws away at exit what nobody has read yet.
+  // With this listener the stream stays paused. Without a listener Node discards unread data at exit.
   stdout?.on("readable", () => {})
   const stderr = new StderrTail()
   let read = 0

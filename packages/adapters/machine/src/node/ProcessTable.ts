@@ -1,8 +1,8 @@
 /**
- * Finds and ends processes through `/proc`, by a variable in their environment. A process that leaves its parent, its
- * group or its session keeps its environment; one that clears its environment keeps its parent or its session. Only
- * one that does all of it at once gets away, which a box without isolation cannot prevent. Without `/proc` nothing is
- * found. Dies where `/proc` is there and cannot be read: processes that nobody can look for have not ended.
+ * Finds and ends processes through `/proc`, by a variable in their environment. A process that leaves its parent, its group or its session
+ * keeps its environment; a process that clears its environment keeps its parent or its session. Only a process that does all of it at once
+ * gets away, which a box without isolation cannot prevent. Without `/proc` nothing is found. Dies if `/proc` exists and cannot be read: the
+ * processes may still run then.
  */
 import { codeOf, ifAbsent, ifEnded } from "@slipway/domain/files/rules/SystemError"
 import { Duration, Effect } from "effect"
@@ -30,7 +30,7 @@ export const parentOf = (pid: number): number | undefined => {
   }
 }
 
-/** Of one environment, with a NUL before it. Larger ones are read whole. */
+/** The most bytes of one environment in the first read, with a NUL before it. Larger ones are read whole. */
 const environment = Buffer.alloc(65_536)
 
 const environmentOf = (pid: number): Buffer => {
@@ -47,7 +47,7 @@ const environmentOf = (pid: number): Buffer => {
 /** The answer for another user's process. */
 const CLOSED: ReadonlyArray<unknown> = ["EACCES", "EPERM"]
 
-/** The value of the variable; `undefined`: it is unset, or nobody may know: another user's process is never ours. */
+/** The value of the variable; `undefined`: it is unset, or the process belongs to another user and is not ours. */
 const markOf = (pid: number, variable: string): string | undefined => {
   try {
     const all = environmentOf(pid)

@@ -1,4 +1,4 @@
-/** Files that a process finds in its home when it starts. Whoever owns the home may have put links anywhere in it. */
+/** Files that a process finds in its home when it starts. The owner of the home may have put links anywhere in it. */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
@@ -17,7 +17,7 @@ const segments = (path: string): ReadonlyArray<string> => {
   return names
 }
 
-/** Makes the folder unless it is there. A link is none, wherever it leads. */
+/** Makes the folder if it is missing. A link does not count as a folder. */
 const enter = async (folder: string) => {
   await mkdir(folder, { mode: 0o700 }).catch((error: unknown) => {
     if (codeOf(error) !== "EEXIST") throw error

@@ -21,7 +21,7 @@ import * as HomeFiles from "./HomeFiles.ts"
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
 const MARK = "SANDBOX_MARK"
 
-/** Of a killed process and of a folder its last members still write to. */
+/** The timeout for a killed process, and for a folder that its last processes still write to. */
 const KILL_WITHIN = "5 seconds"
 
 const isSandboxId = Schema.is(SandboxId)

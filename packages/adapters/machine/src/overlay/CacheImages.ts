@@ -1,6 +1,7 @@
 /**
- * Kept folders as a file that can be mounted: an ext4 with those of the tree in `tree`, those of the home in `home`. What a setup left
- * is unpacked by tar alone in a box of its own, as nobody, with nothing in sight but the file system it fills, which has a size.
+ * Kept folders as a file that can be mounted: an ext4 with the folders of the tree in `tree`, those of the home in `home`. Untrusted
+ * archives of a setup are unpacked by tar alone, as user 65534, in a box of its own that sees only the file system to fill, which has a
+ * limited size.
  */
 import * as CachedArchive from "@slipway/domain/environment/rules/CachedArchive"
 import { parse } from "@slipway/domain/environment/rules/CachePath"
@@ -20,13 +21,13 @@ export class NoCacheImage extends Schema.TaggedError<NoCacheImage>()("NoCacheIma
 }
 
 export interface Options {
-  /** Of what is in it, at most. */
+  /** The most bytes of content. */
   readonly bytes: number
 }
 
 /** Whose the files of an image are; sandboxes see them as their own. */
 const NOBODY = 65_534
-/** Of an image, as many as a sandbox may have by default. */
+/** The most files of an image, as many as a sandbox may have by default. */
 const FILES = 500_000
 const WITHIN = "5 minutes"
 const STAGE = "/run/slipway/cache-image"

@@ -32,7 +32,7 @@ export const filesOf = ({ diskBytes, diskFiles }: DiskLimits): number => Math.mi
 export interface Size {
   readonly bytes: number
   readonly inodes: number
-  /** Of its blocks, for root alone. */
+  /** The share of its blocks that only root may use. */
   readonly reservedPercent: number
 }
 
@@ -46,7 +46,7 @@ export const sizeOf = (limits: DiskLimits): Size => {
   return { bytes: whole, inodes, reservedPercent: 100 * reserved / whole }
 }
 
-/** Of programs and the packages of Debian and Ubuntu that have them: why one cannot be run, as a part of a sentence. */
+/** Checks programs, each with its Debian and Ubuntu package. Answers why one cannot be run, as a part of a sentence. */
 export const missingProgram = async (programs: Readonly<Record<string, string>>): Promise<string | undefined> => {
   for (const [program, name] of Object.entries(programs)) {
     const found = await Promise.all(

@@ -1,14 +1,14 @@
 /**
- * Mounts overlays, in Perl: it can make the kernel's calls that neither Node nor the mount of many systems knows. All it needs on
- * the way is mounted in a namespace of its own, so whenever it ends nothing is left but overlays in their places.
+ * Mounts overlays, in Perl: it can make the kernel's calls that neither Node nor the mount of many systems knows. All it needs on the way
+ * is mounted in a namespace of its own, so after any end only finished overlays are left.
  *
- * Arguments: the numbers of four calls of this architecture (unshare, setns, prctl, setfsuid), the namespace the overlays are for,
- * the image, two folders to mount it on, the user who is to own what is in it, the sandbox's folder, then of each overlay where its
- * lower layer is in the image, and upper layer, working folder and place in the sandbox's folder. One whose lower layer is not there
- * is left out. No link is followed below the image and the sandbox's folder.
+ * Arguments: the numbers of four calls of this architecture (unshare, setns, prctl, setfsuid), the namespace for the overlays, the image,
+ * two folders to mount it on, the owner of the files, the sandbox's folder, then for each overlay its lower layer in the image, and upper
+ * layer, working folder and mount point in the sandbox's folder. An overlay without a lower layer is left out. No link is followed below
+ * the image and the sandbox's folder.
  *
- * The kernel does what is to be done to an upper layer as whoever mounted the overlay. That is the sandbox's user here, with our
- * rights: root may take the blocks that the service has for itself on the sandbox's disk (`DiskImages`).
+ * The kernel writes to an upper layer as the user that mounted the overlay. That is the sandbox's user here, with our rights: root may use
+ * the blocks that are reserved for the service on the sandbox's disk (`DiskImages`).
  */
 export const SCRIPT = String.raw`
 use strict;

@@ -8,10 +8,10 @@ import * as DiskImages from "./DiskImages.ts"
 
 const OPTIONS = "loop,nodev,nosuid,noatime,noinit_itable,errors=remount-ro"
 
-/** Errors of a device without a file, or one that the kernel gives up meanwhile. */
+/** Errors of a device without a file, or of a device that the kernel releases at this moment. */
 const UNUSED: ReadonlyArray<unknown> = ["ENXIO", "ENODEV"]
 
-/** Files that the kernel has as disks: one that is not mounted here may be in another mount namespace. */
+/** Files that the kernel uses as disks: a file without a mount here may be mounted in another mount namespace. */
 export const attached = async (): Promise<ReadonlySet<string>> => {
   const devices = (await namesIn("/sys/block")).filter((name) => name.startsWith("loop"))
   return new Set(
@@ -25,7 +25,7 @@ export const attached = async (): Promise<ReadonlySet<string>> => {
   )
 }
 
-/** What is mounted has a number of its own. */
+/** A mounted file system has a device number of its own. */
 export const isMounted = async (folder: string): Promise<boolean> => {
   const [own, above] = await Promise.all([stat(folder).catch(ifAbsent(undefined)), stat(join(folder, "..")).catch(ifAbsent(undefined))])
   return own !== undefined && own.dev !== above?.dev

@@ -1,14 +1,14 @@
 /**
- * Folders of a cache image (`CacheImages`) under what a sandbox writes: it reads them as they were kept, and what it changes lies on
- * its own disk. In the folder of a sandbox, which is a disk of its own (`box/SizedFolders`):
+ * Folders of a cache image (`CacheImages`) below a sandbox's writes: it reads them as they were kept, and its changes lie on its own disk.
+ * In the folder of a sandbox, which is a disk of its own (`box/SizedFolders`):
  *
  *     overlays/<tree>/record.json       what is mounted where
  *     overlays/<tree>/0/work, upper     of the first overlay
  *     overlays/<tree>/image, mapped     empty: where the image is mounted while overlays are made
  *
- * Folders of a tree come as one overlay over the whole tree, whose upper layer is the tree itself: there they may be deleted and
- * renamed like others, and without the overlay the tree is what it was. Those of the home have one each. Whoever unmounts the disk
- * unmounts them all. The image is linked beside the disk of each sandbox that uses it, so nobody can take it from under them.
+ * Folders of a tree come as one overlay over the whole tree, whose upper layer is the tree itself: there they may be deleted and renamed
+ * like others, and without the overlay the tree is unchanged. Folders of the home have one overlay each. Unmounting the disk unmounts them
+ * all. The image is linked beside the disk of each sandbox that uses it, so deleting the cache does not take it away.
  */
 import type { CachePath } from "@slipway/domain/environment/rules/CachePath"
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
@@ -20,7 +20,7 @@ import { direct } from "../node/spawner/Spawn.ts"
 import { run } from "./DiskImages.ts"
 import { SCRIPT } from "./MountScript.ts"
 
-/** What a sandbox is to have of an image. */
+/** The folders that a sandbox gets from an image. */
 export interface Wanted {
   /** The image, on the file system that the sandbox's disk lies on. */
   readonly image: string
@@ -75,7 +75,7 @@ const mounted = async (path: string): Promise<ReadonlyArray<string>> => {
   })
 }
 
-/** Takes the overlays at the path and below it off their places. For a sandbox in which nothing runs: nobody moves its folders then. */
+/** Unmounts the overlays at the path and below it. No process may run in the sandbox: its folders must not move meanwhile. */
 export const takeOff = async (path: string): Promise<void> => {
   for (;;) {
     const [point] = (await mounted(path)).slice(-1)
@@ -84,7 +84,7 @@ export const takeOff = async (path: string): Promise<void> => {
   }
 }
 
-/** Tells a folder from all others, also from one that gets its number later. */
+/** Identifies a folder, even if a later folder gets its inode number. */
 const identity = async (path: string): Promise<string> => {
   const { birthtimeNs, ino } = await lstat(path, { bigint: true })
   return `${ino} ${birthtimeNs}`
@@ -96,7 +96,7 @@ const mountAll = async (place: Place, name: string, overlays: ReadonlyArray<type
   const { own, image, stages } = pathsIn(place, name)
   const [first] = overlays
   if (first === undefined) return
-  // Before the mount it is the user's own, whoever it is by now.
+  // Before the mount the folder belongs to the sandbox's current user.
   const { uid } = await lstat(join(place.folder, first.target))
   for (const stage of stages) await mkdir(stage, { recursive: true, mode: 0o700 })
   const mounts = await Promise.all(overlays.map(async ({ lower, target, upper }, i) => {
@@ -112,7 +112,7 @@ const mountAll = async (place: Place, name: string, overlays: ReadonlyArray<type
   await run(direct, "unshare", "--mount", "--propagation", "private", "--", ...perl, ...mounts.flat())
 }
 
-/** What was laid is still there, and nobody has made the tree anew. */
+/** Whether the overlays are still mounted and the tree was not made again. */
 const stands = async (place: Place, overlays: ReadonlyArray<typeof Overlay.Type>) => {
   const found = await Promise.all(
     overlays.map(({ folder, target }) => identity(join(place.folder, target)).then((found) => found === folder, ifAbsent(false)))

@@ -13,10 +13,10 @@ import * as Overlays from "./Overlays.ts"
 const PROGRAMS: Readonly<Record<string, string>> = { perl: "perl-base", tar: "tar", bwrap: "bubblewrap", setpriv: "util-linux" }
 
 const BYTES = 2 ** 22
-/** Nobody's. */
+/** An unused user id. */
 const USER = 1_899_999_999
 
-/** Why not, as a part of a sentence. `place`: a disk that nobody uses, of which something is left afterwards. */
+/** Why overlays do not work, as a part of a sentence; `null`: they work. `place`: an unused disk, on which files are left. */
 export const lacking = (place: Overlays.Place): Effect.Effect<string | null> =>
   Effect.gen(function*() {
     const missing = yield* Effect.promise(() => missingProgram(PROGRAMS))

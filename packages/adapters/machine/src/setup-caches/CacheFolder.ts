@@ -25,7 +25,7 @@ export interface Caches extends Pick<Options, "directory" | "makeImage" | "maxim
 
 export const fileOf = (place: CachePlace): string => createHash("sha256").update(CacheFilling.nameOf(place)).digest("hex") + KEPT
 export const imageOf = (file: string): string => file.slice(0, -KEPT.length) + IMAGE
-/** What it takes of the disk: an image is mostly holes. */
+/** The bytes that the file takes on disk: an image is mostly holes. */
 export const sizeOf = (file: string) =>
   stat(file).then(({ blocks, mtimeMs, size }) => ({ size: file.endsWith(IMAGE) ? 512 * blocks : size, usedAt: mtimeMs }))
 

@@ -17,9 +17,9 @@ import { writeCache } from "./WriteCache.ts"
 export interface Options {
   /** Made when the first cache is filled. For the account of this process alone. */
   readonly directory: string
-  /** Of all caches together, as they are on the disk. 0: none is kept. */
+  /** The most bytes of all caches together, as they are on the disk. 0: no caches are kept. */
   readonly maximumBytes: number
-  /** Of one, as it is filled. */
+  /** The most bytes of one cache, as it is filled. */
   readonly largest?: number
   /** Makes the file from what a cache was filled with, where boxes mount such (`overlay/CacheImages`). */
   readonly makeImage?: (file: string, bytes: Stream.Stream<Uint8Array, CacheDamaged>) => Effect.Effect<void, { readonly message: string }>

@@ -11,7 +11,7 @@ import { openCache } from "./ReadCache.ts"
 import type { Options } from "./SetupCachesFolder.ts"
 import { packed } from "./Zstd.ts"
 
-/** Of the disk, beside what is unpacked into an image. */
+/** Free bytes of the disk that are needed beside the unpacked image. */
 const SPARE_BYTES = 2 ** 28
 
 const trouble = (error: unknown) =>

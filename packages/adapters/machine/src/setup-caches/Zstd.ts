@@ -1,9 +1,9 @@
-/** What is compressed once and read often, fast both ways: zstd of level 1, off the event loop. */
+/** Compression for data that is written once and read often, fast both ways: zstd of level 1, off the event loop. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import type { Stream } from "effect"
 import { constants, createZstdCompress, createZstdDecompress } from "node:zlib"
 
-/** Of zlib's buffers: each takes a way to another thread and back. */
+/** The size of zlib's buffers: each buffer crosses to another thread and back. */
 const CHUNK_BYTES = 2 ** 18
 
 export const packed = <E, R>(bytes: Stream.Stream<Uint8Array, E, R>): Stream.Stream<Uint8Array, E, R> =>

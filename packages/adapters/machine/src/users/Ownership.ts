@@ -20,7 +20,7 @@ export const give = async (spawn: Spawn, workspace: string, user: User): Promise
   // One after the other: a sandbox may have made a million of them.
   for await (const { name } of await opendir(workspace)) {
     const path = join(workspace, name)
-    // What vanishes now is an agent's.
+    // Only files of an agent vanish at this point.
     const owner = await lstat(path).then(({ uid }) => uid, ifAbsent(user.uid))
     if (owner !== user.uid) strange.push(path)
   }

@@ -18,7 +18,7 @@ interface Range {
   readonly count: number
 }
 
-/** Above what systemd hands out to containers, below 2^31: nobody's by convention (systemd.io/UIDS-GIDS, 2026-11). */
+/** Above the ids that systemd gives to containers and below 2^31: unused by convention (systemd.io/UIDS-GIDS, 2026-11). */
 const FREE: Range = { first: 1_900_000_000, count: 100_000 }
 /** For a root whose own user namespace maps few users, as in a container. */
 const SMALL: Range = { first: 20_000, count: 40_000 }
@@ -39,7 +39,7 @@ interface Claim {
   readonly name: string
 }
 
-/** Of what is not there, or was torn by a power failure, the claimant is empty. */
+/** The claimant is empty if the file is missing, or was cut by a power failure. */
 const read = async (registry: string, file: string): Promise<Claim> => {
   const text = await readFile(join(registry, file), "utf8").catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return ""
@@ -63,10 +63,10 @@ const READ_AT_ONCE = 64
 /** Claims of one service, which its folder stands for. */
 export const make = (options: { readonly registry: string; readonly directory: string; readonly range: Range }) => {
   const { directory, range, registry } = options
-  /** What was read once: a claim stays what it is as long as its file is there, and nobody else gives up ours. */
+  /** Claims that were read before. A claim does not change while its file exists, and other services do not give up ours. */
   const known = new Map<string, Claim>()
 
-  /** Reads what is new, so that a thousand sandboxes at rest cost nobody a thousand files each time. */
+  /** Reads new files only: a thousand sandboxes at rest must not cost a thousand reads each time. */
   const all = async (): Promise<ReadonlyArray<Claim>> => {
     const there = await files(registry)
     const isThere = new Set(there)
@@ -131,7 +131,7 @@ export const make = (options: { readonly registry: string; readonly directory: s
   /** Gives back what services claimed whose folder is gone, and with it all that they could find again. */
   const prune = async (): Promise<void> => {
     for (const file of await files(registry)) {
-      // What others claimed may have changed hands since it was read.
+      // Claims of other services may have changed since they were read.
       const claim = await read(registry, file)
       const isGone = claim.directory === "" || await stat(claim.directory).then(() => false, (error: unknown) => codeOf(error) === "ENOENT")
       if (isGone) await giveUp(claim)

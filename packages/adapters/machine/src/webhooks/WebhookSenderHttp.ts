@@ -29,17 +29,17 @@ export interface Options {
 
 /** Characters (ours: longer ones are cut by proxies and logs). */
 const MAX_URL = 2000
-/** What is read of an answer; the connection is cut then. */
+/** The most bytes that are read of an answer; then the connection is closed. */
 const MAX_READ_BYTES = 64 * 1024
-/** What is kept of it. */
+/** The most bytes that are kept of an answer. */
 const MAX_KEPT_BYTES = 1024
 /** How long the rest of an answer is waited for once its status is there: the next event waits as long. */
 const BODY_TIME = Duration.seconds(1)
 /** How long a registration waits for the addresses of a name. */
 const ADMISSION_TIME = Duration.seconds(5)
-/** Of one question to a name server, milliseconds; it is asked twice. */
+/** The timeout of one query to a name server, milliseconds; a query is sent twice. */
 const NAME_SERVER_TIME = 2000
-/** Longer waits are told apart by nobody. */
+/** Longer waits all count as this one. */
 const MAX_RETRY_AFTER = 999_999_999
 
 const TLS_ERROR = /^(?:ERR_TLS|ERR_SSL|CERT_|EPROTO|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|HOSTNAME_MISMATCH|INVALID_)/u
@@ -120,7 +120,7 @@ const exchange = (
           _tag: "Answered",
           status: response.statusCode ?? 0,
           retryAfter: retryAfter(response.headers["retry-after"], sent.at),
-          // What Postgres cannot store is left out; a character that was cut is replaced.
+          // Leaves out characters that Postgres cannot store; replaces a cut character.
           body: kept.length === 0 ? null : kept.toString("utf8").replaceAll("\0", "")
         }
       }
@@ -177,7 +177,7 @@ export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, ma
         return Effect.gen(function*() {
           const addresses = yield* resolved(hostOf(url))
           if (addresses.length === 0) return failed("name_not_resolved")
-          // One that is not public is enough: who controls the name could choose among them.
+          // One private address is enough: the owner of the name could choose among them.
           if (!addresses.every(isAllowed)) return failed("address_not_allowed")
           if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")
           const exchanged = exchange(sent, url, addresses, ca, (answered) => {

@@ -7,7 +7,7 @@ export interface Finished extends Ended {
   readonly stderr: string
 }
 
-/** Of each stream. What comes after is read and thrown away. */
+/** The most bytes kept of each stream. The rest is read and discarded. */
 const MAXIMUM_BYTES = 2 ** 20
 
 const collect = (stream: Readable | null): () => string => {

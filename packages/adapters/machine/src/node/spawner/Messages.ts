@@ -1,9 +1,9 @@
-/** What a process and its spawner tell each other. */
+/** The messages between a process and its spawner. */
 
 /** Asks for a child. */
 export interface Request {
   readonly id: number
-  /** First on each connection that becomes a stream of the child, before the stream's number. Nobody else knows it. */
+  /** The first bytes on each connection that becomes a stream of the child, before the stream's number. They are secret. */
   readonly key: string
   readonly command: string
   readonly args: ReadonlyArray<string>

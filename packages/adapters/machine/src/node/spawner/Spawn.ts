@@ -21,7 +21,7 @@ export interface Ended {
 /** A process in a session and group of its own, whose number is also the group's. */
 export interface Child {
   readonly pid: number
-  /** What is written to one that reads no more is lost without an error. */
+  /** Data written to a process that no longer reads is lost without an error. */
   readonly stdin: Writable | null
   /** Nothing is read before somebody listens, who has to begin in the tick that gave them the child. */
   readonly stdout: Readable | null
@@ -30,7 +30,7 @@ export interface Child {
   readonly ended: () => Ended | null
   /** Never rejects. */
   readonly exited: Promise<Ended>
-  /** The same, once nobody has its output open any more and all of that was read. */
+  /** The same, after every process has closed the output and all of it was read. */
   readonly closed: Promise<Ended>
 }
 

@@ -22,7 +22,7 @@ const pathOf = (descriptor: number | undefined) => descriptor === undefined ? un
 const streamClosed = (stream: Duplex | null) =>
   stream === null || stream.destroyed ? Promise.resolve() : new Promise<void>((resolve) => stream.once("close", () => resolve()))
 
-/** What the socket says, its end as well, kept for who listens later: a socket closes at an end that nobody waits for. */
+/** Buffers the events of the socket and its end for a listener that comes later: a socket without listeners closes at its end. */
 const kept = (socket: Socket): PassThrough => {
   const stream = new PassThrough()
   socket.once("close", () => stream.end())
@@ -66,12 +66,12 @@ class Job {
 
   end(ended: Ended): void {
     this.#ended = ended
-    // What it left behind may have it open, and would never read.
+    // A process that it left behind may have the stream open and never read it.
     this.#streams.get(0)?.destroy()
     this.#exited.resolve(ended)
   }
 
-  /** Nobody can tell any more how it ends. */
+  /** Its exit can no longer be observed. */
   lose(): void {
     if (this.#pid !== undefined && this.#ended === null) killGroup(this.#pid)
     if (!this.isWhole) this.refuse(Object.assign(new Error("The spawner ended."), { code: "EAGAIN" }))

@@ -1,6 +1,6 @@
 /**
- * Starts programs for the process that started this one. Forking takes time that grows with the memory of whoever forks, and stops
- * it meanwhile: this process is small and has nothing else to do.
+ * Starts programs for its parent process. A fork takes time that grows with the memory of the forking process, and stops that process
+ * meanwhile. This process is small and has no other work.
  *
  *     node SpawnerProcess.ts SOCKET
  *
@@ -21,7 +21,7 @@ const report = (what: Report): void => {
 const stream = (key: string, number: number) =>
   new Promise<Socket>((resolve, reject) => {
     const socket = connect(socketPath)
-    // What comes is the child's.
+    // Further data is for the child.
     socket.pause()
     socket.once("error", reject)
     socket.once("connect", () => socket.write(`${key}${number}`, () => resolve(socket)))
