@@ -1,7 +1,7 @@
-/** One attempt at a request: who may cut it off, and what that comes to. */
+/** One attempt at a request: its time limits, its abort, and the resulting errors. */
 import { SlipwayError } from "./SlipwayError.ts"
 
-/** Longer ones make timers fire at once. */
+/** Longer timers would fire at once. */
 const LONGEST_TIMER_MILLIS = 2 ** 31 - 1
 
 /** One attempt at a request. The caller's signal, the time limit and the idle limit end it; `code` of the error says which did. */
@@ -11,11 +11,11 @@ export class Attempt {
   readonly #cut = () => this.#controller.abort()
   #isLate = false
 
-  /** Throws the reason when `caller` is aborted already. */
+  /** Throws the signal's reason if `caller` is already aborted. */
   constructor(caller: AbortSignal | undefined) {
     caller?.throwIfAborted()
     this.#caller = caller
-    // Not `AbortSignal.any`, which Node has since 20.3 only; and a signal that lives long keeps nothing of us.
+    // Not `AbortSignal.any`, which Node has only since 20.3. A long-lived signal must not keep this object.
     caller?.addEventListener("abort", this.#cut, { once: true })
   }
 
@@ -23,7 +23,7 @@ export class Attempt {
     return this.#controller.signal
   }
 
-  /** What `work` comes to. Fails with `timeout` when that takes longer, and with `unreachable` when the network does. */
+  /** The result of `work`. Fails with `timeout` after the limit, and with `unreachable` if the network fails. */
   async within<A>(millis: number, work: () => Promise<A>): Promise<A> {
     const timer = setTimeout(() => {
       this.#isLate = true
@@ -41,7 +41,7 @@ export class Attempt {
     }
   }
 
-  /** The body piece by piece, as they are asked for: a reader may take its time, the service only `idleMillis` for each. */
+  /** The body in pieces, on demand. The reader may take its time; the service has `idleMillis` for each piece. */
   async *chunks(body: ReadableStream<Uint8Array>, idleMillis: number): AsyncGenerator<Uint8Array, void> {
     const reader = body.getReader()
     try {
@@ -55,7 +55,7 @@ export class Attempt {
     }
   }
 
-  /** Gives up the connection, unless the reply is whole. */
+  /** Closes the connection, unless the reply is complete. */
   close(): void {
     this.#caller?.removeEventListener("abort", this.#cut)
     this.#cut()

@@ -1,4 +1,4 @@
-/** The API as Effects, made from its definition: every endpoint by name. */
+/** The API as Effects, derived from its definition: every endpoint by name. */
 import { Api } from "@slipway/api/Api"
 import type { Refusal } from "@slipway/api/shared/Errors"
 import { Effect, type Redacted, type Schema } from "effect"
@@ -7,15 +7,15 @@ import { type HttpApi, HttpApiClient, type HttpApiEndpoint, type HttpApiGroup } 
 
 type Endpoints = typeof Api extends HttpApi.HttpApi<infer _, infer Groups> ? HttpApiGroup.Endpoints<Groups> : never
 
-/** A server fails with errors of the domain too, its own and those of middleware; of each, a client is told a refusal. */
+/** A server also fails with the domain's errors, its own and those of middleware. Each of them is a refusal to a client. */
 type Told<Endpoint> = Omit<Endpoint, "~Error" | "~Middleware"> & {
   readonly "~Error": Schema.Codec<Refusal>
   readonly "~Middleware": never
 }
 
 /**
- * What the server refuses fails with `Refusal`: see its `code`. `HttpClientError`: there was no reply, or one that the API does
- * not name. `SchemaError`: what was asked or replied is not what the API says.
+ * Methods for all endpoints. A refusal of the server fails with `Refusal`: see its `code`. `HttpClientError`: no reply, or a reply
+ * outside the API. `SchemaError`: an invalid request or reply.
  */
 export type EffectClient = {
   readonly [Endpoint in Extract<Endpoints, HttpApiEndpoint.ConstraintRequest> as Endpoint["identifier"]]: HttpApiClient.Client.Method<
@@ -34,6 +34,6 @@ export const make = (
       baseUrl,
       transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(apiKey))
     }),
-    // What decodes an error makes a refusal of it: its schema has the domain's error beside it for servers alone.
+    // Decoding turns an error into a refusal. Its schema has the domain's error too, but for servers only.
     (client) => client as EffectClient
   )

@@ -4,7 +4,7 @@ interface ServerSentEvent {
   /** `undefined`: the block had no data. */
   readonly data: string | undefined
   readonly id: string | undefined
-  /** Milliseconds to wait before the next connection, when the server said so. */
+  /** The server's reconnection time in milliseconds; `undefined`: not sent. */
   readonly retry: number | undefined
 }
 
@@ -21,12 +21,12 @@ const parse = (block: string): ServerSentEvent => {
   return { data: data.length === 0 ? undefined : data.join("\n"), id, retry }
 }
 
-/** Blocks as they arrive. One that is cut off by the end of the body is dropped, as the standard says. */
+/** Blocks as they arrive. A block that the end of the body cuts off is dropped, as the standard says. */
 export async function* serverSentEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent, void> {
   const decoder = new TextDecoder()
   let text = ""
   for await (const chunk of chunks) {
-    // A line may end with CR, LF or both; a CR at the end waits for what follows it.
+    // A line may end with CR, LF or both. A CR at the end waits for the next character.
     const lines = (text + decoder.decode(chunk, { stream: true })).replaceAll(/\r\n|\r(?!$)/gu, "\n")
     const blocks = lines.split("\n\n")
     text = blocks.pop() ?? ""

@@ -1,7 +1,7 @@
 /**
- * The API as promises, on the platform's `fetch` and nothing else: Node, browsers, Deno. What fails rejects with a
- * `SlipwayError`; every call takes an `AbortSignal`. Methods have the names of the API's operations. A request that may be
- * repeated is sent again when the service could not be reached, or says 429 or 503: every GET, and what carries an idempotency key.
+ * The API as promises, using only the platform's `fetch`: Node, browsers, Deno. Errors reject with a `SlipwayError`; every call takes
+ * an `AbortSignal`. Methods have the names of the API's operations. Requests that are safe to repeat (every GET, and requests with an
+ * idempotency key) are retried if the service is unreachable, or answers 429 or 503.
  */
 import { serverSentEvents } from "./ServerSentEvents.ts"
 import { SlipwayError } from "./SlipwayError.ts"
@@ -39,37 +39,37 @@ export type { CallOptions, ClientOptions } from "./Transport.ts"
 export type * from "./Types.ts"
 export { SlipwayError }
 
-/** Of a request that makes something. */
+/** Options of a request that creates something. */
 export interface WriteOptions extends CallOptions {
   /**
-   * 1 to 255 printable characters. The same request with the same key is done once, for at least 24 hours. Left out: one
-   * is made for the call, which keeps its own retries from doing it twice.
+   * 1 to 255 printable characters. Equal requests with the same key are executed once, for at least 24 hours. Absent: the client makes
+   * a key for the call, so that its own retries do not execute it twice.
    */
   readonly idempotencyKey?: string | undefined
 }
 
 /** Options of `streamEvents`. */
 export interface StreamOptions extends CallOptions {
-  /** Everything after this event, and no snapshot; 0 is the beginning. */
+  /** All events after this one, without a snapshot; 0 is the beginning. */
   readonly since?: number | string | undefined
-  /** Called when the connection failed or ended without an event, before it is made again after so long. */
+  /** Called when the connection failed or ended without an event, before it is reconnected after `waitMillis`. */
   readonly onLost?: ((error: SlipwayError, waitMillis: number) => void) | undefined
   /**
-   * How long connections may bring no event before the stream fails, counted from the end of the last one that did; `Infinity`:
-   * it never fails for that. Left out: ten connections in a row, which takes about 4 minutes.
+   * The longest time without an event, counted from the end of the last connection with one, before the stream fails; `Infinity`: it
+   * never fails. Absent: ten connections in a row, about 4 minutes.
    */
   readonly giveUpMillis?: number | undefined
 }
 
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
 
-/** What servers say, `retry: 2000`, until they said it. */
+/** The value that servers send with `retry`, until they have sent it. */
 const RECONNECT_MILLIS = 2_000
 const MAX_RECONNECT_MILLIS = 30_000
-/** Connections in a row that bring nothing, before a stream gives up: about 4 minutes. */
+/** Connections in a row without an event before a stream fails: about 4 minutes. */
 const MAX_FRUITLESS = 10
 
-/** When a stream stops trying: the time of its first connection without an event, and how many there were in a row. */
+/** Decides when a stream stops trying: the time of its first connection without an event, and their number in a row. */
 class Fruitless {
   readonly #giveUpMillis: number | undefined
   #since = performance.now()
@@ -79,7 +79,7 @@ class Fruitless {
     this.#giveUpMillis = giveUpMillis
   }
 
-  /** Milliseconds that are left for the next one. */
+  /** Milliseconds left for the next connection. */
   get leftMillis(): number {
     if (this.#giveUpMillis === undefined) return this.count > MAX_FRUITLESS ? 0 : Infinity
     return Math.max(0, this.#giveUpMillis - (this.count === 0 ? 0 : performance.now() - this.#since))
@@ -105,13 +105,13 @@ export class SlipwayClient {
   readonly #transport: Transport
   readonly #reconnectMillis: number | undefined
 
-  /** Throws a `TypeError` when the address or the key cannot be one. */
+  /** Throws a `TypeError` if the address or the key is invalid. */
   constructor(options: ClientOptions) {
     this.#transport = new Transport(options)
     this.#reconnectMillis = options.reconnectMillis
   }
 
-  // A path that cannot be makes a promise that rejects, hence `async`.
+  // `async`, so that an invalid path rejects instead of throwing.
   async #get<A>(path: () => string, query: object, { signal }: CallOptions): Promise<A> {
     return this.#transport.json({ path: path(), query: query as Query, signal })
   }
@@ -124,7 +124,7 @@ export class SlipwayClient {
     return this.#post(() => "/sandboxes", request, { idempotencyKey, signal })
   }
 
-  /** A new sandbox whose trees start as a checkpoint of this one, which may be finished and stays as it is. */
+  /** Creates a sandbox whose trees start as a checkpoint of this one. The original may have ended, and does not change. */
   forkSandbox(id: string, request: Fork, { idempotencyKey = crypto.randomUUID(), signal }: WriteOptions = {}): Promise<Sandbox> {
     return this.#post(() => `${sandboxPath(id)}/fork`, request, { idempotencyKey, signal })
   }
@@ -143,12 +143,12 @@ export class SlipwayClient {
     return this.#post(() => `${sandboxPath(id)}/terminate`, undefined, options)
   }
 
-  /** Ends the active turn; the sandbox goes on. */
+  /** Ends the active turn; the sandbox continues. */
   interruptTurn(id: string, options: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/interrupt`, undefined, options)
   }
 
-  /** Takes trees and conversation back to a checkpoint, between turns. `sandbox.restored` tells when it is done, or why it cannot be. */
+  /** Restores trees and conversation to a checkpoint, between turns. `sandbox.restored` reports the end, or why it failed. */
   restoreCheckpoint(id: string, checkpoint: number, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/restore`, { checkpoint }, { signal })
   }
@@ -158,17 +158,17 @@ export class SlipwayClient {
     return this.decideApproval(id, approvalId, { decision: "approve", ...(scope === undefined ? {} : { scope }) }, { signal })
   }
 
-  /** The agent is told the `reason`, with the denial or as a message. */
+  /** The agent gets the `reason` with the denial or as a message. */
   deny(id: string, approvalId: string, { reason, signal }: DenyOptions & CallOptions = {}): Promise<CommandResult> {
     return this.decideApproval(id, approvalId, { decision: "deny", ...(reason === undefined ? {} : { reason }) }, { signal })
   }
 
-  /** What `approve` and `deny` send. */
+  /** Sends the decision of `approve` or `deny`. */
   decideApproval(id: string, approvalId: string, decision: ApprovalDecision, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, decision, { signal })
   }
 
-  /** Starts the next turn of a sandbox that runs. While a turn is active it is refused, unless `whenBusy` lets it wait. */
+  /** Starts the next turn of a running sandbox. While a turn is active the message is refused, unless `whenBusy` queues it. */
   sendMessage(
     id: string,
     prompt: string,
@@ -178,7 +178,7 @@ export class SlipwayClient {
     return this.#post(() => `${sandboxPath(id)}/messages`, body, { idempotencyKey, signal })
   }
 
-  /** Takes back a message that waits: `messageId` is the `turnId` that sending it answered. Safe to repeat. */
+  /** Withdraws a waiting message. `messageId` is the `turnId` that sending it returned. Safe to repeat. */
   async cancelMessage(id: string, messageId: string, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#transport.json({ method: "DELETE", path: `${sandboxPath(id)}/messages/${segment(messageId)}`, signal })
   }
@@ -188,25 +188,24 @@ export class SlipwayClient {
     return this.#get(() => `${sandboxPath(id)}/messages`, query, options)
   }
 
-  /** Those that are kept, oldest first. */
+  /** The stored checkpoints, oldest first. */
   listCheckpoints(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<CheckpointPage> {
     return this.#get(() => `${sandboxPath(id)}/checkpoints`, query, options)
   }
 
-  /** How the setup of the sandbox stands, and what that wrote. */
+  /** The state of the sandbox's setup, and its output. */
   getSetup(id: string, options: CallOptions = {}): Promise<Setup> {
     return this.#get(() => `${sandboxPath(id)}/setup`, {}, options)
   }
 
-  /** Durable events, oldest first. Read on until a page is empty. */
+  /** Stored events, oldest first. Continue until a page is empty. */
   listEvents(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<EventPage> {
     return this.#get(() => `${sandboxPath(id)}/events`, query, options)
   }
 
   /**
-   * Events as they happen, until the sandbox is finished and its last event was told: first a snapshot, or with `since`
-   * everything after that event. A connection that is lost is made again where it was lost: every durable event comes once,
-   * in order. `break` and the signal end it, without an error.
+   * Events as they happen, up to the last event of an ended sandbox. The first is a snapshot; with `since`, the events after it. A lost
+   * connection is resumed: every stored event comes once, in order. `break` and the signal end the stream without an error.
    */
   async *streamEvents(
     id: string,
@@ -223,7 +222,7 @@ export class SlipwayClient {
       try {
         const { attempt, response } = await this.#transport.openOnce({ path, lastEventId, signal }, fruitless.leftMillis)
         if (response.status === 204 || response.body === null) {
-          // The sandbox is finished, and everything was read.
+          // The sandbox has ended, and everything was read.
           attempt.close()
           return
         }
@@ -236,14 +235,14 @@ export class SlipwayClient {
           fruitless.count = 0
           const event = eventOf(block.data)
           isNews ||= block.id !== undefined || event.type === "snapshot"
-          // Whoever has a snapshot needs no second one.
+          // After a snapshot a reconnection continues at its cursor, without a second snapshot.
           lastEventId = event.type === "snapshot" || event.type === "stream.resync" ? event.data.resume_cursor : block.id ?? lastEventId
           if (event.type === "sandbox.status") status = event.data.status
           yield event
           if (isStopped()) return
         }
         if (isEmpty) throw new SlipwayError("The stream ended without an event.", { status: response.status, code: "empty_stream" })
-        // Streams end for other reasons too. Of a finished sandbox it is asked at once: 204 says that nothing is left.
+        // Streams also end for other reasons. For an ended sandbox, reconnect at once: 204 says that nothing is left.
         const isOver = isNews && status !== undefined && FINISHED.has(status)
         wait = isOver ? 0 : backoff(reconnectMillis, 0, MAX_RECONNECT_MILLIS)
       } catch (error) {
@@ -259,12 +258,12 @@ export class SlipwayClient {
     }
   }
 
-  /** @deprecated The name before all clients had one list of operations: use `streamEvents`. */
+  /** @deprecated An earlier name: use `streamEvents`. */
   stream(id: string, options?: StreamOptions): AsyncGenerator<StreamEvent, void, undefined> {
     return this.streamEvents(id, options)
   }
 
-  /** The sandbox, its newest turn and what waits for a person, all of one moment. */
+  /** The sandbox, its newest turn and its pending approvals, all of one moment. */
   async snapshot(id: string, { signal }: CallOptions = {}): Promise<Snapshot> {
     const { attempt, response } = await this.#transport.open({ path: `${sandboxPath(id)}/events/stream`, signal })
     try {
@@ -285,17 +284,20 @@ export class SlipwayClient {
     return this.#get(() => `${sandboxPath(id)}/files/tree`, query, options)
   }
 
-  /** One file as text: now, as published last, and where the sandbox started. At most 1 MiB each. */
+  /** One file as text: now, as last published, and as the sandbox found it. At most 1 MiB each. */
   getFileContent(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<FileContent> {
     return this.#get(() => `${sandboxPath(id)}/files/content`, { path, ...query }, options)
   }
 
-  /** What differs between two versions of a tree, as a patch of at most 10 MiB: bytes of files, which need not be UTF-8. Empty: nothing. */
+  /**
+   * The differences between two versions of a tree, as a patch of at most 10 MiB. The bytes come from files and need not be UTF-8.
+   * Empty: no differences.
+   */
   async diffFiles(id: string, query: DiffQuery = {}, options: CallOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     return new Uint8Array(await (await this.#read(`${sandboxPath(id)}/files/diff`, query, options)).arrayBuffer())
   }
 
-  /** The bytes of one file, at most 100 MiB, as a response whose body is read as you take it. */
+  /** One file of at most 100 MiB, as a response whose body is read on demand. */
   async downloadFile(id: string, path: string, query: RepoQuery = {}, options: CallOptions = {}): Promise<Response> {
     return this.#read(`${sandboxPath(id)}/files/download`, { path, ...query }, options)
   }
@@ -327,7 +329,7 @@ export class SlipwayClient {
     return this.#get(() => `${sandboxPath(id)}/pull-request`, query, options)
   }
 
-  /** The grant's feed, ascending. Save `nextCursor` once every event is processed; it is the next `after`. */
+  /** The grant's feed, ascending. Save `nextCursor` after every event is processed; it is the next `after`. */
   listPartnerEvents(query: PageQuery = {}, options: CallOptions = {}): Promise<PartnerPage> {
     return this.#get(() => "/events", query, options)
   }

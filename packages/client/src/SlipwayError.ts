@@ -1,16 +1,16 @@
-/** Why a call failed. Aborting a call is no failure of it: that rejects with the reason of the `AbortSignal`, as `fetch` does. */
+/** Why a call failed. Aborting a call rejects with the reason of the `AbortSignal` instead, as `fetch` does. */
 export class SlipwayError extends Error {
   override readonly name = "SlipwayError"
-  /** Of the reply; 0 when there was none. */
+  /** The status of the reply; 0: no reply. */
   readonly status: number
   /**
-   * For programs: the service's own, such as `turn_active` (docs/decisions/1); or of this client `unreachable`,
-   * `timeout`, `empty_stream`, `redirected` and `invalid_reply`.
+   * For programs: the service's code, such as `turn_active` (docs/decisions/1), or one of this client: `unreachable`, `timeout`,
+   * `empty_stream`, `redirected`, `invalid_reply`.
    */
   readonly code: string
-  /** Names the reply in the service's logs. */
+  /** Identifies the reply in the service's logs. */
   readonly requestId: string | undefined
-  /** Seconds after which another try may succeed, when the service said so. */
+  /** Seconds after which a retry may succeed, if the service sent them. */
   readonly retryAfter: number | undefined
 
   constructor(
@@ -30,7 +30,7 @@ export class SlipwayError extends Error {
     this.retryAfter = retryAfter
   }
 
-  /** Whether the same call may succeed later. */
+  /** Whether a retry of the same call may succeed. */
   get isTemporary(): boolean {
     return ["unreachable", "timeout", "empty_stream"].includes(this.code) || this.status === 429 || this.status >= 500
   }

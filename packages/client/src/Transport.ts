@@ -1,39 +1,39 @@
-/** Requests to one service: where they go, how long they may take, and which are sent again. */
+/** Requests to one service: addresses, time limits and retries. */
 import { Attempt } from "./Attempt.ts"
 import { SlipwayError } from "./SlipwayError.ts"
 
-/** The service and how to talk to it. */
+/** The service, and how to connect to it. */
 export interface ClientOptions {
-  /** The server's address, such as `https://slipway.example`; with the path it is served below, if there is one. */
+  /** The server's address, such as `https://slipway.example`, with its base path if it has one. */
   readonly baseUrl: string
-  /** Goes to `baseUrl` alone, as a header: redirects are not followed. */
+  /** Sent only to `baseUrl`, as a header: redirects are not followed. */
   readonly apiKey: string
-  /** Sends requests; the platform's `fetch` when left out. */
+  /** Sends requests. Default: the platform's `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** How long one attempt at a request may take until its whole reply is there; 30,000 when left out. Not of streams. */
+  /** Milliseconds for one attempt, until the whole reply has arrived. Default: 30,000. Does not apply to streams. */
   readonly timeoutMillis?: number | undefined
-  /** How long a stream or download may bring no byte; 45,000 when left out. Idle streams have a heartbeat each 15 s. */
+  /** Milliseconds that a stream or download may go without a byte. Default: 45,000. Idle streams have a heartbeat each 15 s. */
   readonly idleTimeoutMillis?: number | undefined
-  /** How often a request is sent again; 3 when left out. */
+  /** The number of retries of a request. Default: 3. */
   readonly retries?: number | undefined
-  /** Before the first retry; each further one waits twice as long, up to 8 s. 500 when left out. */
+  /** Milliseconds before the first retry. The wait doubles with each retry, up to 8 s. Default: 500. */
   readonly backoffMillis?: number | undefined
-  /** Before a stream is opened again; longer after failures, up to 30 s. Left out: what the service says, which is 2 s. */
+  /** Milliseconds before a stream is reconnected; longer after failures, up to 30 s. Default: the service's value, which is 2 s. */
   readonly reconnectMillis?: number | undefined
 }
 
-/** Of each call. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Ends the call, with all its retries: it rejects with the signal's reason. */
+  /** Ends the call with all its retries: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Query parameters; `undefined` ones are left out. */
+/** Query parameters; `undefined` values are left out. */
 export type Query = Readonly<Record<string, string | number | undefined>>
 
 interface Ask extends CallOptions {
   readonly method?: "GET" | "POST" | "DELETE"
-  /** From `segment`s. */
+  /** Made of `segment`s. */
   readonly path: string
   readonly query?: Query | undefined
   readonly body?: object | undefined
@@ -41,26 +41,26 @@ interface Ask extends CallOptions {
   readonly lastEventId?: string | undefined
 }
 
-/** A reply whose body is still to come. `attempt` must be closed. */
+/** A reply whose body is not read yet. `attempt` must be closed. */
 interface Opened {
   readonly response: Response
   readonly attempt: Attempt
 }
 
-/** Resolves with a good reply, and fails with any other. */
+/** Resolves with a successful reply, and fails with any other. */
 type Send = (signal: AbortSignal) => Promise<Response>
 
 const MAX_BACKOFF_MILLIS = 8_000
-/** A server that answers has a chance to, however short the time is that a stream may do without. */
+/** The least time for one attempt, even if less is left for a stream, so that a server has a chance to answer. */
 const LEAST_ATTEMPT_MILLIS = 1_000
-/** Rate limits open within a minute (docs/decisions/10). Who is told to wait longer decides for themselves. */
+/** Rate limits end within a minute (docs/decisions/10). Longer waits are left to the caller. */
 const MAX_RETRY_AFTER_SECONDS = 60
 
-/** Half of the wait is drawn, so that clients that failed together do not come back together. */
+/** Half of the wait is random, so that clients that failed together do not retry together. */
 export const backoff = (baseMillis: number, failures: number, mostMillis: number): number =>
   Math.min(baseMillis * 2 ** failures, mostMillis) * (1 + Math.random()) / 2
 
-/** Rejects with the reason once `signal` is aborted. */
+/** Rejects with the reason when `signal` is aborted. */
 export const pause = (millis: number, signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve, reject) => {
     signal?.throwIfAborted()
@@ -75,7 +75,7 @@ export const pause = (millis: number, signal: AbortSignal | undefined): Promise<
     signal?.addEventListener("abort", stop, { once: true })
   })
 
-/** One segment of a path. Dots would lead out of it, encoded or not. */
+/** One segment of a path. Refuses dots, encoded or not, because they would leave the path. */
 export const segment = (value: string): string => {
   if (/^\.{0,2}$/u.test(value)) throw new TypeError(`${JSON.stringify(value)} is no id.`)
   return encodeURIComponent(value)
@@ -94,7 +94,7 @@ const search = (query: Query = {}): string => {
   return pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`
 }
 
-/** Whole seconds, or of a proxy a date (RFC 9110, section 10.2.3). */
+/** Whole seconds, or a date from a proxy (RFC 9110, section 10.2.3). */
 const retryAfterOf = (headers: Headers): number | undefined => {
   const value = headers.get("retry-after") ?? ""
   if (/^\d+$/u.test(value)) return Number(value)
@@ -104,7 +104,7 @@ const retryAfterOf = (headers: Headers): number | undefined => {
 
 const UNREADABLE = "The service could not be reached, or does not allow pages of this origin, which its operator can allow."
 
-/** Whether this runs in a page of another origin. Browsers do not say why such a request failed. */
+/** Whether this runs in a page of another origin, where browsers hide why a request failed. */
 const isOfAnotherOrigin = (url: string): boolean => {
   const { location } = globalThis as { readonly location?: { readonly origin?: string } }
   return location?.origin !== undefined && location.origin !== new URL(url).origin
@@ -138,7 +138,7 @@ export class Transport {
 
   constructor(options: ClientOptions) {
     this.#root = root(options.baseUrl)
-    // `Headers` would say the key in its error.
+    // `Headers` would repeat the key in its error.
     if (!/^[\x21-\x7e]+$/u.test(options.apiKey)) throw new TypeError("`apiKey` is empty, or has characters that no API key has.")
     this.#apiKey = options.apiKey
     this.#fetch = options.fetch ?? globalThis.fetch
@@ -148,7 +148,7 @@ export class Transport {
     this.#backoffMillis = options.backoffMillis ?? 500
   }
 
-  /** The reply to a request, whole. */
+  /** The complete reply to a request. */
   json<A>(ask: Ask): Promise<A> {
     return this.#persist(ask, async (attempt, send) => {
       try {
@@ -173,7 +173,7 @@ export class Transport {
     return this.#persist(ask, (attempt, send) => this.#head(attempt, send))
   }
 
-  /** The same, of one attempt, which may take at most `millis`. */
+  /** Like `open`, for one attempt of at most `millis`. */
   async openOnce(ask: Ask, millis: number): Promise<Opened> {
     return this.#head(new Attempt(ask.signal), this.#prepare(ask), Math.max(millis, LEAST_ATTEMPT_MILLIS))
   }
@@ -192,7 +192,7 @@ export class Transport {
     if (body !== undefined) headers.set("content-type", "application/json")
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey)
     if (lastEventId !== undefined) headers.set("last-event-id", lastEventId)
-    // A function of its own: browsers' `fetch` refuses to be called as a method of anything else.
+    // A separate variable, because browsers' `fetch` refuses to be called as a method of another object.
     const fetch = this.#fetch
     const url = this.#root + path + search(query)
     const init = { method, headers, redirect: "manual" as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
@@ -206,7 +206,7 @@ export class Transport {
     }
   }
 
-  /** Tries until there is an answer, as long as the same request twice is the same as once, and another try may help. */
+  /** Retries until there is an answer, if the request is safe to repeat and the failure is temporary. */
   async #persist<A>(ask: Ask, once: (attempt: Attempt, send: Send) => Promise<A>): Promise<A> {
     const isRepeatable = ask.method !== "POST" || ask.idempotencyKey !== undefined
     const send = this.#prepare(ask)

@@ -1,18 +1,18 @@
 /**
- * What goes over the wire, as docs/interface.md says it: its sections are named. Timestamps are UTC with three fraction
- * digits, `2026-11-21T02:41:00.123Z`. Values may be added over time, such as types of events: ignore what you do not know.
+ * The data on the wire, as in docs/interface.md, whose sections are named. Timestamps are UTC with three fraction digits,
+ * `2026-11-21T02:41:00.123Z`. Values, such as types of events, may be added over time: ignore unknown ones.
  */
 
 // Sandboxes -----------------------------------------------------------------------------------------------------
 
-/** Where a sandbox is in its life (section 3). It is finished as `succeeded`, `failed` or `terminated`. */
+/** The status of a sandbox (section 3). `succeeded`, `failed` and `terminated` are its ends. */
 export type SandboxStatus = "queued" | "creating" | "running" | "succeeded" | "failed" | "terminating" | "terminated"
 
 /** Section 2.2. */
 export interface RepoRef {
-  /** `owner/name`, in any case of letters. */
+  /** `owner/name`, in any case. */
   readonly fullName: string
-  /** Branch, tag or full commit id to start from. Left out: the default branch. */
+  /** The branch, tag or full commit id to start from. Absent: the default branch. */
   readonly ref?: string
 }
 
@@ -25,12 +25,12 @@ export interface Usage {
   readonly creditsChargedMicros: number
 }
 
-/** What usage is of, in tokens; section 6. */
+/** The tokens of the usage; section 6. */
 export interface TokenCounts {
   readonly input: number
-  /** Those of `input` that a provider had in its cache. */
+  /** The part of `input` that the provider had in its cache. */
   readonly cachedInput: number
-  /** Reasoning included. */
+  /** Includes reasoning. */
   readonly output: number
 }
 
@@ -45,16 +45,16 @@ export interface Sandbox {
   /** The model's id in the catalogue. */
   readonly model: string | null
   readonly agentRuntime: "opencode" | "codex" | "claude" | "grok"
-  /** Active: a turn is pending, running or waits for an approval. */
+  /** Active: a turn is pending, running or waiting for an approval. */
   readonly turn: { readonly active: boolean }
   readonly usage: Usage
   readonly metadata: { readonly [key: string]: string }
-  /** Why it failed, a sentence for people; `null` unless it did. */
+  /** Why it failed, as a sentence for people; otherwise `null`. */
   readonly error: string | null
   readonly createdAt: string
-  /** When it first ran. */
+  /** The first time that it ran. */
   readonly startedAt: string | null
-  /** When it first was succeeded, failed or terminated. */
+  /** The first time that it ended. */
   readonly completedAt: string | null
   readonly links: { readonly self: string; readonly events: string; readonly messages: string }
 }
@@ -69,46 +69,46 @@ export interface SandboxPage {
 
 /** Section 4.1. */
 export interface SandboxQuery {
-  /** The `nextCursor` of the page before. */
+  /** The `nextCursor` of the previous page. */
   readonly after?: string
-  /** 1 to 100; 100 when left out. */
+  /** 1 to 100; default 100. */
   readonly limit?: number
   readonly status?: SandboxStatus
-  /** Sandboxes that have this repository, in any case of letters. */
+  /** Sandboxes with this repository, in any case. */
   readonly repo?: string
 }
 
 /** Section 4.2. */
 export interface NewSandbox {
-  /** 1 to 16, which differ in more than case. */
+  /** 1 to 16 different repositories; case is ignored. */
   readonly repos: ReadonlyArray<RepoRef>
   /** 1 to 60000 characters. */
   readonly prompt: string
-  /** Left out: the catalogue's default. */
+  /** Absent: the catalogue's default. */
   readonly model?: string
   readonly reasoningEffort?: "none" | "low" | "medium" | "high" | "xhigh" | "max" | "ultra" | "ultracode"
-  /** Left out: the prompt's first line. */
+  /** Absent: the prompt's first line. */
   readonly title?: string
-  /** `prompt`: the agent asks before it edits or runs anything. Left out: `auto`, it never asks. */
+  /** `prompt`: the agent asks before every edit and command. Default `auto`: it never asks. */
   readonly toolApprovalMode?: "auto" | "prompt"
   /** At most 16 pairs. */
   readonly metadata?: { readonly [key: string]: string }
 }
 
-/** A fork of a sandbox. What is left out is as in that sandbox. */
+/** A fork of a sandbox. Absent fields are taken from the original. */
 export interface Fork {
   /** 1 to 60000 characters. */
   readonly prompt: string
-  /** Also one of another runtime, which is told the messages so far. */
+  /** A model of another runtime gets the messages so far as text. */
   readonly model?: string
-  /** Left out: as in the sandbox, if the model has that. */
+  /** Absent: the original's effort, if the model has it. */
   readonly reasoningEffort?: NonNullable<NewSandbox["reasoningEffort"]>
-  /** Left out: the prompt's first line. */
+  /** Absent: the prompt's first line. */
   readonly title?: string
   readonly toolApprovalMode?: "auto" | "prompt"
-  /** At most 16 pairs. Left out: none. */
+  /** At most 16 pairs. Absent: none. */
   readonly metadata?: { readonly [key: string]: string }
-  /** What its trees start as. Left out: the newest one. */
+  /** The checkpoint that its trees start as. Absent: the newest. */
   readonly checkpoint?: number
 }
 
@@ -116,11 +116,11 @@ export interface Fork {
 export interface CommandResult {
   /** Equal commands have equal ids. */
   readonly commandId: string
-  /** Of the sandbox after the command; unchanged by a rejected one. */
+  /** The revision of the sandbox after the command. A rejected command does not change it. */
   readonly revision: number
-  /** `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now. */
+  /** `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed now. */
   readonly outcome: "applied" | "duplicate" | "rejected"
-  /** There if the outcome is `rejected`, and only then. */
+  /** Present exactly if the outcome is `rejected`. */
   readonly rejection?:
     | "sandbox_terminal"
     | "no_active_turn"
@@ -130,19 +130,19 @@ export interface CommandResult {
     | "restore_active"
 }
 
-/** What goes with an approval. */
+/** Options of an approval. */
 export interface ApproveOptions {
-  /** `turn`: also what else of the same kind waits, or is asked for until the turn ends. Left out: this tool call alone. */
+  /** `turn`: also approves waiting and later calls of the same kind in this turn. Absent: only this tool call. */
   readonly scope?: "turn"
 }
 
-/** What goes with a denial. */
+/** Options of a denial. */
 export interface DenyOptions {
-  /** Why, for the agent: 1 to 2000 characters. */
+  /** The reason for the agent: 1 to 2000 characters. */
   readonly reason?: string
 }
 
-/** One body for both: which of them goes with which decision is the server's rule. */
+/** One body for both decisions; the server checks which options belong to which. */
 export interface ApprovalDecision extends ApproveOptions, DenyOptions {
   readonly decision: "approve" | "deny"
 }
@@ -154,25 +154,25 @@ export interface NewMessage {
   /** 1 to 60,000 characters. */
   readonly prompt: string
   /**
-   * What becomes of it while a turn is active: `reject` (left out: that), `queue` for a turn of its own after those that wait, or
-   * `steer`: the agent has it as soon as it can take it.
+   * The treatment while a turn is active: `reject` (default), `queue` for a turn of its own after waiting messages, or `steer`: the
+   * agent gets it as soon as it can take it.
    */
   readonly whenBusy?: "reject" | "queue" | "steer"
 }
 
 /** The answer to `sendMessage`. */
 export interface MessageResult extends CommandResult {
-  /** The turn the message starts, or waits for. It names the message too. */
+  /** The turn that the message starts or waits for. It is also the message's id. */
   readonly turnId: string
 }
 
-/** A prompt, or a whole text of the agent. */
+/** A prompt, or a complete text of the agent. */
 export interface Message {
   readonly id: string
   readonly turnId: string
   readonly role: "user" | "assistant"
   readonly text: string
-  /** When it was whole. */
+  /** The time when it was complete. */
   readonly createdAt: string
 }
 
@@ -186,16 +186,16 @@ export interface MessagePage {
 
 // Checkpoints ---------------------------------------------------------------------------------------------------
 
-/** What a sandbox goes on from when its machine is gone. */
+/** A stored state from which a sandbox continues after its machine is lost. */
 export interface Checkpoint {
   /** Counts from 1 within the sandbox. */
   readonly checkpoint: number
-  /** The newest turn that had ended; `null`: there was none. */
+  /** The newest turn that had ended; `null`: none. */
   readonly turnId: string | null
   readonly createdAt: string
-  /** How much is stored of it. */
+  /** Stored bytes. */
   readonly bytes: number
-  /** The commit of each repository's tree as it was. */
+  /** The commit of each repository's tree. */
   readonly repos: ReadonlyArray<{ readonly repo: string; readonly sha: string }>
 }
 
@@ -207,26 +207,26 @@ export interface CheckpointPage {
   readonly nextCursor: string | null
 }
 
-/** How the setup of a sandbox stands. */
+/** The state of a sandbox's setup. */
 export interface Setup {
-  /** `none`: no repository of the sandbox has one, it has not begun, or it is forgotten. */
+  /** `none`: no repository of the sandbox has a setup, it has not begun, or its record was deleted. */
   readonly state: "none" | "running" | "succeeded" | "failed"
   readonly startedAt: string | null
   /** `null` while it runs. */
   readonly ms: number | null
-  /** Whether what it fills was there already. */
+  /** Whether its cache existed. */
   readonly cache: "hit" | "miss" | "none"
-  /** Of the command that failed, else 0; `null` while none has ended so, or where a signal or the time ended it. */
+  /** The exit code of the failed command, otherwise 0; `null`: no command has exited, or a signal or a timeout ended it. */
   readonly exitCode: number | null
-  /** The last MiB of what its commands wrote. */
+  /** The last MiB of the commands' output. */
   readonly output: string
 }
 
-/** A page of what is numbered: messages, checkpoints, events of a sandbox, partner events. */
+/** A page of numbered items: messages, checkpoints, events of a sandbox, partner events. */
 export interface PageQuery {
-  /** The `nextCursor` of the page before, or the id of the last event that was read; the beginning when left out. */
+  /** The `nextCursor` of the previous page, or the id of the last event that was read. Absent: from the beginning. */
   readonly after?: number | string
-  /** 1 to 100; 100 when left out. */
+  /** 1 to 100; default 100. */
   readonly limit?: number
 }
 
@@ -243,46 +243,46 @@ interface Envelope<T extends string, D> {
 }
 
 interface Durable<T extends string, D> extends Envelope<T, D> {
-  /** Digits: the cursor that resumes after this event. */
+  /** Digits: the cursor after this event. */
   readonly id: string
-  /** Left out outside of a turn. */
+  /** Absent outside a turn. */
   readonly turn_id?: string
 }
 
-/** Who caused a change: a person's command, a time limit, the agent or its host, or the service itself. */
+/** The cause of a change: a person's command, a time limit, the agent or its host, or the service itself. */
 export type Initiator = "user" | "policy" | "provider" | "system"
 
 /** The last four are final. */
 export type TurnState = "pending" | "running" | "awaiting_approval" | "succeeded" | "failed" | "interrupted" | "cancelled"
 
-/** A message that waits for its turn. */
+/** A waiting message. */
 export interface QueuedMessage {
-  /** Equals the id of the turn that it gets. */
+  /** Also the id of its turn. */
   readonly message_id: string
-  /** Counts from 1. */
+  /** From 1. */
   readonly position: number
   readonly text: string
   readonly author: { readonly id: string }
-  /** The agent of the active turn is to have it at once. */
+  /** The agent of the active turn gets it at once. */
   readonly steers: boolean
 }
 
 /** A tool call that waits for a person. */
 export interface ApprovalRequest {
   readonly approval_id: string
-  /** What the agent wants to do, for display. */
+  /** The title of the tool call. */
   readonly tool: string
   readonly kind?: "edit" | "command" | "network" | "other"
   readonly paths?: ReadonlyArray<string>
-  /** The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be approved for the rest of the turn. */
+  /** The edit deletes nothing and changes only plain, unprotected files of the trees, so it can be approved for the rest of the turn. */
   readonly plain?: true
-  /** What will happen if it is approved. Only a diff may be cut. `cwd`: the folder of the command, where it is not the workspace. */
+  /** The effect of an approval. Only a diff may be cut. `cwd`: the folder of the command, if it is not the workspace. */
   readonly preview?: { readonly command?: string; readonly cwd?: string; readonly diff?: string; readonly url?: string }
-  /** Counts as denied from then on. */
+  /** The approval counts as denied from then on. */
   readonly expires_at: string
 }
 
-/** A durable event: it is in the log, and can be read again. Told apart by `type`. */
+/** A stored event, which can be read again. Identified by `type`. */
 export type SandboxEvent =
   | Durable<"sandbox.status", {
     readonly status: SandboxStatus
@@ -305,53 +305,53 @@ export type SandboxEvent =
     readonly initiator: Initiator
   }>
   | Durable<"sandbox.boot", {
-    /** The stage that is done. `setup` comes later too, where trees were made again. */
+    /** The finished stage. `setup` can come later too, after trees were restored. */
     readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
     readonly ms: number
     readonly repo?: string
-    /** With `clone`: folders of submodules, which are left empty. */
+    /** With `clone`: folders of submodules, which stay empty. */
     readonly submodules?: ReadonlyArray<string>
-    /** With `setup`: whether what it fills was there already. */
+    /** With `setup`: whether its cache existed. */
     readonly cache?: "hit" | "miss" | "none"
-    /** With `setup`: keys of the repository's file that do not count. */
+    /** With `setup`: keys of the repository's file without effect. */
     readonly ignored?: ReadonlyArray<string>
-    /** With `setup`: what the repository would like to reach and may not, as `name:port`. */
+    /** With `setup`: destinations that the repository asks for and that are not allowed, as `name:port`. */
     readonly egress_refused?: ReadonlyArray<string>
-    /** With `setup`: the image that the repository asks for, where the sandbox has another one. */
+    /** With `setup`: the image that the repository asks for, if the sandbox has another one. */
     readonly image_refused?: string
-    /** With `setup`: why it ran without the secrets that the repository's file names, for people. */
+    /** With `setup`: why it ran without the secrets in the repository's file, for people. */
     readonly secrets_withheld?: string
     /** With `setup`: why it failed, for people. */
     readonly error?: string
   }>
-  /** The repositories' setups begin: in a boot, or where trees were made again. */
+  /** The repositories' setups begin, in a boot or after trees were restored. */
   | Durable<"setup.started", {
-    /** What they may take together, milliseconds. */
+    /** The time limit of all setups together, in milliseconds. */
     readonly limit_ms: number
   }>
-  /** The sandbox started with the trees of another one's checkpoint. */
+  /** The sandbox started with the trees of another sandbox's checkpoint. */
   | Durable<"sandbox.forked", { readonly sandbox_id: string; readonly checkpoint: number }>
   | Durable<"sandbox.checkpoint", {
-    /** Counts from 1; left out where it could not be taken. */
+    /** From 1; absent if the checkpoint failed. */
     readonly checkpoint?: number
     /** The newest turn that had ended. */
     readonly turn_id?: string
     readonly bytes?: number
     readonly ms?: number
     readonly repos?: ReadonlyArray<{ readonly repo: string; readonly sha: string }>
-    /** Why it could not be taken, for people. */
+    /** Why it failed, for people. */
     readonly error?: string
   }>
   | Durable<"sandbox.restoring", { readonly checkpoint: number }>
   | Durable<"sandbox.restored", {
-    /** Left out where none could be restored. */
+    /** Absent if no checkpoint could be restored. */
     readonly checkpoint?: number
     readonly cause: "machine_lost" | "machine_drained" | "command" | "fork"
-    /** The turn whose changes are gone with its machine. */
+    /** The turn whose changes were lost with its machine. */
     readonly lost_turn?: string
-    /** Checkpoints that were tried first and could not be read, the newest first. */
+    /** Checkpoints that could not be read, newest first. */
     readonly damaged?: ReadonlyArray<number>
-    /** Why nothing was restored, for people. Trees and conversation are as they were. */
+    /** Why the restore failed, for people. Trees and conversation have not changed. */
     readonly error?: string
   }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
@@ -377,7 +377,7 @@ export type SandboxEvent =
   }>
   | Durable<"message.queued", QueuedMessage>
   | Durable<"message.steered", {
-    /** It gets no turn of its own. */
+    /** The id of a turn that will not exist. */
     readonly message_id: string
     readonly text: string
     readonly author: { readonly id: string }
@@ -390,9 +390,9 @@ export type SandboxEvent =
     /** Events of one part replace each other. */
     readonly part_id: string
     readonly message_id: string
-    /** `reasoning` is what the model thinks, `text` what it says. */
+    /** `reasoning`: a thought of the model; `text`: its answer. */
     readonly kind: "text" | "reasoning"
-    /** All of the part so far. */
+    /** The whole part so far. */
     readonly text: string
   }>
   | Durable<"message.completed", {
@@ -412,11 +412,14 @@ export type SandboxEvent =
   | Durable<"approval.resolved", {
     readonly approval_id: string
     readonly outcome: "approved" | "denied"
-    /** `user`: a decision; `policy`: one made for the rest of the turn; the others deny because nobody can decide any more. */
+    /**
+     * `user`: a decision; `policy`: an earlier decision for the rest of the turn; the others deny, because a decision is no longer
+     * possible.
+     */
     readonly by: "user" | "policy" | "timeout" | "interrupt" | "terminate" | "turn_end"
-    /** What else of its kind is approved with it; left out: nothing. */
+    /** Other calls that the decision approves; absent: none. */
     readonly scope?: "turn"
-    /** Why a person denied it. */
+    /** The person's reason for the denial. */
     readonly reason?: string
   }>
   | Durable<"pull_request.updated", {
@@ -429,19 +432,19 @@ export type SandboxEvent =
     readonly merged?: boolean
     readonly head_ref?: string
     readonly head_sha?: string
-    /** How what was pushed was made of the files, after an earlier pull request was merged or closed. */
+    /** How the pushed commit was made from the files, after an earlier pull request was merged or closed. */
     readonly merges?: ReadonlyArray<{
       readonly onto: string
       /** `null`: the commit the sandbox started from. */
       readonly ancestor: string | null
     }>
-    /** Folders of submodules in which there are files: these are not published. */
+    /** Folders of submodules with files, which are not published. */
     readonly submodules?: ReadonlyArray<string>
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
   }>
   | Durable<"usage.updated", {
     readonly usage: Usage
-    /** Totals as well; left out where nobody counts them, and by servers that do not tell them. */
+    /** Totals too; absent if they were not counted, and from servers that do not send them. */
     readonly tokens?: TokenCounts
   }>
 
@@ -450,58 +453,58 @@ export interface Snapshot {
   readonly sandbox: Sandbox
   /** The newest turn; `null` before the first. */
   readonly turn: { readonly id: string; readonly state: TurnState } | null
-  /** Totals, as `usage.updated` has them. */
+  /** Totals, as in `usage.updated`. */
   readonly tokens: TokenCounts
   readonly resume_cursor: string
   readonly pending_approvals: ReadonlyArray<ApprovalRequest>
-  /** Messages that wait, in the order of their turns. */
+  /** Waiting messages, in the order of their turns. */
   readonly waiting_messages: ReadonlyArray<QueuedMessage>
 }
 
 /** Only in streams; not in the log. */
 export type TransientEvent =
-  /** First frame of a stream without a cursor. */
+  /** The first frame of a stream without a cursor. */
   | Envelope<"snapshot", Snapshot>
-  /** The status, once the stream has caught up with the log. */
+  /** The status, after the stream has caught up with the log. */
   | Envelope<"sandbox.status", { readonly status: SandboxStatus }>
-  /** The connection ends here; the client resumes by itself. */
+  /** The connection ends here; the client resumes automatically. */
   | Envelope<"stream.resync", { readonly reason: "shutdown" | "slow_reader"; readonly resume_cursor: string }>
 
-/** What a stream brings, told apart by `type`. */
+/** An event of a stream, identified by `type`. */
 export type StreamEvent = SandboxEvent | TransientEvent
 
-/** A page of `listEvents`. An empty page is the end for now. */
+/** A page of `listEvents`. An empty page is the present end. */
 export interface EventPage {
-  /** In the order they happened. */
+  /** In the order of the log. */
   readonly data: ReadonlyArray<SandboxEvent>
-  /** The id of the last event, or `after` when there was none. */
+  /** The id of the last event, or `after` for an empty page. */
   readonly nextCursor: string
 }
 
 // Files ---------------------------------------------------------------------------------------------------------
 
-/** Which of the sandbox's repositories; may be left out when there is one. */
+/** A repository of the sandbox. Optional if there is only one. */
 export interface RepoQuery {
   readonly repo?: string
 }
 
-/** Two versions of a tree: `base` is as the sandbox found it, `working` as it is, a number a checkpoint. */
+/** Two versions of a tree: `base` is as the sandbox found it, `working` is the present tree, a number is a checkpoint. */
 export interface DiffQuery extends RepoQuery {
-  /** Left out: `base`. */
+  /** Default `base`. */
   readonly from?: "base" | "working" | number
-  /** Left out: `working`. */
+  /** Default `working`. */
   readonly to?: "base" | "working" | number
-  /** A file or a folder; left out: all of it. */
+  /** A file or a folder; absent: the whole tree. */
   readonly path?: string
 }
 
 /** The folder to list. */
 export interface DirectoryQuery extends RepoQuery {
-  /** Left out: the root. */
+  /** Absent: the root. */
   readonly directory?: string
 }
 
-/** Compared with the commit the sandbox started from. */
+/** Compared with the commit that the sandbox started from. */
 export type FileStatus = "added" | "deleted" | "modified" | "renamed" | "untracked"
 
 /** Section 2.6. */
@@ -515,9 +518,9 @@ export interface FileEntry {
   readonly status: FileStatus | null
   readonly additions: number
   readonly deletions: number
-  /** Bytes; `null` unless a regular file that is not protected. */
+  /** Bytes; `null` except for plain, unprotected files. */
   readonly size: number | null
-  /** Milliseconds since 1970; `null` when the file is not there. */
+  /** Milliseconds since 1970; `null` if the file does not exist. */
   readonly mtimeMs: number | null
   readonly previousPath: string | null
 }
@@ -526,7 +529,7 @@ export interface FileEntry {
 export interface FileTree {
   readonly directory: string
   readonly entries: ReadonlyArray<FileEntry>
-  /** What the listing leaves out, and why. */
+  /** Why the listing is incomplete. */
   readonly partialWarnings: ReadonlyArray<"entries_truncated" | "unreadable_entries" | "invalid_names">
   /** `changed` is reserved. */
   readonly scope: "all" | "changed"
@@ -537,9 +540,9 @@ export interface FileVersion {
   /** `null` when the file is binary. */
   readonly content: string | null
   readonly text: string | null
-  /** The id git gives a blob of these bytes. */
+  /** The git blob id of these bytes. */
   readonly hash: string
-  /** `working`, or the commit that holds this version. */
+  /** `working`, or the commit with this version. */
   readonly ref: string
   readonly size: number
   readonly binary: boolean
@@ -555,11 +558,11 @@ export interface FileContent {
   readonly previousPath: string | null
   readonly editable: false
   readonly editReason: string
-  /** As it is now. */
+  /** The present version. */
   readonly working: FileVersion | null
-  /** As published last. */
+  /** The last published version. */
   readonly head: FileVersion | null
-  /** As the sandbox found it. */
+  /** The version that the sandbox found. */
   readonly base: FileVersion | null
   /** Reserved. */
   readonly reviewHead: FileVersion | null
@@ -574,7 +577,7 @@ export interface PullRequest {
   readonly number: number
   readonly url: string
   readonly title: string
-  /** `closed` with `merged: true` is a merged one. */
+  /** A merged one is `closed` with `merged: true`. */
   readonly state: "open" | "closed"
   readonly draft: boolean
   readonly merged: boolean
@@ -618,7 +621,7 @@ export interface CheckRun {
 export interface PullRequestStatus {
   /** `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed. */
   readonly actionState: "idle" | "publishing" | "updating" | "failed"
-  /** What runs on the head commit. */
+  /** The workflows and checks of the head commit. */
   readonly checks: {
     readonly label: string
     readonly runs: ReadonlyArray<WorkflowRun>
@@ -637,21 +640,21 @@ export interface PullRequestStatus {
     readonly updatedAt: string
     readonly url: string
   }>
-  /** `null` before anything was published. */
+  /** `null` before the first publication. */
   readonly pullRequest: PullRequest | null
   readonly repository: string
-  /** Some of it is not known yet: ask again in a moment. */
+  /** The source host is still computing some of it: ask again in a moment. */
   readonly detailsPending: boolean
 }
 
 // Partner events (sections 2.7 and 6.2) -------------------------------------------------------------------------
 
 interface Told<T extends string, D> {
-  /** The same in every delivery and every reading. */
+  /** The same in every delivery and every read. */
   readonly id: string
   /** From 1, without gaps, within the grant. */
   readonly sequence: number
-  /** When it was recorded. */
+  /** The time of recording. */
   readonly createdAt: string
   readonly type: T
   readonly data: D
@@ -669,11 +672,11 @@ interface Claim extends Lead {
 }
 
 interface Attributed extends Lead {
-  /** When it happened, which may be long before it was recorded. */
+  /** The time of the fact, which may be long before its recording. */
   readonly occurredAt: string
 }
 
-/** Told apart by `type`. */
+/** Identified by `type`. */
 export type PartnerEvent =
   | Told<"credit_claim.created", Claim & { readonly status: "pending"; readonly claimedAt: null }>
   | Told<"credit_claim.claimed", Claim & { readonly status: "claimed"; readonly claimedAt: string }>
@@ -682,10 +685,10 @@ export type PartnerEvent =
   | Told<"pull_request.opened", Attributed & { readonly pullRequestId: string; readonly taskId: string; readonly projectId: string | null }>
   | Told<"conversion.paid", Attributed & { readonly conversionId: string }>
 
-/** A page of the partner feed. An empty page is the end for now. */
+/** A page of the partner feed. An empty page is the present end. */
 export interface PartnerPage {
   /** In ascending `sequence`. */
   readonly data: ReadonlyArray<PartnerEvent>
-  /** The `sequence` of the last event, or `after` when there was none. */
+  /** The `sequence` of the last event, or `after` for an empty page. */
   readonly nextCursor: number
 }

@@ -1,4 +1,6 @@
-/** The client's own types and addresses beside the API's definition: `tsc` compares the former, a test the latter. */
+/**
+ * Compares the client's own types and addresses with the API's definition: `tsc` compares types, a test compares addresses.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { Api } from "@slipway/api/Api"
 import {
@@ -36,7 +38,7 @@ import { readFileSync } from "node:fs"
 // ---------------------------------------------------------------------------------------------------------------
 // Types
 
-/** Of interfaces, intersections and literals what they are made of. */
+/** Expands interfaces, intersections and literals to plain fields. */
 type Shape<T> = T extends object ? { [K in keyof T]: Shape<T[K]> } : T
 /** Whether two types have the same fields: the same names, optional in both or in neither, of the same types. */
 type Same<A, B> = (<T>() => T extends Shape<A> ? 1 : 2) extends (<T>() => T extends Shape<B> ? 1 : 2) ? true : false
@@ -44,13 +46,13 @@ type Holds<T extends true> = T
 
 type Endpoint = HttpApiGroup.Endpoints<(typeof Api)["groups"][keyof (typeof Api)["groups"]]>
 type Of<Name extends Endpoint["identifier"]> = HttpApiEndpoint.WithIdentifier<Endpoint, Name>
-/** What a schema encodes to, before it becomes JSON. */
+/** The encoded form of a schema, before JSON. */
 type Encoded<S> = S extends Schema.toCodecJson<infer Inner> ? Inner["Encoded"] : never
 type Reply<Name extends Endpoint["identifier"]> = Encoded<HttpApiEndpoint.Success<Of<Name>>>
-/** Where the reply has headers beside its body. */
+/** The body of a reply that also has headers. */
 type Told<T> = T extends { readonly body: infer Body } ? Body : never
 type Body<Name extends Endpoint["identifier"]> = Encoded<HttpApiEndpoint.Payload<Of<Name>>>
-/** Cursors and limits are digits in an address, and numbers before. */
+/** Cursors and limits are digits in an address, and numbers in the client. */
 type Query<Name extends Endpoint["identifier"]> = HttpApiEndpoint.Query<Of<Name>>["Type"]
 
 export type Replies = [
@@ -92,9 +94,9 @@ export type Requests = [
   Holds<Same<RepoQuery, Query<"getPullRequest">>>
 ]
 
-/** What is around the `type` and `data` of an event. */
+/** The fields around the `type` and `data` of an event. */
 type Around = Omit<Reply<"listEvents">["data"][number], "type" | "data">
-/** What the log keeps, around each event. */
+/** A stored event with its envelope. */
 type Kept<E> = E extends unknown ? Omit<E, "turn_id"> & Omit<Around, "id"> & { readonly id: string } : never
 type Frozen<T> = { readonly [K in keyof T]: K extends "turn" ? Readonly<T[K]> : T[K] }
 type Snapshot = Extract<TransientEvent, { readonly type: "snapshot" }>
@@ -109,7 +111,7 @@ export type Events = [
 // ---------------------------------------------------------------------------------------------------------------
 // Addresses
 
-/** What clients have beside the API's operations. */
+/** Methods of the client besides the API's operations. */
 const CONVENIENCES = ["approve", "deny", "snapshot"]
 
 describe("the names of operations", () => {

@@ -14,7 +14,7 @@ afterEach(async () => {
   await Promise.all(servers.splice(0).map((close) => close()))
 })
 
-/** A server with a mind of its own, and what it was asked. */
+/** A server with scripted answers, and the requests it got. */
 const serve = async (...answers: ReadonlyArray<(response: ServerResponse, request: IncomingMessage) => void>) => {
   const asked: Array<IncomingMessage> = []
   const listener: RequestListener = (request, response) => {
@@ -39,7 +39,7 @@ const good = (body: unknown) => (response: ServerResponse) =>
   response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body))
 const refuse = (status: number, headers: Record<string, string> = {}) => (response: ServerResponse) =>
   response.writeHead(status, { "x-request-id": "req_1", ...headers }).end(JSON.stringify({ error: { code: "told", message: "So." } }))
-/** Frames, and then the end of the connection unless it is to stay. */
+/** Frames, then the end of the connection unless it stays open. */
 const frames = (text: string, { stays = false } = {}) => (response: ServerResponse) => {
   response.writeHead(200, { "content-type": "text/event-stream" }).write(text)
   if (!stays) response.end()
@@ -302,7 +302,7 @@ describe("streams", () => {
 
   it("go on after silence, a cut, a resync and a refusal that passes, each time after the last event", async () => {
     let isBusy = true
-    // By where the reader is: what it asks for twice it gets twice.
+    // Answers by the reader's position: a repeated request gets the same answer.
     const answers: Record<string, (response: ServerResponse) => void> = {
       2: frames(`retry: 60000\n\n${frame(3)}`, { stays: true }),
       3: (response) => {
@@ -383,7 +383,7 @@ describe("streams", () => {
       reconnectMillis: undefined,
       fetch: (_: string, { signal }: RequestInit) => {
         asked++
-        // Odd ones are refused, even ones hang until they are given up.
+        // Odd requests are refused, even ones hang until they time out.
         return new Promise((_, reject) => asked % 2 === 1 ? reject(new TypeError("gone")) : signal?.addEventListener("abort", reject))
       }
     })

@@ -9,13 +9,13 @@ import { promisify } from "node:util"
 const run = promisify(execFile)
 const root = path.resolve(import.meta.dirname, "..")
 
-/** What a compiled module names as another one, in code and in types. */
+/** The modules that a compiled module imports, in code and in types. */
 const namesIn = (text: string): ReadonlyArray<string> =>
   [
     ...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*|\brequire\s*\(\s*|reference (?:types|path)=)["']([^"']+)["']/gu)
   ].flatMap(([, name]) => name ?? [])
 
-/** What a fresh Node loads for an import, as addresses. */
+/** The addresses that a fresh Node loads for an import. */
 const loadedBy = async (name: string): Promise<ReadonlyArray<string>> => {
   const script = `
     import { registerHooks } from "node:module"

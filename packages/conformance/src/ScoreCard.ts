@@ -8,7 +8,7 @@ export interface Verdict {
   readonly rule: string
   readonly source: string
   readonly verdict: "ok" | "missed" | "skipped"
-  /** What was expected and what came, or why it was skipped. One line. */
+  /** The expected and the actual result, or why the rule was skipped. One line. */
   readonly detail: string | null
 }
 
@@ -30,7 +30,7 @@ export type Paint = (style: "bold" | "dim" | "green" | "red" | "yellow", text: s
 
 const marks = { ok: ["green", "ok    "], missed: ["red", "MISSED"], skipped: ["yellow", "skip  "] } as const
 
-/** Grouped by area; under a missed or skipped rule stands why. */
+/** Grouped by area, with the reason below each missed or skipped rule. */
 export const scoreCard = (verdicts: ReadonlyArray<Verdict>, seconds: number, paint: Paint): string => {
   const lines: Array<string> = []
   for (const area of areas) {

@@ -42,7 +42,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...DocumentRules.rules
 ].sort(inOrder)
 
-/** Chooses what docs/interface.md states, alone. */
+/** Selects only rules that docs/interface.md states. */
 export const CONTRACT = "contract"
 
 /** Rules of an area, or the one with that id, or those of the contract; commas separate several. */
@@ -61,7 +61,7 @@ const reasons: Readonly<Record<Need, string>> = {
   slow: "takes long (--slow)"
 }
 
-/** How often a rule is checked at most when the server's rate limit made it wait in the middle. */
+/** How often a rule is checked if the server's rate limit interrupted it. */
 const ATTEMPTS = 3
 
 /** Checks one rule and ends what it made. */
@@ -77,11 +77,11 @@ export const judge = async (rule: Rule, world: World, attempt = 1): Promise<Verd
     return { ...about, verdict: "ok", detail: null }
   } catch (error) {
     if (error instanceof Skip) return { ...about, verdict: "skipped", detail: error.message }
-    // What was meant to happen at once happened a minute later: that says nothing about the server.
+    // A wait for the rate limit separated actions that belong together, so the result says nothing about the server.
     if (world.session.waits > waits && attempt < ATTEMPTS) return await judge(rule, world, attempt + 1)
     return { ...about, verdict: "missed", detail: errorOf(error) }
   } finally {
-    // Trouble with this shows in the rules about terminating.
+    // Rules about termination report such errors.
     await world.session.tidy().catch(() => {})
   }
 }

@@ -10,7 +10,7 @@ export const KEY = "mock-key-1"
 export const OTHER_KEY = "mock-key-2"
 export const MODEL = "mock/one"
 
-/** What `--names` says of it. */
+/** The names for `--names`. */
 export const NAMES = {
   parameters: { after: "from", limit: "count", directory: "folder", path: "file" },
   decision: "verdict",
@@ -19,7 +19,7 @@ export const NAMES = {
 }
 
 interface Options {
-  /** Of each answer. */
+  /** The delay of each answer. */
   readonly delayMillis?: number
   /** Accepts sandboxes and boots none. */
   readonly neverBoots?: boolean
@@ -259,7 +259,7 @@ class Sandbox {
   }
 }
 
-/** One that was asked for, with its grant. */
+/** An approval request with its grant. */
 interface Ask {
   readonly method: string
   readonly path: string

@@ -1,4 +1,6 @@
-/** What importing the rules brings along: a program that decides and folds need not pay for schemas and a runtime it does not use. */
+/**
+ * Importing the rules loads neither schemas nor Effect's runtime, so that programs that only decide and fold need not load them.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
@@ -44,7 +46,7 @@ const rules = [
   "source/schema/Naming"
 ]
 
-/** What makes a module of effect a large one: the barrel, schemas, the runtime of Effects. Every other large module loads one of these. */
+/** The large modules of effect: the barrel, schemas, the runtime. Every other large module loads one of these. */
 const LARGE = "/effect/dist/(?:index|Schema|internal/effect)\\.js$"
 
 /** In a process of its own: prints the ways by which imports of the modules lead to a large one. */

@@ -1,6 +1,6 @@
 /** One small fault of an adapter, which the contract suites of its port must notice. */
 export interface Plant {
-  /** What the adapter does wrong, as its user would say it: "tells of a hint twice". */
+  /** The fault as a user would describe it: "tells of a hint twice". */
   readonly does: string
   /** The module that is changed, from the root of the repository. */
   readonly file: string

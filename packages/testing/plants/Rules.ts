@@ -1,6 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
-/** Of the pure rules, for the published laws alone: `npm run mutants` judges the rules' own tests. */
+/** Faults of the pure rules, for the published laws only: `npm run mutants` judges the rules' own tests. */
 export const plants: Plants = {
   port: "rules",
   subject: "packages/testing/test/sandbox/Histories.suites.ts",

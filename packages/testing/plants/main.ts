@@ -29,13 +29,13 @@ if (values.help) {
 }
 
 const root = path.join(import.meta.dirname, "../../..")
-/** Longer than rules take that say nothing else; one that waits for ever has noticed. Milliseconds. */
+/** Longer than rules take by default. A rule that hangs has noticed the fault. Milliseconds. */
 const PATIENCE = 5_000
 
 // ---------------------------------------------------------------------------------------------------------------
 // Loading with a fault
 
-/** What is loaded anew: the folders of the module with the fault, of the subject, and of the adapters between them. */
+/** The folders that are loaded again: those of the faulty module, of the subject, and of the adapters between them. */
 let planted: { readonly id: number; readonly plant: Plant | null; readonly folders: ReadonlyArray<string> } | null = null
 
 const QUERY = "?plant="
@@ -110,7 +110,7 @@ const isReference = (error: unknown) => error instanceof Error && error.name ===
 
 const firstLine = (text: string) => text.split("\n")[0]?.slice(0, 160)
 
-// A fault may leave a promise behind that nobody waits for.
+// A fault may leave a rejected promise without a handler.
 process.on("unhandledRejection", () => {})
 
 const files = readdirSync(import.meta.dirname).filter((file) => file.endsWith(".ts") && !["main.ts", "Plant.ts"].includes(file)).sort()

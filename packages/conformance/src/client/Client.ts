@@ -1,4 +1,4 @@
-/** HTTP as bytes: what a rule sends goes out as it is, and what comes back is kept whole. */
+/** HTTP as bytes: requests are sent unchanged, and replies are kept whole. */
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http"
 import https from "node:https"
 import net from "node:net"
@@ -6,18 +6,18 @@ import tls from "node:tls"
 import { Json, Miss, same, shown } from "./Expect.ts"
 import { inBody, inPath, isCode, type Names, OURS } from "./Names.ts"
 
-/** A request, with everything a rule may get wrong on purpose. */
+/** A request, with every fault that a rule may need. */
 export interface Ask {
   readonly method?: string
-  /** `null`: no Authorization. Left out: the client's own key. */
+  /** `null`: no Authorization. Absent: the client's own key. */
   readonly key?: string | null
-  /** An array sends a line for each; `null` leaves out what would be sent otherwise. */
+  /** An array sends one line per item; `null` leaves out a default header. */
   readonly headers?: Readonly<Record<string, string | ReadonlyArray<string> | null>>
-  /** Bytes and text go out as they are; anything else as JSON. */
+  /** Bytes and text are sent unchanged; other values as JSON. */
   readonly body?: unknown
   /** Leaves Content-Length out. */
   readonly chunked?: boolean
-  /** Ends the connection after the headers. */
+  /** Closes the connection after the headers. */
   readonly headersOnly?: boolean
 }
 
@@ -26,7 +26,7 @@ export class Reply {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly bytes: Buffer
-  /** The server's. */
+  /** The server's names. */
   readonly names: Names
   constructor(status: number, headers: IncomingHttpHeaders, bytes: Buffer, names: Names) {
     this.names = names
@@ -50,7 +50,7 @@ export class Reply {
   }
 }
 
-/** `status code` of a refusal, the status of other answers and what does not look like ours. */
+/** `status code` of a refusal; only the status of other answers and of foreign ones. */
 export const summary = ({ bytes, status, text }: Reply): string => {
   if (bytes.length === 0) return String(status)
   try {
@@ -83,7 +83,7 @@ export const refused = (reply: Reply, status: number, code: string | ReadonlyArr
 
 /** One block of an event stream. */
 export interface Block {
-  /** Its lines as they came. */
+  /** Its lines as received. */
   readonly lines: ReadonlyArray<string>
   readonly id: string | undefined
   readonly data: Json | undefined
@@ -169,24 +169,24 @@ export class EventStream {
 
 /** The service under test. */
 export interface ClientOptions {
-  /** Base address without a slash at its end. */
+  /** The base address without a slash at its end. */
   readonly url: string
   readonly key: string
-  /** The longest a request may take, the server's own waiting included. */
+  /** The longest time of a request, including a wait of the server. */
   readonly timeoutMillis: number
   readonly names?: Names
-  /** Told before a wait for the server's rate limit. */
+  /** Called before a wait for the server's rate limit. */
   readonly onWait: (seconds: number) => void
-  /** Sends each try of a request, or refuses to. */
+  /** Sends each attempt of a request, or refuses to. */
   readonly around?: (
     ask: Ask & { readonly path: string; readonly key: string | null },
     send: () => Promise<Reply>
   ) => Promise<Reply>
-  /** Told of every 429. */
+  /** Gets every 429. */
   readonly onRefusal?: (reply: Reply) => void
 }
 
-/** The longest the client waits for one request, over all its tries. */
+/** The longest total wait for one request. */
 const MAX_WAIT_SECONDS = 180
 /** Seconds until the next try; a server that does not say gets 1. */
 const delayOf = (retryAfter: string | undefined): number => Math.max(1, Number(/^\d{1,6}$/u.exec(retryAfter ?? "")?.[0] ?? 1))
@@ -204,7 +204,7 @@ export class Client {
       : new http.Agent({ keepAlive: true })
   }
 
-  /** Sends one request; waits and repeats it when the server says that there were too many. */
+  /** Sends one request; waits and repeats it after a 429. */
   async ask(ours: string, asked: Ask = {}): Promise<Reply> {
     const path = inPath(this.#names, ours)
     const ask = { ...asked, ...(asked.body === undefined ? {} : { body: inBody(this.#names, ours, asked.body) }) }
@@ -224,7 +224,7 @@ export class Client {
     }
   }
 
-  /** Opens an event stream whatever the status. */
+  /** Opens an event stream, whatever its status. */
   async stream(ours: string, ask: Pick<Ask, "key" | "headers"> = {}): Promise<EventStream> {
     const path = inPath(this.#names, ours)
     const key = ask.key === undefined ? this.options.key : ask.key
@@ -246,15 +246,12 @@ export class Client {
     }
   }
 
-  /** Writes bytes to a connection of its own; the first answer. A server that answers nothing gives status 0. */
+  /** Writes bytes to a new connection and returns the first answer. Status 0: the server did not answer. */
   async raw(bytes: string | Uint8Array): Promise<Reply> {
     return parseRaw(await this.#exchange(bytes), this.#names)[0]
   }
 
-  /**
-   * Writes requests to a connection of its own, all at once; all answers in the order they came. Repeats it when the server
-   * says that there were too many.
-   */
+  /** Writes several requests at once to a new connection and returns all answers in order. Repeats it after a 429. */
   async pipelined(bytes: string): Promise<ReadonlyArray<Reply>> {
     for (let waited = 0;;) {
       const replies: Array<Reply> = []
@@ -274,7 +271,7 @@ export class Client {
     }
   }
 
-  /** Writes bytes to a connection of its own and reads what comes until it is closed. */
+  /** Writes bytes to a new connection and reads until it is closed. */
   #exchange(bytes: string | Uint8Array): Promise<Buffer> {
     const { hostname, port, protocol } = new URL(this.options.url)
     const secure = protocol === "https:"
@@ -291,7 +288,7 @@ export class Client {
     })
   }
 
-  /** Lets go of idle connections. */
+  /** Closes idle connections. */
   close(): void {
     this.#agent.destroy()
   }
@@ -336,7 +333,7 @@ export class Client {
       protocol,
       hostname: hostname.replace(/^\[|\]$/gu, ""),
       port,
-      // Not through URL: that would tidy a path that is meant to be untidy.
+      // Without URL, which would normalise deliberately odd paths.
       path: `${pathname.replace(/\/$/u, "")}${path}`,
       method,
       headers: Object.fromEntries(
@@ -376,7 +373,7 @@ const parseRaw = (bytes: Buffer, names: Names): readonly [reply: Reply, rest: Bu
 
 const split = (bytes: Buffer, at: number) => [bytes.subarray(0, at), bytes.subarray(at)] as const
 
-/** What chunks hold, and the bytes after the last one. */
+/** The content of chunks, and the bytes after the last one. */
 const dechunked = (bytes: Buffer): readonly [body: Buffer, rest: Buffer] => {
   const found: Array<Buffer> = []
   for (let rest = bytes;;) {

@@ -1,4 +1,4 @@
-/** An error in one line: its message, and its code where the message does not have it. */
+/** An error in one line: its message, and its code if the message lacks it. */
 export const errorOf = (error: unknown): string => {
   const message = error instanceof Error ? error.message : String(error)
   const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ""

@@ -1,19 +1,19 @@
-/** Saying what a rule wants and what came instead. Nothing here knows the service. */
+/** Reports expected and actual values. Independent of the service. */
 
-/** The server does not do what a rule says. */
+/** The server breaks a rule. */
 export class Miss extends Error {
-  /** `gotShown`: how `got` is shown, where JSON would not do. */
+  /** `gotShown`: the text for `got`, if JSON does not suit it. */
   constructor(expected: string, got: unknown, gotShown = shown(got)) {
     super(`expected ${expected}, got ${gotShown}`)
   }
 }
 
-/** The rule cannot be checked on this server or with what was given. */
+/** The rule cannot be checked on this server or with these options. */
 export class Skip extends Error {}
 
 const MAX_SHOWN = 160
 
-/** A value on one line, cut where it gets long. */
+/** A value on one line, cut if it is long. */
 export const shown = (value: unknown): string => {
   const text = typeof value === "string"
     ? JSON.stringify(value)
@@ -32,7 +32,7 @@ const equal = (a: unknown, b: unknown): boolean => {
   return left.length === right.size && left.every(([key, value]) => right.has(key) && equal(value, right.get(key)))
 }
 
-/** Where two values differ first: path, what came, what was wanted. */
+/** The first difference of two values: path, actual, expected. */
 const differenceAt = (path: string, got: unknown, wanted: unknown): readonly [string, unknown, unknown] => {
   if (typeof got === "object" && typeof wanted === "object" && got !== null && wanted !== null) {
     const [a, b] = [new Map(Object.entries(got)), new Map(Object.entries(wanted))]
@@ -72,7 +72,7 @@ export class Json {
     this.value = value
     this.path = path
   }
-  /** A member; one that is not there holds `undefined`. */
+  /** A member; a missing one is `undefined`. */
   at(key: string | number): Json {
     const path = typeof key === "number" ? `${this.path}[${key}]` : this.path === "" ? key : `${this.path}.${key}`
     const object: object = typeof this.value === "object" && this.value !== null ? this.value : {}
@@ -100,7 +100,7 @@ export class Json {
 // ---------------------------------------------------------------------------------------------------------------
 // Shapes
 
-/** The fault of a value; `null`: it is right. */
+/** The fault of a value; `null`: it is valid. */
 export type Shape = (value: unknown, path: string) => Miss | null
 
 const simple = (expected: string, test: (value: unknown) => boolean): Shape => (value, path) =>
@@ -143,7 +143,7 @@ export const uri = simple(
   "an absolute http(s) URI",
   (value) => typeof value === "string" && /^https?:\/\//u.test(value) && URL.canParse(value)
 )
-/** Any value, or none. */
+/** Any value, also a missing one. */
 export const anything: Shape = () => null
 /** No value: the field is left out. */
 export const absent: Shape = simple("left out", () => false)
@@ -164,7 +164,7 @@ export const textsByName: Shape = (value, path) =>
 type Members = Readonly<Record<string, Shape>>
 interface Objects {
   readonly optional?: Members
-  /** Whether members nobody named are allowed. */
+  /** Whether unlisted members are allowed. */
   readonly open?: boolean
 }
 /** An object with these members. `open`: others are allowed too. `optional`: members that may be missing. */

@@ -1,22 +1,22 @@
 /**
- * What the interface leaves open, as one server has it: names of parameters, the field of a decision, codes of errors, and how
- * its agent is told what to do. Rules speak our names; the client says them in the server's.
+ * The names that the interface leaves open, for one server: parameters, the field of a decision, error codes, and the agent's
+ * directives. Rules use our names; the client translates them to the server's.
  */
 import { Skip } from "./Expect.ts"
 
 /** The service's own spelling of names and codes that the contract leaves open. */
 export interface Names {
-  /** Of the list of events `after` and `limit`, of a listing `directory`, of a download `path`. */
+  /** The parameters `after` and `limit` of the event list, `directory` of a listing, `path` of a download. */
   readonly parameters: Readonly<Record<string, string>>
   /** The field of a decision about an approval. */
   readonly decision: string
-  /** By our code the server's, as `CODE`, or `STATUS CODE` where its status is another one too. */
+  /** The server's code by ours, as `CODE`, or as `STATUS CODE` if its status differs too. */
   readonly codes: Readonly<Record<string, string>>
-  /** Whether any code will do that is not in `codes`. */
+  /** Whether codes outside `codes` may be anything. */
   readonly anyCode: boolean
   /**
-   * By our directive the server's, with `{text}` for all that follows our directive's name, or of `write` `{path}`, `{content}` and
-   * `{repo}`. `null`: the server's agent is ours.
+   * The server's directive by ours. `{text}` stands for the text after our directive's name; `write` also has `{path}`, `{content}` and
+   * `{repo}`. `null`: the server has our agent.
    */
   readonly directives: Readonly<Record<string, string>> | null
 }
@@ -30,7 +30,7 @@ const isTexts = (value: unknown): value is Readonly<Record<string, string>> =>
   typeof value === "object" && value !== null && !Array.isArray(value) &&
   Object.values(value).every((text) => typeof text === "string" && text !== "")
 
-/** What is in a file of names, or what is wrong with it. */
+/** Parses a file of names, or returns its fault. */
 export const parse = (text: string): Omit<Names, "anyCode"> | string => {
   let file: unknown
   try {
@@ -51,14 +51,14 @@ export const parse = (text: string): Omit<Names, "anyCode"> | string => {
   return { parameters, decision, codes, directives }
 }
 
-/** Which parameters of which addresses are open. */
+/** The open parameters by path. */
 const OPEN: ReadonlyArray<readonly [path: RegExp, parameters: ReadonlyArray<string>]> = [
   [/\/sandboxes\/[^/]+\/events$/u, ["after", "limit"]],
   [/\/files\/tree$/u, ["directory"]],
   [/\/files\/download$/u, ["path"]]
 ]
 
-/** An address with its query. */
+/** The address with the server's parameter names. */
 export const inPath = ({ parameters }: Names, address: string): string => {
   const [path = "", ...query] = address.split("?")
   const open = OPEN.find(([of]) => of.test(path))?.[1] ?? []
@@ -72,7 +72,7 @@ export const inPath = ({ parameters }: Names, address: string): string => {
 const DIRECTIVE = /\[\[(\w+)(?: ([\s\S]*?))?\]\]/gu
 const WRITE = /^(?:repo=(\S+) )?path=(\S+) content=([\s\S]*)$/u
 
-/** Whether the server's agent can be told that. */
+/** Whether the server's agent knows the directive. */
 export const knows = ({ directives }: Names, name: string): boolean => directives === null || Object.hasOwn(directives, name)
 
 const inPrompt = ({ directives }: Names, prompt: string): string =>
@@ -84,7 +84,7 @@ const inPrompt = ({ directives }: Names, prompt: string): string =>
     return template.replaceAll(/\{(text|repo|path|content)\}/gu, (_, field: string) => fields[field] ?? "")
   })
 
-/** A body that is sent as JSON. */
+/** The body with the server's names. */
 export const inBody = (names: Names, address: string, body: unknown): unknown => {
   if (typeof body !== "object" || body === null || Array.isArray(body) || body instanceof Uint8Array) return body
   const decides = address.includes("/approvals/")
@@ -96,7 +96,7 @@ export const inBody = (names: Names, address: string, body: unknown): unknown =>
   )
 }
 
-/** Whether a refusal, as `status code`, is what we call that. */
+/** Whether a refusal, as `status code`, is our `code`. */
 export const isCode = ({ anyCode, codes }: Names, refusal: string, status: number, code: string): boolean => {
   const theirs = Object.hasOwn(codes, code) ? codes[code] : undefined
   if (theirs === undefined) return anyCode ? refusal.startsWith(`${status} `) && refusal.length > 4 : refusal === `${status} ${code}`

@@ -54,7 +54,7 @@ const endpoints: ReadonlyArray<readonly [method: string, path: string]> = [
   ["GET", `${API}/events`]
 ]
 
-/** Those that the interface names: the other ones are our own. */
+/** Paths that the interface does not name, which are our own. */
 const OWN = /\/(?:restore|fork|messages|checkpoints|setup|content|diff)$/u
 const endpointsOf = ({ options: { contract } }: World) =>
   endpoints.filter(([method, path]) => !contract || !OWN.test(path) && `${method} ${path}` !== `GET ${UNKNOWN}/pull-request`)
@@ -164,7 +164,7 @@ const rates = [
     holds(left(reply) < q, "fewer left than there were", reply.header("ratelimit"))
   }),
   rate("counts", "Each accepted request takes one.", async (world) => {
-    // One may come back in between, so one pair of several is enough.
+    // A slot may become free in between, so one of several pairs is enough.
     const seen: Array<number> = []
     for (let i = 0; i < 4; i++) seen.push(left(await world.http.ask(UNKNOWN)))
     holds(
@@ -194,7 +194,7 @@ const rates = [
         "Retry-After of at least 1 s",
         reply.header("retry-after")
       )
-      // One that is not the key's rate limit has no RateLimit, or one with something left.
+      // Limits other than the key's rate limit have no RateLimit header, or a positive one.
       const [, left, grows] = LIMIT.exec(reply.header("ratelimit") ?? "") ?? []
       if (left === "0") same(grows, reply.header("retry-after"), "t of RateLimit")
     }

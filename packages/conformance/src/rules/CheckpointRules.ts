@@ -1,4 +1,4 @@
-/** What is kept of a sandbox so that it outlives its machine. A server may keep nothing of one yet: then the list is empty. */
+/** The checkpoints of a sandbox, which outlive its machine. A server without checkpoints has an empty list. */
 import { answered, refused } from "../client/Client.ts"
 import { count, filled, fits, holds, listOf, nullOr, object, same, text, timestamp, uuid } from "../client/Expect.ts"
 import { UNKNOWN, type World } from "../world/World.ts"

@@ -260,7 +260,7 @@ export const rules = [
     "An approval that is unknown here, or another sandbox's, is 404 not_found.",
     async (world) => {
       refused(await decide(world, await world.worked(), "nonsense", "approve"), 404, "not_found", "an unknown approval")
-      // Ids of approvals are unique within a sandbox only, so one that this sandbox may have cannot tell anything.
+      // Approval ids are unique only within a sandbox, so an id that this sandbox may have proves nothing.
       const { box } = await world.ended()
       refused(
         await decide(world, box, `${(await world.asking()).id}-none`, "approve"),

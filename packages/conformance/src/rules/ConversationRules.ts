@@ -240,10 +240,10 @@ const send = async (world: World, prompt: string, headers: Record<string, string
   return { box, reply: await world.post(box, "/messages", { prompt }, { headers }) }
 }
 
-/** What it says in the turn that it gets. */
+/** The answer to a message that waited. */
 const WAITED = "Conformance: [[say Waited.]]"
 
-/** Sends messages while a turn is active that ends only when it is interrupted; gives the ids of the turns that they wait for. */
+/** Sends messages during a turn that ends only by an interrupt. Returns the ids of the turns that they wait for. */
 const wait = async (world: World, ...whenBusy: ReadonlyArray<"queue" | "steer">) => {
   const waiting = await world.waiting()
   const turns: Array<string> = []
@@ -254,13 +254,13 @@ const wait = async (world: World, ...whenBusy: ReadonlyArray<"queue" | "steer">)
   return { ...waiting, turns }
 }
 
-/** The log, from where that turn began. */
+/** The log from the beginning of that turn. */
 const logSince = async (world: World, box: Box, turn: string) => {
   const log = await world.readLog(box)
   return log.slice(log.findIndex(({ turnId, type }) => type === "turn.started" && turnId === turn))
 }
 
-/** Messages of a sandbox whose conversation is over. */
+/** The messages of a finished conversation. */
 const list = async (world: World, query = "") => status(await world.get(await world.worked(), `/messages${query}`), `messages${query}`)
 
 /** The rules of this file. */

@@ -1,4 +1,4 @@
-/** Creation, its limits, and what an Idempotency-Key does to it. */
+/** Creation, its limits, and its Idempotency-Key. */
 import { answered, refused, type Reply } from "../client/Client.ts"
 import {
   fits,
@@ -31,7 +31,7 @@ export const usage = object({ llmRequestCount: count, costMicroUsd: count, credi
 
 const counts = object({ input: count, cachedInput: count, output: count }, { open: true })
 
-/** What usage is of, where a server tells it: docs/interface.md 6. */
+/** The tokens of the usage, if a server sends them: docs/interface.md 6. */
 export const tokens: Shape = (value, path) => {
   const wrong = counts(value, path)
   if (wrong !== null) return wrong
@@ -176,7 +176,7 @@ const pairs = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i)
 const repos = (n: number) => Array.from({ length: n }, (_, i) => ({ fullName: `conformance/r${i}` }))
 const EMOJI = "\u{1f600}"
 
-/** Both sides of a limit, for a body. */
+/** Both sides of a limit in a body. */
 const edge = (
   name: string,
   what: string,

@@ -27,7 +27,7 @@ import { rulesOf } from "./Rule.ts"
 const rule = rulesOf("events", "docs/decisions/5")
 const running = { needs: ["repo"] } as const
 
-/** More than a page of ours has: how a server bounds its pages is its own choice, but not whether. */
+/** More than a page of ours. Servers choose the limit of a page, but must have one. */
 const PAGE_BYTES = 2 * 2 ** 20
 
 const member = { open: true }
@@ -53,7 +53,7 @@ const notRestored = object({ cause: is("command"), error: filled }, {
   open: true
 })
 
-/** The catalogue: what `data` of each type has at least. Members may be added. */
+/** The catalogue: the required members of each type's `data`. Others may be added. */
 const catalogue: Readonly<Record<string, Shape>> = {
   "sandbox.status": object({
     status: is(...statuses),
@@ -130,7 +130,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
   "usage.updated": object({ usage }, { optional: { tokens }, open: true })
 }
 
-/** All events of the sandboxes that the rules worked with. */
+/** All events of the sandboxes of the rules. */
 const everything = (world: World) =>
   world.evidence("everything", async () => {
     const failed = await world.readLog(await world.failed())
@@ -202,7 +202,7 @@ export const rules = [
     const ids = started.map(({ turnId: turn }) => turn)
     same(
       ids,
-      // One that was interrupted before an agent took it never started; the last one did.
+      // A turn that was interrupted before an agent took it never started; the last turn started.
       Array.from({ length: n }, (_, i) => turnId(box.id, i + 1)).filter((id, i) => i === n - 1 || ids.includes(id)),
       "turn ids"
     )
@@ -283,7 +283,7 @@ export const rules = [
     for (const { data, type } of await world.log()) {
       if (type !== "message.updated" && type !== "tool.updated") continue
       const part = data.at("part_id").string
-      // A call may go on beside a text.
+      // A call may continue beside a text.
       if (type === "tool.updated" && data.at("status").value !== "pending") continue
       holds(!over.has(part), `no more of ${part} once the next part began`, data.value)
       if (current !== "" && current !== part) over.add(current)
@@ -354,7 +354,7 @@ export const rules = [
     }
     for (const at of times.values()) {
       const gaps = at.slice(1, -1).map((time, i) => time - (at[i] ?? 0))
-      // Clocks and transactions blur a little.
+      // The intervals vary a little with clocks and transactions.
       holds(gaps.every((gap) => gap >= 200), "updates of a part 250 ms apart", gaps)
       holds(at.length <= 6, "a handful of updates for 12 words in 0.7 s", at.length)
     }

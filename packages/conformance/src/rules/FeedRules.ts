@@ -1,4 +1,4 @@
-/** The partner feed. What it tells is not for a client to provoke: without events the rules about them are skipped. */
+/** The partner feed. A client cannot cause its events: without events, rules about them are skipped. */
 import { answered, refused } from "../client/Client.ts"
 import {
   anything,
@@ -27,7 +27,7 @@ const rule = rulesOf("feed", "docs/decisions/11.3")
 
 const FEED = `${API}/events`
 
-/** Pages of 100 that are read at most on the way to the newest event. */
+/** The most pages of 100 that are read to reach the newest event. */
 const MAX_PAGES = 20
 
 const lead = { claimId: uuid, leadId: filled, variant: filled }
@@ -36,7 +36,7 @@ const attributed = { ...lead, occurredAt: timestamp }
 const task = matching(/^c_[a-z2-9]{12}$/u, "the id of a sandbox")
 const member = { open: true }
 
-/** What `data` of each type has at least. Members, and types, may be added. */
+/** The required members of each type's `data`. Members and types may be added. */
 const payloads: Readonly<Record<string, Shape>> = {
   "credit_claim.created": object({ ...claim, status: is("pending"), claimedAt: is(null) }, member),
   "credit_claim.claimed": object({ ...claim, status: is("claimed"), claimedAt: timestamp }, member),
@@ -60,7 +60,7 @@ const page = async (world: World, query: string, key = world.options.key): Promi
   return { json, events: json.at("data").items, nextCursor: json.at("nextCursor").value }
 }
 
-/** The first page, which has something on it. */
+/** The first page, which is not empty. */
 const beginning = async (world: World): Promise<Page> => {
   const found = await page(world, "?after=0&limit=100")
   if (found.events.length === 0) throw new Skip("the grant of the key has no partner events")
@@ -70,7 +70,7 @@ const beginning = async (world: World): Promise<Page> => {
 const values = (events: ReadonlyArray<Json>) => events.map(({ value }) => value)
 const ids = ({ events }: Page) => events.map((event) => event.at("id").string)
 
-/** A later reading begins with what an earlier one gave: a feed grows and never changes. */
+/** A later read begins with the same events as an earlier one: a feed only grows. */
 const goesOn = (later: Page, earlier: Page, what: string) =>
   same(values(later.events.slice(0, earlier.events.length)), values(earlier.events), what)
 

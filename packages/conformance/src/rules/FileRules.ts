@@ -53,7 +53,7 @@ const entries = async (world: World, directory?: string) => {
   return new Map(json.at("entries").items.map((item): readonly [string, Json] => [item.at("name").string, item]))
 }
 
-/** As git names a file with these bytes. */
+/** The git blob id of these bytes. */
 const blobId = (bytes: string, hash: "sha1" | "sha256") =>
   createHash(hash).update(`blob ${Buffer.byteLength(bytes)}\0${bytes}`).digest("hex")
 

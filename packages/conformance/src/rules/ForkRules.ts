@@ -1,4 +1,4 @@
-/** Going back to a checkpoint, and forking one. */
+/** Restoring and forking checkpoints. */
 import { answered, refused } from "../client/Client.ts"
 import { holds, same } from "../client/Expect.ts"
 import { type Box, KEPT, LATER, UNKNOWN, type World } from "../world/World.ts"
@@ -9,10 +9,10 @@ const running = { needs: ["repo"] } as const
 
 const PROMPT = "Conformance: fork."
 
-/** What no number of a checkpoint is. */
+/** Invalid numbers of checkpoints. */
 const NO_NUMBERS: ReadonlyArray<unknown> = [-1, 1.5, 2 ** 53, "1", null, true, [1], {}]
 
-/** What `KEPT` and `LATER` hold now; `null`: no such file. */
+/** The present contents of `KEPT` and `LATER`; `null`: no such file. */
 const files = (world: World, box: Box) =>
   Promise.all([KEPT, LATER].map(async (path) => {
     const { json } = answered(await world.get(box, `/files/content?path=${path}`), 200, "content")

@@ -9,7 +9,7 @@ const rule = rulesOf("list", "docs/interface.md 4.1")
 const list = async (world: World, query = "", key?: string) =>
   answered(await world.http.ask(`${SANDBOXES}${query}`, key === undefined ? {} : { key }), 200, `a list${query}`).json
 
-/** Several sandboxes that nothing happens to any more. */
+/** Several sandboxes that do not change any more. */
 const few = (world: World) =>
   world.session.fixture("few", async () => {
     for (let i = 0; i < 5; i++) {
@@ -167,7 +167,7 @@ export const rules = [
     )
   }, { needs: ["other-key"], source: "docs/decisions/1" }),
   rule("own", "Only sandboxes of the key's grant are listed.", async (world) => {
-    // The newest of all: on the first page of whoever sees it.
+    // The newest sandbox is on the first page of every caller who sees it.
     const id = (await world.created()).json.at("id").string
     holds(!ids(await list(world, "", world.otherKey)).includes(id), "no sandbox of another grant", id)
   }, { needs: ["other-key"], source: "docs/interface.md 4.1" })

@@ -1,4 +1,4 @@
-/** What another grant's sandbox answers: exactly what one that nobody has does. */
+/** Another grant's sandbox must give exactly the answers of a sandbox that does not exist. */
 import type { Reply } from "../client/Client.ts"
 import { refused, answered } from "../client/Client.ts"
 import { same } from "../client/Expect.ts"
@@ -28,7 +28,7 @@ const paths: ReadonlyArray<readonly [name: string, method: string, path: string,
   ["pull-request", "GET", "/pull-request"]
 ]
 
-/** All of a reply but what differs between any two. */
+/** The parts of a reply that do not differ between any two. */
 const told = ({ headers, status, text }: Reply) => {
   const { date: _date, ratelimit: _ratelimit, "x-request-id": _id, ...rest } = headers
   return { status, headers: rest, text }

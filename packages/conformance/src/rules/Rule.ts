@@ -1,7 +1,7 @@
 /** The form of a rule, and the areas of rules. */
 import type { Need, World } from "../world/World.ts"
 
-/** In the order they are checked. Rates come last: by then every 429 was met. */
+/** In the order of checking. Rates come last, so that every other 429 is known. */
 export const areas = [
   "wire",
   "authentication",
@@ -32,12 +32,12 @@ export interface Rule {
   readonly area: Area
   /** The rule in one sentence. */
   readonly rule: string
-  /** Where it is written: `docs/interface.md 4.2`, `docs/decisions/4`. */
+  /** Its place in the docs: `docs/interface.md 4.2`, `docs/decisions/4`. */
   readonly source: string
   readonly needs: ReadonlyArray<Need>
   /** Why it can never be checked from outside. */
   readonly untestable: string | null
-  /** Throws a `Miss` when the server does not follow the rule, a `Skip` when that cannot be told. */
+  /** Throws a `Miss` if the server breaks the rule, a `Skip` if that cannot be decided. */
   readonly check: (world: World) => Promise<void>
 }
 

@@ -8,7 +8,7 @@ import { rulesOf } from "./Rule.ts"
 const rule = rulesOf("stream", "docs/decisions/5")
 const running = { needs: ["repo"] } as const
 
-/** How long a reader waits for what is due now. */
+/** The longest wait of a reader for an event that is due. */
 const soon = ({ options: { timeoutMillis } }: World) => timeoutMillis / 6
 
 interface Asked {
@@ -24,7 +24,7 @@ const open = (world: World, box: Box, { lastEventId, since }: Asked = {}) =>
 
 const isComment = ({ lines }: Block) => lines.every((line) => line.startsWith(":"))
 
-/** Blocks without comments, until one that `last` accepts or the end. */
+/** Blocks without comments, up to the first that `last` accepts or the end. */
 const read = async (world: World, box: Box, asked: Asked, last: (block: Block) => boolean = () => false) => {
   const { timeoutMillis } = world.options
   const stream = await open(world, box, asked)
@@ -36,7 +36,7 @@ const read = async (world: World, box: Box, asked: Asked, last: (block: Block) =
       const block = await stream.next(soon(world))
       if (block === null) return { blocks, over: true, headers: stream.headers }
       if (isComment(block)) {
-        // A server that sends comments for ever is not waited for.
+        // A server could send comments forever.
         holds(Date.now() < deadline, `the event that was waited for, within ${timeoutMillis / 1000} s`, "comments alone")
         continue
       }
@@ -52,7 +52,7 @@ const typeOf = (block: Block | undefined) => block?.data?.at("type").value
 const durable = (blocks: ReadonlyArray<Block>) => blocks.filter(({ id }) => id !== undefined)
 const envelopes = (blocks: ReadonlyArray<Block>) => durable(blocks).map(({ data }) => data?.value)
 
-/** A transient status: what comes once a reader has caught up. */
+/** A transient status, which follows when a reader has caught up. */
 const isCaughtUp = (block: Block) => typeOf(block) === "sandbox.status" && block.id === undefined
 
 /** The events that a new reader gets until it has caught up. */
@@ -66,7 +66,7 @@ const whole = async (world: World, box: Box, asked: Asked): Promise<Reply> => {
   })
 }
 
-/** What the list has of `worked` after an id. */
+/** The events of `worked` in the list after an id. */
 const after = async (world: World, id: number) => (await world.log()).filter((event) => event.id > id).map(({ json }) => json.value)
 
 const headOf = async (world: World) => Number((await world.endedLog()).at(-1)?.id)
@@ -278,7 +278,7 @@ export const rules = [
       const cursor = Number(blocks[1]?.data?.at("data").at("resume_cursor").string)
       const log = (await world.readLog(box)).filter(({ id }) => id > cursor)
       const seen = durable(blocks).map(({ id }) => Number(id))
-      // Updates of a part may be compacted in the list, so it may have fewer; the stream may not miss any of it.
+      // The list may have compacted updates of a part; the stream must have all of them.
       same(new Set(seen).size, seen.length, "number of distinct ids")
       same(seen, Array.from({ length: seen.length }, (_, i) => cursor + 1 + i), "ids after the snapshot's cursor")
       const missing = log.map(({ id }) => id).filter((id) => id <= (seen.at(-1) ?? 0) && !seen.includes(id))

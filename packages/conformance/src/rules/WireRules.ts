@@ -8,7 +8,7 @@ const rule = rulesOf("wire", "docs/decisions/1")
 const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/u
 const BODY = { repos: [{ fullName: "conformance/example" }], prompt: "x" }
 
-/** One reply of every kind, by what was asked. */
+/** One reply of every kind, by request. */
 const samples = (world: World) =>
   world.evidence("samples", async () => {
     const asked: ReadonlyArray<readonly [what: string, path: string, ask: Ask]> = [
@@ -35,11 +35,11 @@ const everySample = (name: string, wanted: (value: string | undefined) => boolea
   }
 }
 
-/** An endpoint that takes no body, on nobody's sandbox. */
+/** A request to an endpoint without a body, for a sandbox that does not exist. */
 const bodyless = (world: World, body: unknown, more: Ask = {}) =>
   world.http.ask(`${UNKNOWN}/interrupt`, { method: "POST", ...(body === undefined ? {} : { body }), ...more })
 
-/** Text as bytes of HTTP: line ends, and where the server is. */
+/** Text as bytes of HTTP, with line ends and the server's host. */
 const bytes = (world: World, text: string) => {
   const { host, pathname } = new URL(world.http.options.url)
   return text.replaceAll("<host>", host).replaceAll("<base>", pathname.replace(/\/$/u, "")).replaceAll("\n", "\r\n")
@@ -49,7 +49,7 @@ const raw = (world: World, head: string) => world.http.raw(bytes(world, head))
 
 const HEALTH = "GET <base>/healthz HTTP/1.1\nConnection: close\n"
 
-/** What is no HTTP of ours is refused before it is routed; the connection ends. */
+/** Invalid HTTP is refused before routing, and the connection is closed. */
 const refusesRaw = async (world: World, heads: ReadonlyArray<string>) => {
   for (const head of heads) {
     const what = JSON.stringify(head)

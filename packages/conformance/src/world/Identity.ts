@@ -1,4 +1,4 @@
-/** Ids that follow from others, computed here and not taken from the server (docs/decisions/2.2 and 3). */
+/** Derived ids, computed here and not taken from the server (docs/decisions/2.2 and 3). */
 import { createHash } from "node:crypto"
 
 /** The namespace N of every derived id. */

@@ -1,6 +1,6 @@
 /**
- * State that the rules of a run share: clients, sandboxes that were made once (fixtures), and replies that several rules look
- * at (evidence). Fixtures are made through `setup`, so that a test may put a faulty server in front of `http` alone.
+ * State that the rules of a run share: clients, sandboxes that are made once (fixtures), and replies that several rules examine
+ * (evidence). Fixtures are made through `setup`, so that a test can put a faulty server in front of `http` only.
  */
 import { randomBytes } from "node:crypto"
 import { answered, type Ask, Client, type EventStream, isRefusal, refused, type Reply, summary } from "../client/Client.ts"
@@ -9,12 +9,12 @@ import { holds, type Json, Miss, Skip } from "../client/Expect.ts"
 import { knows, type Names, OURS } from "../client/Names.ts"
 import { turnId } from "./Identity.ts"
 
-/** The keys, repositories and time that some rules need and a run may lack. */
+/** Keys, repositories and time that some rules need and a run may lack. */
 export type Need = "other-key" | "no-scope-key" | "repo" | "second-repo" | "slow"
 
-/** How the service under test is reached and what may be done to it. */
+/** How to reach the service, and which rules may run. */
 export interface Options {
-  /** Base address of the server, without a slash at its end. */
+  /** The base address of the server, without a slash at its end. */
   readonly url: string
   readonly key: string
   /** A key of another grant. */
@@ -23,22 +23,22 @@ export interface Options {
   readonly noScopeKey: string | null
   /** Repositories that sandboxes can clone, `owner/name`; the first has a file in its top folder. */
   readonly repos: ReadonlyArray<string>
-  /** Also what takes long. */
+  /** Also run slow rules. */
   readonly slow: boolean
-  /** How long a silent stream is listened to for its heartbeat. */
+  /** How long a silent stream is read until its heartbeat. */
   readonly heartbeatMillis: number
   readonly onWait: (seconds: number) => void
-  /** How long the server may take for an answer, and its agent for whatever it is told; 30 s when left out. */
+  /** The longest time for an answer of the server, and for a directive of its agent. Default 30 s. */
   readonly timeoutMillis?: number
-  /** The model of sandboxes; ours when left out. */
+  /** The model of sandboxes. Default: ours. */
   readonly model?: string
-  /** What the interface leaves open, where the server has it otherwise. */
+  /** The server's names, if they differ from ours. */
   readonly names?: Names
-  /** Only what docs/interface.md states: rules leave out what else they know of our server. */
+  /** Check only the statements of docs/interface.md. */
   readonly contract?: boolean
 }
 
-/** A fixture that could not be made: the rules that need it cannot be checked. */
+/** A fixture failed, so the rules that need it cannot be checked. */
 export class Unmade extends Skip {
   constructor(name: string, error: unknown) {
     super(`cannot be checked, since the sandbox it needs (${name}) did not come up: ${errorOf(error)}`)
@@ -49,30 +49,30 @@ export class Unmade extends Skip {
 export const API = "/api/public/v1"
 /** The path of sandboxes. */
 export const SANDBOXES = `${API}/sandboxes`
-/** Nobody has it: ids are random. */
+/** A sandbox that does not exist: ids are random. */
 export const UNKNOWN = `${SANDBOXES}/c_zzzzzzzzzzzz`
 const MODEL = "offline/demo"
-/** Nobody has it. */
+/** A repository that does not exist. */
 export const NO_REPO = "conformance/no-such-repository"
 const NO_BRANCH = "conformance/no-such-branch"
 
 const TIMEOUT_MILLIS = 30_000
 
-/** Written into files by the agent: must not show where arguments of tools do not belong. */
+/** A text that the agent writes into files. It must not appear where arguments of tools do not belong. */
 /** The agent's words before a message that it takes into its turn. */
 export const INTERRUPTED = "Before the message."
 /** A text that only the kit writes, to look for it in answers. */
 export const CANARY = "canary-5d41402a"
-/** RIGHT-TO-LEFT OVERRIDE: what follows it would be shown backwards. */
+/** RIGHT-TO-LEFT OVERRIDE: reverses the display of the following text. */
 export const HIDDEN = "\u202e"
-/** A command that shows less of itself where it is shown as one line, cut, or as it is. */
+/** A command that would look harmless if it were cut, or shown as one line or unescaped. */
 export const ASKED = `npm test # ${"and more ".repeat(40)}\nprintf '${HIDDEN}${CANARY}' > conformance-asked.txt`
-/** How often `large` says a text of 200,000 bytes. */
+/** How often `large` repeats a text of 200,000 bytes. */
 export const RECALLS = 12
 /** The end of the command that `worked` runs. */
 export const WORKED = "echo worked"
 
-/** A file of every checkpoint, and one that only what came after the first one has. */
+/** A file in every checkpoint, and a file that exists only after the first checkpoint. */
 export const KEPT = "conformance/kept.txt"
 /** The path of a file that a turn writes. */
 export const LATER = "conformance/later.txt"
@@ -100,7 +100,7 @@ export const eventOf = (json: Json): Event => {
   }
 }
 
-/** A sandbox that a fixture made, with its log as it grows. */
+/** A fixture's sandbox, with its growing log. */
 export class Box {
   readonly id: string
   readonly path: string
@@ -135,7 +135,7 @@ export class Box {
           throw new Miss(`${what} in the log of ${this.id} within ${timeoutMillis / 1000} s`, this.events.at(-1)?.json.value)
         }
         if (block === null) {
-          // The stream of a finished sandbox ends, but it may yet be terminated.
+          // The stream of an ended sandbox ends, but the sandbox can still be terminated.
           this.#stream = undefined
           await new Promise((resolve) => setTimeout(resolve, 100))
         } else if (block.data !== undefined && block.id !== undefined) this.events.push(eventOf(block.data))
@@ -164,7 +164,7 @@ export class Box {
     )
   }
 
-  /** The end of the first turn, by its type alone. */
+  /** The end of the first turn, by type only. */
   firstEnd(): Promise<Event> {
     return this.until(({ type }) => type === "turn.completed", 0, "the end of a turn")
   }
@@ -173,7 +173,7 @@ export class Box {
     return this.until(({ turnId, type }) => type === "turn.completed" && turnId === turn, 0, "the end of a turn")
   }
 
-  /** Waits for the checkpoint of that turn, which ended; gives its number. */
+  /** Waits for the checkpoint after that turn and returns its number. */
   async checkpoint(turn: string): Promise<number> {
     const taken = await this.until(
       ({ data, type }) => type === "sandbox.checkpoint" && data.at("turn_id").value === turn,
@@ -188,7 +188,7 @@ export class Box {
     return new Set(this.events.flatMap(({ turnId }) => turnId ?? [])).size
   }
 
-  /** Leaves no active turn. */
+  /** Ends the active turn, if any. */
   async idle(): Promise<void> {
     await this.status("running")
     await this.until(({ turnId }) => turnId !== undefined, 0, "the first turn")
@@ -204,7 +204,7 @@ export class Box {
     }
   }
 
-  /** Starts a turn once no other is active; gives its id. */
+  /** Starts a turn when no other is active, and returns its id. */
   async say(prompt: string): Promise<string> {
     await this.idle()
     const reply = await this.ask("/messages", { body: { prompt } })
@@ -219,13 +219,13 @@ export class Box {
   }
 }
 
-/** Outlives a run: whatever is made for the rules, until `end`. */
+/** Outlives a run: everything that is made for the rules, until `end`. */
 export class Session {
   readonly options: Required<Options>
-  /** Names of what did not come up. */
+  /** Names of failed fixtures. */
   readonly unmade = new Set<string>()
   readonly setup: Client
-  /** How often a request had to wait for the server's rate limit. */
+  /** How often a request waited for the server's rate limit. */
   waits = 0
   readonly #fixtures = new Map<string, Promise<unknown>>()
   readonly #boxes: Array<Box> = []
@@ -275,13 +275,13 @@ export class Session {
     try {
       this.#made.set(reply.json.at("id").string, key)
     } catch {
-      // Not what a creation answers: some rule will tell.
+      // Not the reply of a creation: a rule will report it.
     }
   }
 
   fixture<A>(name: string, make: () => Promise<A>): Promise<A> {
     const known = this.#fixtures.get(name)
-    // The name stands for the type: each is used by one function.
+    // The name determines the type: each is used by one function.
     if (known !== undefined) return known as Promise<A>
     const made = make().catch((error: unknown) => {
       if (error instanceof Skip) throw error
@@ -292,7 +292,7 @@ export class Session {
     return made
   }
 
-  /** Makes a sandbox that lives until the session ends, or somebody ends it. */
+  /** Makes a sandbox that lives until the session ends or a rule ends it. */
   async box(
     body: object,
     { headers = {}, key = this.options.key }: { readonly key?: string; readonly headers?: Record<string, string> } = {}
@@ -304,7 +304,7 @@ export class Session {
     return this.#boxOf(reply, key)
   }
 
-  /** A fork, which lives as long. */
+  /** Makes a fork with the same lifetime. */
   async fork(of: Box, body: object): Promise<Box> {
     return this.#boxOf(await of.ask("/fork", { body }), of.key)
   }
@@ -316,13 +316,13 @@ export class Session {
     return box
   }
 
-  /** Terminates what was made and no fixture holds. */
+  /** Terminates sandboxes that no fixture uses. */
   async tidy(): Promise<void> {
     const kept = new Set(this.#boxes.map(({ id }) => id))
     await this.#terminate([...this.#made].filter(([id]) => !kept.has(id)))
   }
 
-  /** Terminates everything that was made. A rule may still be going on: it makes nothing more. */
+  /** Terminates every sandbox. A running rule makes no more of them. */
   async end(): Promise<void> {
     this.#over = true
     await Promise.allSettled(this.#creations)
@@ -344,7 +344,7 @@ export class World {
   readonly session: Session
   readonly http: Client
   readonly options: Required<Options>
-  /** Every 429 that a rule was answered with. */
+  /** Every 429 that a rule got. */
   readonly refusals: Array<Reply> = []
   readonly #evidence = new Map<string, Promise<unknown>>()
 
@@ -354,7 +354,7 @@ export class World {
     this.http = session.client(url, this.refusals)
   }
 
-  /** Looked at once per run. */
+  /** Examined once per run. */
   evidence<A>(name: string, look: () => Promise<A>): Promise<A> {
     const known = this.#evidence.get(name)
     if (known !== undefined) return known as Promise<A>
@@ -382,7 +382,7 @@ export class World {
   get otherKey(): string {
     return this.options.otherKey ?? ""
   }
-  /** A repository to name where nothing is cloned. */
+  /** A repository for requests that clone nothing. */
   get repo(): string {
     return this.options.repos[0] ?? "conformance/example"
   }
@@ -407,8 +407,8 @@ export class World {
   }
 
   /**
-   * A creation under a key that is bound to another request: whether its body is acceptable shows without another
-   * sandbox, because bodies are refused (400) before keys are looked at (409).
+   * A creation with a key that is bound to another request. It shows whether the body is valid without a new sandbox, because bodies
+   * are refused (400) before keys are checked (409).
    */
   async probe(more: object): Promise<Reply> {
     return this.probeRaw(JSON.stringify(this.creation({ prompt: "probe", ...more })))
@@ -419,7 +419,7 @@ export class World {
     return this.http.ask(SANDBOXES, { body, headers: { "idempotency-key": key } })
   }
 
-  /** The body passes validation. */
+  /** The body is valid. */
   async accepts(more: object, what: string): Promise<void> {
     const reply = await this.probe(more)
     const good = reply.status === 201 || reply.status === 200 || isRefusal(reply, 409, "idempotency_conflict")
@@ -458,7 +458,7 @@ export class World {
     })
   }
 
-  /** Its first turn succeeded after it thought, spoke, changed files and ran commands. It goes on running. */
+  /** Its first turn succeeded after thoughts, texts, changed files and commands. The sandbox is still running. */
   worked(): Promise<Box> {
     return this.session.fixture("worked", async () => {
       const script = [
@@ -487,13 +487,13 @@ export class World {
       }))
       const end = await box.turnEnd(turnId(box.id, 1))
       holds(end.data.at("state").value === "succeeded", "the offline agent's first turn to succeed", end.data.value)
-      // Nothing more comes into its log.
+      // No more events come.
       await box.checkpoint(turnId(box.id, 1))
       return box
     })
   }
 
-  /** As much of `worked` as an agent can that runs no commands. */
+  /** Like `worked`, for an agent that runs no commands. */
   async wrote(): Promise<Box> {
     const box = await this.session.box(this.creation({
       prompt: `Conformance: work.\n[[say I will change some files.]]\n[[write path=conformance/new.txt content=${CANARY}]]\n[[say Done.]]`
@@ -502,7 +502,7 @@ export class World {
     return box
   }
 
-  /** A second turn went on from the first one's checkpoint; then it went back to that. */
+  /** A second turn followed the first one's checkpoint; then that checkpoint was restored. */
   restored(): Promise<{ readonly box: Box; readonly checkpoint: number; readonly before: ReadonlyArray<Event> }> {
     return this.session.fixture("restored", async () => {
       const box = await this.session.box(
@@ -519,7 +519,7 @@ export class World {
     })
   }
 
-  /** A fork of a first turn's checkpoint, and its origin, which went on to a second one before. The fork's own turn ended. */
+  /** A fork of the first turn's checkpoint, and its origin, which had a second turn before. The fork's own turn has ended. */
   forked(): Promise<{ readonly box: Box; readonly origin: Box; readonly checkpoint: number }> {
     return this.session.fixture("forked", async () => {
       const origin = await this.session.box(
@@ -533,7 +533,7 @@ export class World {
     })
   }
 
-  /** Terminated after two turns, each with a checkpoint, and a fork of it, made afterwards, whose own turn ended. */
+  /** Terminated after two turns, each with a checkpoint. A fork was made afterwards, and its own turn has ended. */
   forkedLate(): Promise<{ readonly box: Box; readonly origin: Box; readonly checkpoint: number }> {
     return this.session.fixture("forked late", async () => {
       const origin = await this.session.box(
@@ -549,7 +549,7 @@ export class World {
     })
   }
 
-  /** Its first turn changed a file; it is there to be published. */
+  /** Its first turn changed a file that can be published. */
   changed(): Promise<Box> {
     return this.session.fixture("changed", async () => {
       const box = await this.session.box(
@@ -560,7 +560,7 @@ export class World {
     })
   }
 
-  /** Asks before each change. It waits for its first decision, until somebody decides or interrupts. */
+  /** Asks before each change. It waits for its first decision until a rule decides or interrupts. */
   asking(): Promise<Box> {
     return this.session.fixture("asking", async () => {
       const box = await this.session.box(
@@ -583,14 +583,14 @@ export class World {
     return { box, turn, approval: asked.data.at("approval_id").string }
   }
 
-  /** Its log has more bytes than a page may have, in fewer events than one may have: the agent repeats a long prompt. */
+  /** Its log exceeds the byte limit of a page but not its event limit: the agent repeats a long prompt. */
   large(): Promise<Box> {
     return this.session.fixture("large", async () => {
       const box = await this.session.box(
         this.creation({ prompt: `Conformance: remember this. [[say Ready.]] ${"\u{1f600}".repeat(50_000)}` })
       )
       await box.turnEnd(turnId(box.id, 1))
-      // A tool call between them: each is a text of its own.
+      // A tool call separates them into texts of their own.
       await box.turnEnd(await box.say(`Conformance: ${"[[recall]] [[shell true]] ".repeat(RECALLS)}`))
       return box
     })
@@ -619,13 +619,13 @@ export class World {
     return { box, turn, n: box.turns }
   }
 
-  /** Another one in such a turn, for messages that wait: those that are taken back have numbers of turns too. */
+  /** Another sandbox in such a turn, for waiting messages. Withdrawn messages have numbers of turns too. */
   async waiting(): Promise<{ readonly box: Box; readonly turn: string }> {
     const box = await this.session.fixture("waiting", () => this.session.box(this.creation({ prompt: "Conformance: [[say Ready.]]" })))
     return { box, turn: await box.say("Conformance: [[hang]]") }
   }
 
-  /** A turn during which messages waited: one that was taken back, one that got the next turn, and one that steered it, if any may. */
+  /** A turn with waiting messages: one was withdrawn, one got the next turn, and one steered it, if that is supported. */
   queued(): Promise<{ readonly box: Box; readonly steered: string | null }> {
     return this.session.fixture("queued", async () => {
       const box = await this.session.box(this.creation({ prompt: "Conformance: [[say Ready.]]" }))
@@ -694,7 +694,7 @@ export class World {
     })
   }
 
-  /** Of the other grant; it runs and waits for an approval. */
+  /** A running sandbox of the other grant that waits for an approval. */
   foreign(): Promise<{ readonly box: Box; readonly approval: string }> {
     return this.session.fixture("foreign", async () => {
       const box = await this.session.box(
@@ -722,7 +722,7 @@ export class World {
     })
   }
 
-  /** The whole log by pages. */
+  /** The whole log, page by page. */
   async readLog(box: Box): Promise<ReadonlyArray<Event>> {
     const found: Array<Event> = []
     for (let after = "0"; found.length < 10_000;) {
@@ -743,12 +743,12 @@ export class World {
     return this.evidence("log", async () => this.readLog(await this.worked()))
   }
 
-  /** The log of `ended`: with an approval, and with the end. */
+  /** The log of `ended`, with an approval and the end. */
   endedLog(): Promise<ReadonlyArray<Event>> {
     return this.evidence("ended log", async () => this.readLog((await this.ended()).box))
   }
 
-  /** One creation of the usual kind, not repeated. */
+  /** One ordinary creation, not repeated. */
   created(): Promise<Reply> {
     return this.evidence(
       "created",

@@ -121,11 +121,11 @@ export const layer = Layer.effect(
 interface StoredKey {
   readonly digest: string
   record: KeyRecord
-  /** When the last requests were accepted, in milliseconds; oldest first. */
+  /** The times of the last accepted requests in milliseconds, oldest first. */
   readonly acceptedAt: Array<number>
 }
 
-/** A key that may be used, and how its user and organization stand; `null`: the key is unknown, revoked or expired, or its grant is. */
+/** A valid key with the state of its user and organization; `null`: the key is unknown, revoked or expired, or its grant is. */
 const standingOf = Effect.fnUntraced(function*(
   members: MemberStore["Service"],
   grants: ReadonlyMap<string, Grant>,
@@ -151,20 +151,20 @@ const newestFirst = <A extends { readonly createdAt: DateTime.Utc; readonly id: 
 /** The window of the rate limit (docs/decisions/10). */
 const WINDOW_MILLIS = 60_000
 
-/** When the last requests were accepted, in milliseconds, oldest first; and how many of a window's length there may be. */
+/** The times of the last accepted requests in milliseconds, oldest first, and the limit of a window. */
 interface RateWindow {
   readonly acceptedAt: Array<number>
   readonly most: number
 }
 
-/** The acceptances that are remembered under a name. */
+/** The accepted requests that are remembered under a name. */
 export const windowOf = (windows: Map<string, Array<number>>, name: string): Array<number> => {
   const acceptedAt = windows.get(name) ?? []
   windows.set(name, acceptedAt)
   return acceptedAt
 }
 
-/** Accepts when each limit has room, and remembers this acceptance with all of them. For stores in memory. */
+/** Accepts a request if every limit allows it, and remembers it for all of them. For stores in memory. */
 export const takeSlot = (windows: { readonly [L in keyof RateLimits]?: RateWindow }, now: number): RateSlot => {
   const limits = (["credential", "user", "grant"] as const).flatMap((limit) => {
     const window = windows[limit]
@@ -174,7 +174,7 @@ export const takeSlot = (windows: { readonly [L in keyof RateLimits]?: RateWindo
   const accepted = limits.every(({ acceptedAt, most }) => acceptedAt.length < most)
   const slots = limits.map(({ acceptedAt, limit, most }) => {
     if (accepted) acceptedAt.push(now)
-    // With a lower limit than before, there is room only when enough of the old ones have run out.
+    // After the limit was lowered, a slot is free only when enough old requests have left the window.
     const first = acceptedAt[Math.max(0, acceptedAt.length - most)] ?? now
     return {
       accepted,

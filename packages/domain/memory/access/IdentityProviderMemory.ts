@@ -7,7 +7,7 @@ import type { Identity } from "../../src/access/rules/Identity.ts"
 import { draw } from "../../src/access/rules/Secret.ts"
 import { Ids } from "../../src/ids/Ids.ts"
 
-/** Knows one person and asks nothing: its `url` is the way back already. For tests and for embedding. */
+/** Knows one person and asks no questions: its `url` leads straight back. For tests and for embedding. */
 export const layer = (person: Identity) =>
   Layer.effect(
     IdentityProvider,

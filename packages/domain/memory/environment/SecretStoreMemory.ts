@@ -46,12 +46,12 @@ export const layer = Layer.effect(
     const isGood = Effect.fnUntraced(function*(grantId: string) {
       return access === null || (yield* access.listGrants).some(({ id, revokedAt }) => id === grantId && revokedAt === null)
     })
-    /** Those of revoked grants are forgotten first. */
+    /** Secrets, after removing those of revoked grants. */
     const kept = Effect.fnUntraced(function*(grantId: string, repo: string | null) {
       if (!(yield* isGood(grantId))) all = all.filter((secret) => secret.grantId !== grantId)
       return all.filter((secret) => secret.grantId === grantId && (repo === null || sameRepo(secret.record.repo, repo)))
     })
-    /** As {@link kept}. */
+    /** Like {@link kept}. */
     const refs = Effect.fnUntraced(function*(grantId: string, repo: string | null) {
       if (!(yield* isGood(grantId))) listed = listed.filter((one) => one.grantId !== grantId)
       return listed.filter((one) => one.grantId === grantId && (repo === null || sameRepo(one.record.repo, repo)))
@@ -75,7 +75,7 @@ export const layer = Layer.effect(
         all = [...all.filter((secret) => secret !== before), { grantId: key.grantId, record, value }]
         yield* audit.append([told("secret.set", key, at)])
         return record
-        // Nothing else runs between what is looked at and what is stored.
+        // No other fiber runs between the check and the write.
       }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
       list: (grantId, repo) =>
         Effect.map(

@@ -1,4 +1,6 @@
-/** `SetupCaches` in memory: for tests and for embedding. Here alone what is kept is whole in memory. State dies with the layer. */
+/**
+ * `SetupCaches` in memory: for tests and for embedding. Only this adapter holds whole caches in memory. State dies with the layer.
+ */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -12,13 +14,15 @@ interface Kept {
   readers: number
 }
 
+/** Limits of the caches. */
 export interface Options {
-  /** Of all caches together. */
+  /** Bytes of all caches together. Default 256 MiB. */
   readonly maximumBytes?: number
-  /** Of one. */
+  /** Bytes of one cache. */
   readonly largest?: number
 }
 
+/** Process-local, for tests and for embedding. */
 export const layer = ({ maximumBytes = 256 * 2 ** 20, ...options }: Options = {}) =>
   Layer.effect(
     SetupCaches,

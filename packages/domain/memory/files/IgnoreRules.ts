@@ -1,6 +1,6 @@
-/** Which paths the `.gitignore` files of a tree leave out: gitignore(5), without POSIX character classes. */
+/** The paths that the `.gitignore` files of a tree ignore: gitignore(5), without POSIX character classes. */
 
-/** Asks about one path, of a directory or a file. */
+/** Whether one path, of a directory or a file, is ignored. */
 export type IsIgnored = (path: string, isDirectory: boolean) => boolean
 
 interface Rule {
@@ -11,14 +11,14 @@ interface Rule {
 
 const utf8 = new TextEncoder()
 
-/** One character for each byte: to git a `?` is a byte. */
+/** One character for each byte, because git's `?` matches a byte. */
 const bytesOf = (text: string): string => Array.from(utf8.encode(text), (byte) => String.fromCharCode(byte)).join("")
 
 const literal = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/gu, String.raw`\$&`)
 
 const code = (character: string): string => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`
 
-/** `[abc]`, `[a-c]`, `[!abc]`. Of a range in the wrong order its start is left; a bracket that is not closed matches nothing. */
+/** `[abc]`, `[a-c]`, `[!abc]`. A reversed range matches its start only; an unclosed bracket matches nothing. */
 const oneOf = (token: string): string => {
   const isNegated = /^\[[!^]/u.test(token)
   const members = token.slice(isNegated ? 2 : 1, -1).replace(
@@ -32,7 +32,7 @@ const TOKENS = /\/\*{2,}(?=\/|$)|^(?:\*{2,}(?:\/|$))+|\*+|\?|\[[!^]?\]?(?:\\.|[^
 
 const compiled = (glob: string, isAnchored: boolean): RegExp => {
   const body = glob.replace(TOKENS, (token, offset: number) => {
-    // The slash that follows stays.
+    // The following slash stays.
     if (token.startsWith("/**")) return offset + token.length === glob.length ? "/.+" : "(?:/.*)?"
     if (token.endsWith("*/")) return "(?:.*/)?"
     if (token.startsWith("*")) return token === glob ? ".*" : "[^/]*"
@@ -50,18 +50,21 @@ const parse = (line: string): Rule | undefined => {
   const pattern = isNegated ? trimmed.slice(1) : trimmed
   const directoriesOnly = pattern.endsWith("/")
   const glob = directoriesOnly ? pattern.slice(0, -1) : pattern
-  // What ends with an escape of nothing matches nothing.
+  // A pattern that ends with an incomplete escape matches nothing.
   if (glob === "" || /(?<!\\)(?:\\\\)*\\$/u.test(glob)) return undefined
   const expression = compiled(bytesOf(glob.replace(/^\//u, "")), glob.includes("/"))
   return { matches: (path) => expression.test(bytesOf(path)), isNegated, directoriesOnly }
 }
 
-/** `read` gives the content of a file of the tree. What lies in an ignored directory is ignored with it. */
+/** `read` returns the content of a file of the tree. Everything in an ignored directory is ignored. */
 export const make = (read: (path: string) => string | undefined): IsIgnored => {
   const rules = new Map<string, ReadonlyArray<Rule>>()
   const directories = new Map<string, boolean>([["", false]])
 
-  /** Of the `.gitignore` in `directory`, which is "" or ends with a slash; the last line that matches comes first. */
+  /**
+   * The rules of the `.gitignore` in `directory`, which is "" or ends with a slash. Later lines come first, because the last match
+   * decides.
+   */
   const rulesIn = (directory: string): ReadonlyArray<Rule> => {
     const known = rules.get(directory) ??
       (read(`${directory}.gitignore`) ?? "").split(/\r?\n/u).flatMap((line) => parse(line) ?? []).reverse()

@@ -1,20 +1,20 @@
-/** Files of one process by absolute path: what the memory layers share instead of a disk. */
+/** Files of one process by absolute path, shared by the memory layers in place of a disk. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 
-/** Where the trees of a sandbox are. */
+/** The folder of a sandbox's trees. */
 export const workspaceOf = (sandboxId: SandboxId): string => `/memory/work/${sandboxId}`
 
-/** Directories are but names: one is there as long as a file is below it. */
+/** Directories are only names: a directory exists while a file is below it. */
 export class MemoryDisk extends Context.Service<MemoryDisk, {
-  /** Content by absolute path. All of it is text. */
+  /** Content by absolute path, always text. */
   readonly files: Map<string, string>
-  /** Those of the files that may be executed. */
+  /** The executable ones among the files. */
   readonly executables: Set<string>
-  /** When the file was last written, in milliseconds since the epoch. */
+  /** The time of the last write, in milliseconds since the epoch. */
   writtenAtMillis(path: string): number
 }>()("@slipway/domain/MemoryDisk") {
   static readonly layer = Layer.effect(
@@ -26,7 +26,7 @@ export class MemoryDisk extends Context.Service<MemoryDisk, {
   )
 }
 
-/** A file that is made again starts without what was known of the one before. */
+/** A file that is deleted and made again loses its earlier attributes. */
 class WrittenFiles extends Map<string, string> {
   readonly executables = new Set<string>()
   readonly writtenAt = new Map<string, number>()

@@ -6,11 +6,11 @@ const fileOf = ({ executables, files }: Content, path: string): string | undefin
   return content === undefined ? undefined : `${executables.has(path) ? "*" : ""}\0${content}`
 }
 
-/** Whether they hold the same files. */
+/** Whether both hold the same files. */
 export const isSame = (one: Content, other: Content): boolean =>
   one.files.size === other.files.size && Array.from(one.files.keys()).every((path) => fileOf(one, path) === fileOf(other, path))
 
-/** What `ours` has beyond `ancestor`, with `theirs`. `conflicts`: files that both changed in different ways, by name. */
+/** Merges the changes of `ours` since `ancestor` with `theirs`. `conflicts`: files that both changed differently, by name. */
 export const merge = (
   ours: Content,
   theirs: Content,

@@ -1,4 +1,4 @@
-/** A patch in the form of git between two contents of a tree, for `WorkingTreesMemory`. It finds no renames. */
+/** A git patch between two contents of a tree, for `WorkingTreesMemory`. It finds no renames. */
 import { sha1 } from "../../src/ids/Digest.ts"
 import { isProtected } from "../../src/source/rules/FileRules.ts"
 import { linesOf } from "../../src/text/Lines.ts"
@@ -6,7 +6,7 @@ import { type Content, isBinary } from "./MemoryTree.ts"
 
 const utf8 = new TextEncoder()
 
-/** Lines that stay the same around those that differ. */
+/** Unchanged lines around a change. */
 const CONTEXT = 3
 
 interface Side {
@@ -21,7 +21,7 @@ const sideOf = ({ executables, files }: Content, path: string): Side | undefined
 
 type Line = readonly [sign: " " | "-" | "+", text: string]
 
-/** By a longest common subsequence; what is gone comes before what is new. */
+/** Compares by a longest common subsequence; deleted lines come before added ones. */
 const compared = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): ReadonlyArray<Line> => {
   const longest = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0))
   const at = (i: number, j: number) => longest[i]?.[j] ?? 0
@@ -87,7 +87,7 @@ const stored = (bytes: Uint8Array): Uint8Array => {
   return new Uint8Array([...blocks, b >> 8, b & 0xff, a >> 8, a & 0xff])
 }
 
-/** A whole content as git writes it in a binary patch. */
+/** A whole content in git's binary patch format. */
 const literal = (content: string): string => {
   const bytes = utf8.encode(content)
   const packed = stored(bytes)
@@ -132,7 +132,7 @@ const patchOf = (path: string, before: Side | undefined, after: Side | undefined
   return changed === "" ? index : `${index}--- ${a}\n+++ ${b}\n${changed}`
 }
 
-/** `path`: of this file, or of those below it. Protected files come last. */
+/** `path`: only this file, or the files below it. Protected files come last. */
 export const patch = (before: Content, after: Content, path = "", isWhole = false): string => {
   const paths = [...new Set([...before.files.keys(), ...after.files.keys()])].sort().filter((name) => {
     const [a, b] = [sideOf(before, name), sideOf(after, name)]

@@ -1,4 +1,4 @@
-/** Repositories of one process: what the memory layers share instead of git. */
+/** Repositories of one process, shared by the memory layers in place of git. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import { digest } from "../../src/ids/Digest.ts"
@@ -9,17 +9,17 @@ export type Files = Readonly<Record<string, string>>
 /** `null` deletes a file. */
 export type Changes = Readonly<Record<string, string | null>>
 
-/** All files of a commit, not a difference. */
+/** All files of a commit. */
 export interface MemoryCommit {
   readonly parents: ReadonlyArray<string>
   readonly files: Files
-  /** Those of the files that may be executed. */
+  /** The executable ones among the files. */
   readonly executables?: ReadonlySet<string>
-  /** Whatever else tells it from others: message, author, time. */
+  /** Other distinguishing data: message, author, time. */
   readonly note?: string
 }
 
-/** Decided by all of the commit and nothing else. */
+/** A hash of the whole commit. */
 export const shaOf = ({ executables = new Set(), files, note = "", parents }: MemoryCommit): string => {
   const entries = Object.entries(files).sort(([a], [b]) => a < b ? -1 : 1)
   return digest(JSON.stringify([parents, entries, entries.flatMap(([path]) => executables.has(path) ? [path] : []), note])).slice(0, 40)
@@ -39,7 +39,7 @@ export class MemoryRepository {
     this.branches.set(defaultBranch, this.add({ parents: [], files }))
   }
 
-  /** Takes a commit that no branch has yet. */
+  /** Adds a commit without a branch. */
   add(commit: MemoryCommit): string {
     const executables = new Set(Array.from(commit.executables ?? []).filter((path) => Object.hasOwn(commit.files, path)))
     const sha = shaOf({ ...commit, executables })
@@ -55,7 +55,7 @@ export class MemoryRepository {
     return this.commits.get(sha ?? "")?.executables ?? new Set()
   }
 
-  /** Commits on top of `branch`, which starts from the default branch when it is new. Gives the commit. */
+  /** Commits on top of `branch`. A new branch starts from the default branch. Returns the commit. */
   commit(branch: string, changes: Changes): string {
     const parent = this.branches.get(branch) ?? this.branches.get(this.defaultBranch) ?? ""
     const files = { ...this.filesOf(parent), ...changes }
@@ -65,7 +65,7 @@ export class MemoryRepository {
     return sha
   }
 
-  /** Merges by a merge commit: what `head` changed since it left `base` goes before. */
+  /** Merges by a merge commit. The changes of `head` since it left `base` win. */
   merge(head: string, base: string): string {
     const [ours, theirs] = [this.branches.get(base) ?? "", this.branches.get(head) ?? ""]
     const before = this.filesOf(this.mergeBase(ours, theirs))
@@ -85,7 +85,7 @@ export class MemoryRepository {
     return sha
   }
 
-  /** The commit itself and all it came from, nearest first. */
+  /** The commit and its ancestors, nearest first. */
   history(sha: string): ReadonlyArray<string> {
     const seen = new Set([sha])
     for (const next of seen) for (const parent of this.commits.get(next)?.parents ?? []) seen.add(parent)
@@ -102,13 +102,13 @@ const ADDRESS = "file:///memory/"
 
 /** The repositories that the memory layers of `SourceHost` and `WorkingTrees` share. */
 export class MemoryRepositories extends Context.Service<MemoryRepositories, {
-  /** In any case of letters. */
+  /** Ignores case. */
   find(fullName: RepoName): MemoryRepository | undefined
-  /** In the order in which they were made. */
+  /** In the order of their creation. */
   names(): ReadonlyArray<RepoName>
-  /** By the address that `SourceHostMemory.layer` gives of it. */
+  /** Finds a repository by its address from `SourceHostMemory.layer`. */
   at(url: string): MemoryRepository | undefined
-  /** Makes a repository whose first commit holds `files`. */
+  /** Makes a repository with `files` as the first commit. */
   add(fullName: RepoName, files: Files, defaultBranch?: string): MemoryRepository
 }>()("@slipway/domain/MemoryRepositories") {
   static readonly layer = Layer.sync(MemoryRepositories, () => {
@@ -126,7 +126,7 @@ export class MemoryRepositories extends Context.Service<MemoryRepositories, {
   })
 }
 
-/** Lines that were added and deleted, by a longest common subsequence. */
+/** The numbers of added and deleted lines, by a longest common subsequence. */
 export const changedLines = (before: string, after: string): { readonly additions: number; readonly deletions: number } => {
   const [a, b] = [before, after].map((text) => text === "" ? [] : text.replace(/\n$/u, "").split("\n")) as [Array<string>, Array<string>]
   let row = new Array<number>(b.length + 1).fill(0)

@@ -1,4 +1,4 @@
-/** One tree of the memory layer: its files on `MemoryDisk` beside the commit it started from. */
+/** One tree of the memory layer: its files on `MemoryDisk`, and the commit that it started from. */
 import {
   type ChangedFile,
   type ChangedFiles,
@@ -19,12 +19,12 @@ export interface Content {
   readonly executables: ReadonlySet<string>
 }
 
-/** What differs, as git tells it: by the names that are there now, and by those that are gone. */
+/** The changes in git's terms, by present and by deleted names. */
 interface Changes {
   readonly tracked: ReadonlyArray<string>
-  /** Neither in the commit nor ignored. */
+  /** Not in the commit and not ignored. */
   readonly added: ReadonlyArray<string>
-  /** Directories that are repositories of their own. */
+  /** Directories that are repositories themselves. */
   readonly nested: ReadonlyArray<string>
 }
 
@@ -33,7 +33,7 @@ const utf8 = new TextEncoder()
 /** Bytes of the text in UTF-8. */
 const sizeOf = (text: string): number => utf8.encode(text).length
 
-/** As git does: what has a NUL in its first 8,000 bytes is no text. */
+/** As in git: a NUL within the first 8,000 bytes means binary. */
 export const isBinary = (bytes: Uint8Array): boolean => bytes.subarray(0, 8_000).includes(0)
 
 const ancestors = (path: string): ReadonlyArray<string> => {
@@ -42,7 +42,7 @@ const ancestors = (path: string): ReadonlyArray<string> => {
   return found
 }
 
-/** What is below a folder of the disk, by names relative to it. Nothing can be below a file. */
+/** The files below a folder of the disk, by relative name. A file has nothing below it. */
 export const read = ({ executables, files }: MemoryDisk["Service"], root: string): Content => {
   const prefix = `${root}/`
   const found = new Map<string, string>()
@@ -57,7 +57,7 @@ export const read = ({ executables, files }: MemoryDisk["Service"], root: string
   }
 }
 
-/** Whether files are below the path. The root is always there. */
+/** Whether there are files below the path. The root always exists. */
 export const isDirectory = ({ files }: Content, path: string): boolean => {
   if (path === "") return true
   for (const name of files.keys()) if (name.startsWith(`${path}/`)) return true
@@ -86,7 +86,7 @@ const changesOf = (base: Content, now: Content): Changes => {
   }
 }
 
-/** What a commit of the tree holds, or `null` when that is the commit it started from. A `saved` one has environment files. */
+/** The content of a commit of the tree; `null` if it equals the starting commit. A `saved` one includes environment files. */
 export const committed = (base: Content, now: Content, kind: "published" | "saved" = "published"): Content | null => {
   const { added, tracked } = changesOf(base, now)
   const allowed = added.filter((path) => kind === "saved" || !isEnvironmentFile(path))
@@ -104,7 +104,7 @@ export const committed = (base: Content, now: Content, kind: "published" | "save
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
 
-/** A new file with the very content of a deleted one is that file renamed; rather one of the same name than another. */
+/** A new file with the content of a deleted one is a rename, preferably of a file with the same name. */
 const described = (
   base: Content,
   now: Content,
@@ -138,7 +138,7 @@ const described = (
   return [...present, ...modified, ...deleted]
 }
 
-/** `published` are the files of the commit published last. */
+/** `published`: the files of the last published commit. */
 export const changes = (base: Content, now: Content, published: ReadonlySet<string>): ChangedFiles => {
   const files = described(base, now, changesOf(base, now), published).map((change) => ({
     bytes: utf8.encode(change.path),
@@ -150,7 +150,7 @@ export const changes = (base: Content, now: Content, published: ReadonlySet<stri
   }
 }
 
-/** How much differs. */
+/** The amount of changes. */
 export const counts = (base: Content, now: Content) => {
   const found = described(base, now, changesOf(base, now), new Set())
   return {
@@ -160,23 +160,20 @@ export const counts = (base: Content, now: Content) => {
   }
 }
 
-/** What is in a directory, or was, by name. */
+/** A present or former entry of a directory, by name. */
 interface Named {
-  /** Set for a file that is there. */
+  /** Present for an existing file. */
   content?: string
   isDirectory?: true
   wasDirectory?: true
   isRepository?: true
-  /** Of the file of that name. */
+  /** The change of the file with that name. */
   change?: ChangedFile
-  /** Of all files below. */
+  /** The statuses of all files below. */
   readonly statuses: Set<FileStatus>
 }
 
-/**
- * One directory that is in the tree or was in the commit it started from; `null`: neither. `published` are the files of
- * the commit published last.
- */
+/** One directory of the tree or of the starting commit; `null`: in neither. `published`: the files of the last published commit. */
 export const list = (
   base: Content,
   now: Content,

@@ -1,4 +1,4 @@
-/** The trees of the memory layer: what is known of each beside its files, which are on `MemoryDisk`. */
+/** The trees of the memory layer: their data besides the files, which are on `MemoryDisk`. */
 import * as Effect from "effect/Effect"
 import { FileNotFound, type TreeKey } from "../../src/files/ports/WorkingTrees.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
@@ -15,12 +15,12 @@ export interface PreparedTree {
   readonly baseRef: string | null
   readonly base: MemoryTree.Content
   readonly preparedAt: number
-  /** What was saved here or restored. */
+  /** Contents that were saved here or restored. */
   readonly saved: Map<string, MemoryTree.Content>
   readonly snapshots: Map<string, MemoryCommit>
-  /** What we ever pushed, by branch. */
+  /** Our pushed commits by branch. */
   readonly pushed: Map<string, Set<string>>
-  /** What was pushed last. */
+  /** The last push. */
   published: { readonly sha: string; readonly content: MemoryTree.Content } | null
 }
 
@@ -28,13 +28,14 @@ export interface PreparedTree {
 export interface PreparedTrees {
   readonly disk: MemoryDisk["Service"]
   readonly repositories: MemoryRepositories["Service"]
-  /** By sandbox, then by repository in small letters. */
+  /** By sandbox, then by repository in lower case. */
   readonly sandboxes: Map<SandboxId, Map<string, PreparedTree>>
   readonly restoring: Set<SandboxId>
   /** Commits that trees started from, by repository and id. */
   readonly fetched: Map<string, MemoryTree.Content>
 }
 
+/** An empty state. */
 export const make = (disk: MemoryDisk["Service"], repositories: MemoryRepositories["Service"]): PreparedTrees => ({
   disk,
   repositories,
@@ -47,22 +48,26 @@ export const make = (disk: MemoryDisk["Service"], repositories: MemoryRepositori
 export const known = ({ restoring, sandboxes }: PreparedTrees, { repo, sandboxId }: TreeKey): PreparedTree | undefined =>
   restoring.has(sandboxId) ? undefined : sandboxes.get(sandboxId)?.get(repo.toLowerCase())
 
+/** The tree. Fails with `FileNotFound` if it is unknown or being restored. */
 export const find = (trees: PreparedTrees, key: TreeKey): Effect.Effect<PreparedTree, FileNotFound> =>
   Effect.suspend(() => {
     const tree = known(trees, key)
     return tree === undefined ? Effect.fail(new FileNotFound()) : Effect.succeed(tree)
   })
 
+/** Removes all files below a folder. */
 export const clear = ({ files }: MemoryDisk["Service"], folder: string): void => {
   for (const path of files.keys()) if (path.startsWith(`${folder}/`)) files.delete(path)
 }
 
+/** Writes all files of a content below a folder. */
 export const checkOut = (disk: MemoryDisk["Service"], root: string, { executables, files }: MemoryTree.Content): void => {
   clear(disk, root)
   for (const [path, content] of files) disk.files.set(`${root}/${path}`, content)
   for (const path of executables) disk.executables.add(`${root}/${path}`)
 }
 
+/** The content of a commit. */
 export const contentOf = (
   commit: Pick<MemoryCommit, "files"> & { readonly executables?: Iterable<string> } | undefined
 ): MemoryTree.Content => ({
@@ -70,7 +75,7 @@ export const contentOf = (
   executables: new Set(commit?.executables)
 })
 
-/** The repository's name; with the owner in front where two repositories share it. No name of a repository has a `+`. */
+/** The repository's name, with its owner in front if two repositories share it. Repository names never contain a `+`. */
 export const folderOf = (repo: RepoName, repos: ReadonlyArray<RepoName>): string => {
   const [owner = "", name = ""] = repo.split("/")
   const isShared = repos.some((other) => !sameRepo(other, repo) && other.split("/")[1]?.toLowerCase() === name.toLowerCase())

@@ -1,4 +1,4 @@
-/** What trees in memory publish: branches, commits, pushes. */
+/** Publishing of trees in memory: branches, commits, pushes. */
 import * as Effect from "effect/Effect"
 import {
   BranchMoved,
@@ -17,10 +17,11 @@ import { contentOf, find, known, type PreparedTrees } from "./PreparedTrees.ts"
 
 const refuse = (repo: RepoName, detail: string) => new PushFailed({ repo, detail, retryable: false })
 
-/** Whether a snapshot of a tree that was made then could be the commit. */
+/** Whether the commit can be a snapshot of a tree that was made at that time. */
 const isSnapshotOf = (commit: MemoryCommit | undefined, author: SnapshotOptions["author"], preparedAt: number): boolean =>
   commit?.note?.endsWith(JSON.stringify([author.name, author.email, Math.floor(preparedAt / 1_000)]).slice(1)) === true
 
+/** The publishing part of `WorkingTrees`. */
 export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "branches" | "push" | "snapshot"> => {
   const { disk, repositories } = trees
   return {
@@ -69,7 +70,7 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
         parents: [parent],
         files: Object.fromEntries(content.files),
         executables: content.executables,
-        // Dated by the making of the tree, so that a repeated run gives the same commit.
+        // The date is that of the tree, so that a repeated run gives the same commit.
         note: JSON.stringify([message, author.name, author.email, Math.floor(tree.preparedAt / 1_000)])
       }
       const sha = shaOf(commit)

@@ -44,7 +44,7 @@ const versionOf = (content: string | undefined, ref: string): FileVersion => {
   return { content: binary ? null : content, hash: blobId(bytes), ref, size: bytes.length, binary }
 }
 
-/** The tips that a name stands for, or a pattern such as `release/*`. */
+/** The tips of a name, or of a pattern such as `release/*`. */
 const tipsFor = ({ branches, tags }: MemoryRepository, ref: string): ReadonlyArray<string> => {
   if (!ref.endsWith("/*")) return [branches.get(ref) ?? tags.get(ref) ?? []].flat()
   return [...branches, ...tags].flatMap(([name, sha]) => name.startsWith(ref.slice(0, -1)) ? [sha] : [])
@@ -77,7 +77,7 @@ export const readsOfFiles = (trees: PreparedTrees): Pick<Trees, "changes" | "com
         bytes: Stream.unfold(0, (position) =>
           Effect.suspend(() => {
             if (position === size) return Effect.undefined
-            // What was deleted is still there for whoever has opened it.
+            // A deleted file stays readable through an open handle.
             const now = disk.files.get(`${tree.root}/${path}`) ?? content
             if (now !== content) [bytes, content] = [utf8.encode(now), now]
             const chunk = bytes.subarray(position, Math.min(size, position + CHUNK_BYTES))

@@ -1,4 +1,4 @@
-/** Trees in memory as a checkpoint has them: saved, restored, learned. */
+/** Checkpoints of trees in memory: save, restore, learn. */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { CannotSave, CheckpointDamaged, CloneFailed, MAXIMUM_SAVED_BYTES, type WorkingTrees } from "../../src/files/ports/WorkingTrees.ts"
@@ -13,6 +13,7 @@ import { checkOut, contentOf, find, folderOf, type PreparedTree, type PreparedTr
 
 const utf8 = new TextEncoder()
 
+/** The saving part of `WorkingTrees`. */
 export const saves = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "learn" | "save"> => {
   const { disk } = trees
   return {
@@ -65,6 +66,7 @@ export const saves = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "lear
   }
 }
 
+/** The restoring part of `WorkingTrees`. */
 export const restores = (prepared: PreparedTrees): Pick<WorkingTrees["Service"], "restore"> => {
   const { disk, fetched, repositories, restoring, sandboxes } = prepared
   return {

@@ -11,7 +11,7 @@ import { publishes } from "./TreePublishing.ts"
 import { readsOfCommits, readsOfFiles } from "./TreeReads.ts"
 import { restores, saves } from "./TreeSaving.ts"
 
-/** A branch goes before a tag of the same name. A sentence when there is nothing to start from. */
+/** A branch wins over a tag of the same name. A sentence if there is no start. */
 const resolve = (
   { branches, commits, tags }: MemoryRepository,
   ref: string | undefined,
@@ -31,9 +31,9 @@ const resolve = (
 }
 
 /**
- * Trees on `MemoryDisk` of repositories in `MemoryRepositories`; for tests and for embedding. Files are text, there are
- * no links, renames are found by equal content alone, and agents have no git of their own. Passes `trees` of the contract
- * suite; the rest needs a real disk.
+ * Trees on `MemoryDisk` from repositories in `MemoryRepositories`, for tests and for embedding. Files are text without links, renames
+ * are found only by equal content, and agents have no git of their own. Passes `trees` of the contract suite; the rest needs a real
+ * disk.
  */
 export const layer = Layer.effect(
   WorkingTrees,

@@ -7,8 +7,8 @@ import { Ids } from "../../src/ids/Ids.ts"
 
 const make = Effect.map(Random.Random, (random) => drawnFrom(() => random.nextDoubleUnsafe()))
 
-/** Draws from Effect's `Random`, which is no cryptographic generator: keys minted with it can be guessed. */
+/** Uses Effect's `Random`, which is not cryptographic: keys minted with it can be guessed. */
 export const layer = Layer.effect(Ids, make)
 
-/** The same ids in the same order for the same seed and clock. For tests. */
+/** Gives the same ids in the same order for the same seed and clock. For tests. */
 export const layerSeeded = (seed: string | number) => Layer.effect(Ids, Random.withSeed(make, seed))

@@ -21,12 +21,12 @@ import { addTokenCounts, noTokenCounts, nothingSpent, type TokenCounts } from ".
 import { saturatingAdd } from "../../src/text/Counters.ts"
 import { MemoryCredits } from "../partner/PartnerStoreMemory.ts"
 
-/** What is added to a sandbox when nothing is charged. */
+/** The totals of a sandbox without charges. */
 const nothing = { calls: 0, micros: 0, tokens: noTokenCounts }
 
 /**
- * Process-local, for tests and for embedding without a database. State dies with the layer. Credits are those of the
- * `PartnerStore` in memory beneath it; without one they are not enforced.
+ * Process-local, for tests and for embedding without a database. State dies with the layer. Credits are those of the `PartnerStore` in
+ * memory below it; without one they are not enforced.
  */
 export const layer = Layer.effect(
   Spending,
@@ -83,7 +83,7 @@ export const layer = Layer.effect(
     }
     const creditMicros = (microUsd: number) => creditMicrosOf(microUsd, credits === null ? null : price)
     const organizationOf = (grantId: string) => credits === null ? Effect.succeed("") : credits.organization(grantId)
-    /** The account of an organization and its credits; `null`: they are not enforced. */
+    /** The account of an organization with its credits; `null`: credits are not enforced. */
     const purseOf = (id: string) => credits === null ? null : { account: organizations.get(id) ?? noAccount, credits: credits.of(id) }
     const standing = (grantId: string): GrantSpending => {
       const { reserved, spent } = grants.get(grantId) ?? noAccount
@@ -96,7 +96,7 @@ export const layer = Layer.effect(
 
     return Spending.of({
       creditMicros,
-      // From the last effect on nothing else runs between what is read and what is written.
+      // After the last effect no other fiber runs between reading and writing.
       reserve: Effect.fnUntraced(function*(call, microUsd) {
         const organizationId = yield* organizationOf(call.grantId)
         const at = yield* DateTime.now

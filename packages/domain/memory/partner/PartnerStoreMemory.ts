@@ -39,7 +39,7 @@ import { saturatingAdd } from "../../src/text/Counters.ts"
 /** The state of the layer. */
 interface Partners {
   readonly ids: Ids["Service"]
-  /** `null`: every grant is there. */
+  /** `null`: every grant exists. */
   readonly access: AccessStore["Service"] | null
   readonly feeds: Map<string, Array<PartnerEvent>>
   readonly claims: Map<string, Claim>
@@ -77,7 +77,7 @@ const tellAll = Effect.fnUntraced(function*({ feeds, ids }: Partners, tell: Read
   }
 })
 
-/** Nothing else runs between what is read and what is written. */
+/** No other fiber runs between reading and writing. */
 const decided = <A extends { readonly tell: ReadonlyArray<Telling> }, E>(
   partners: Partners,
   decide: (at: DateTime.Utc) => Result.Result<A, E>,
@@ -200,7 +200,7 @@ const memoryCredits = (partners: Partners): MemoryCredits["Service"] => {
     charged: (organizationId, { at, micros, sandboxId }) => {
       const taken = charges.get(organizationId) ?? new Map<SandboxId, CreditCharge>()
       const before = taken.get(sandboxId)?.micros ?? 0
-      // The last one charged comes last.
+      // The most recently charged sandbox comes last.
       taken.delete(sandboxId)
       charges.set(organizationId, taken.set(sandboxId, { sandboxId, micros: saturatingAdd(before, micros), at }))
     }
@@ -208,9 +208,9 @@ const memoryCredits = (partners: Partners): MemoryCredits["Service"] => {
 }
 
 /**
- * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory tells it of tasks, the
- * `Spending` of what models took of credits, if this is beneath them; without an `AccessStore` every grant is there.
- * What a `decide` wrote elsewhere is not rolled back.
+ * Process-local, for tests and for embedding without a database. The `SandboxStore` in memory reports tasks to it, and `Spending` in
+ * memory reports used credits, if they are built on it. Without an `AccessStore` every grant exists. Writes of `decide` elsewhere are
+ * not rolled back.
  */
 export const layer = Layer.effectContext(
   Effect.gen(function*() {
@@ -222,17 +222,17 @@ export const layer = Layer.effectContext(
   })
 )
 
-/** How the stores in memory keep to one transaction: the one of sandboxes tells the one of partners within its own. */
+/** Lets the stores in memory share a transaction: the sandbox store calls the partner store within its own. */
 export class MemoryTasks extends Context.Service<MemoryTasks, {
   started(sandbox: Sandbox, organizationId: string): Effect.Effect<void>
   opened(sandboxId: string, pull: Pull, at: DateTime.Utc): Effect.Effect<void>
 }>()("@slipway/domain/partner/MemoryTasks") {}
 
-/** How the ledgers in memory keep to one balance: the one of spending draws on the credits of this one. */
+/** Lets the ledgers in memory share a balance: `Spending` draws on these credits. */
 export class MemoryCredits extends Context.Service<MemoryCredits, {
-  /** The grant's organization. A grant that nobody knows of is one by itself. */
+  /** The grant's organization. An unknown grant is its own organization. */
   organization(grantId: string): Effect.Effect<string, StoreUnavailable>
-  /** What claims brought. */
+  /** The credits of claims. */
   of(organizationId: string): number
   charged(organizationId: string, charge: CreditCharge): void
 }>()("@slipway/domain/partner/MemoryCredits") {}

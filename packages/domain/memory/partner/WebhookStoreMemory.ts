@@ -23,7 +23,7 @@ import { atHead, enabled, type Endpoint, MAX_ENDPOINTS, rotated, type Secret, st
 import type { PartnerEvent } from "../../src/partner/schema/PartnerEvent.ts"
 import * as AuditLogMemory from "../access/AuditLogMemory.ts"
 
-/** Process-local, for tests and for embedding without a database. Reads the feeds of the `PartnerStore` beneath it. */
+/** Process-local, for tests and for embedding without a database. Reads the feeds of the `PartnerStore` below it. */
 export const layer = Layer.effect(
   WebhookStore,
   Effect.gen(function*() {
@@ -133,14 +133,14 @@ export const layer = Layer.effect(
         })
         const due = yield* ordered(Math.ceil(limit / 2))
         for (const { endpoint: { dueAt, id, url }, manual, secrets } of heard) {
-          // In the order in which they were asked for.
+          // In the order of the requests.
           const [line] = manual.values()
           if (line === undefined || !isFree(line, time) || attempts.length + due.length === limit) continue
           attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, dueAt, fence: take(line, time) })
         }
         attempts.push(...due, ...(yield* ordered(limit - attempts.length - due.length)))
         return attempts
-        // Nothing else runs between what is looked at and what is taken.
+        // No other fiber runs between the check and the take.
       }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
       record: Effect.fnUntraced(function*({ attempt, dueAt, endpointId, event, fence, manual }, made, next, at) {
         const found = endpoints.get(endpointId)
@@ -173,7 +173,7 @@ export const layer = Layer.effect(
   })
 ).pipe(Layer.provideMerge(AuditLogMemory.layer))
 
-/** What one worker at a time may be at. `until: null`: nobody is. */
+/** Work for one worker at a time. `until: null`: no worker has it. */
 interface Claimable {
   fence: number
   until: DateTime.Utc | null
@@ -183,6 +183,6 @@ interface Kept extends Claimable {
   endpoint: Endpoint
   secrets: ReadonlyArray<Secret>
   log: Array<Attempt>
-  /** Events that somebody asked for, by their ids. */
+  /** Requested redeliveries by event id. */
   readonly manual: Map<string, Claimable & { readonly event: PartnerEvent }>
 }

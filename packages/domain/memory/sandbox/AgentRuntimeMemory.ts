@@ -7,9 +7,8 @@ import { MemoryDisk } from "../files/MemoryDisk.ts"
 import { begin, run, type Running, type Session } from "./OfflineTurn.ts"
 
 /**
- * An agent in this process, for tests and for embedding: it follows scripts as the offline agent does (docs/decisions/14), on the
- * files of `MemoryDisk`. It runs no commands: `[[shell …]]` is a tool call that fails. Passes
- * `sessions` of the contract suite.
+ * An agent in this process, for tests and for embedding. It follows scripts like the offline agent (docs/decisions/14), on the files of
+ * `MemoryDisk`. It runs no commands: `[[shell …]]` is a failing tool call. Passes `sessions` of the contract suite.
  */
 export const layer = Layer.effect(
   AgentRuntime,
@@ -100,7 +99,7 @@ const SESSIONS = ".slipway-offline/sessions"
 
 const promptsIn = (kept: string) => kept.split("\n").filter((line) => line !== "").map((line) => String(JSON.parse(line)))
 
-/** The prompts that the agent of a session remembers, oldest first. */
+/** The prompts that the agent of a session has had, oldest first. */
 export const remembered = (files: ReadonlyMap<string, string>, home: string, session: string): ReadonlyArray<string> =>
   promptsIn(files.get(`${home}/${SESSIONS}/${session}`) ?? "")
 

@@ -1,4 +1,4 @@
-/** `Checkpoints` in memory, over the rows of `SandboxStoreMemory`. Here alone what is kept is whole in memory. */
+/** `Checkpoints` in memory, over the rows of `SandboxStoreMemory`. Only this adapter holds whole checkpoints in memory. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -14,13 +14,14 @@ import { isSettled } from "../../src/sandbox/rules/Sandbox.ts"
 import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
 import { type CheckpointContent, leased, type Row, type SandboxRows } from "./SandboxRows.ts"
 
-/** Whether no put that goes on can use it and no record can make it visible. */
+/** Whether no running put uses the content and no record can make it visible. */
 const isLeftover = ({ contents, fence, sandbox }: Row, content: CheckpointContent): boolean =>
   content.fence < fence ||
   content.checkpoint <= sandbox.checkpoint ||
   isSettled(sandbox.status) ||
   contents.findLast(({ checkpoint, fence }) => checkpoint === content.checkpoint && fence === content.fence) !== content
 
+/** `Checkpoints` over these rows. */
 export const make = (state: SandboxRows): Checkpoints["Service"] => {
   const { rows } = state
 

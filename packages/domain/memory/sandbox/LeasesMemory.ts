@@ -7,6 +7,7 @@ import type { Limits } from "../../src/sandbox/rules/Policy.ts"
 import { type Hints, WORK } from "../../src/store/Hints.ts"
 import { isHeld, leasableOf, leased, type SandboxRows } from "./SandboxRows.ts"
 
+/** `Leases` over these rows. */
 export const make = (state: SandboxRows, limits: Limits, hints: Hints["Service"]): Leases["Service"] => {
   const { rows } = state
   return Leases.of({

@@ -13,7 +13,7 @@ import { isExpired, isHeld, type SandboxRows } from "./SandboxRows.ts"
 
 const byLimit = (a: Due, b: Due) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** `access`: who knows which grants are revoked; `null`: none ever is. */
+/** `access`: reports revoked grants; `null`: no grant is ever revoked. */
 export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: AccessStore["Service"] | null): Maintenance["Service"] =>
   Maintenance.of({
     now: DateTime.now,

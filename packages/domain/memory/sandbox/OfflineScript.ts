@@ -5,12 +5,13 @@ export interface Step {
   readonly body: string
 }
 
+/** The directives of a prompt, in order. */
 export const stepsOf = (text: string): Array<Step> =>
   Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
 const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
 
-/** A file that a step edits. `repo`: `null` means the first repository. */
+/** A file of an editing step. `repo`: `null` means the first repository. */
 export interface EditedFile {
   readonly path: string
   readonly repo: string | null
@@ -23,5 +24,5 @@ export const fileOf = (body: string): EditedFile | null => {
   return path === undefined ? null : { path, repo: /(?:^|\s)repo=(\S+)/u.exec(options)?.[1] ?? null }
 }
 
-/** What a step writes; `undefined`: the step has no content. */
+/** The content of a step; `undefined`: it has none. */
 export const contentOf = (body: string): string | undefined => /(?:^|\s)content=([^]*)$/u.exec(body)?.[1]

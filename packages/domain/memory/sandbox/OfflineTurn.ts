@@ -1,4 +1,4 @@
-/** A turn of the agent in memory: performs the steps of its prompt, and of the messages that steer it. */
+/** A turn of the agent in memory: executes the steps of its prompt, and of steering messages. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
@@ -11,38 +11,40 @@ import type { ToolKind } from "../../src/sandbox/rules/ToolCall.ts"
 import { normalizePath } from "../../src/source/rules/FileRules.ts"
 import { contentOf, type EditedFile, fileOf, type Step, stepsOf } from "./OfflineScript.ts"
 
-/** The session that the turn is of. */
+/** The session of the turn. */
 export interface Session extends Pick<AgentSessionOptions, "box" | "repositories" | "toolApprovalMode"> {
   readonly files: Map<string, string>
   readonly process: BoxProcess
   /** Prompts of the session so far, oldest first. */
   readonly earlier: ReadonlyArray<string>
   remember(prompt: string): void
-  /** A number that the runtime has not given yet. */
+  /** An unused number of the runtime. */
   nextNumber(): number
-  /** The turn takes no more messages from here on. */
+  /** From here on the turn takes no messages. */
   finish(turn: Running): void
 }
 
+/** A decision about a tool call. */
 export interface Decided {
   readonly decision: "approve" | "deny"
-  /** The person's reason, if they gave one. */
+  /** The person's reason, if any. */
   readonly reason: string | undefined
 }
 
-/** What the session knows of its active turn. */
+/** The state of an active turn for its session. */
 export interface Running {
   ended: "interrupted" | "died" | null
   readonly stopped: Latch.Latch
   readonly approvals: Map<string, Deferred.Deferred<Decided>>
-  /** Messages that steer the turn and were not taken yet. */
+  /** Steering messages that were not taken yet. */
   readonly steers: Array<{ readonly id: string; readonly text: string }>
-  /** Ids of all messages that the turn was handed. */
+  /** Ids of all messages that the turn was given. */
   readonly handed: Set<string>
-  /** Open from when the turn is handed a message. */
+  /** Opened when the turn is given a message. */
   readonly told: Latch.Latch
 }
 
+/** The state of a new turn. */
 export const begin = (): Running => ({
   ended: null,
   stopped: Latch.makeUnsafe(false),
@@ -52,7 +54,7 @@ export const begin = (): Running => ({
   told: Latch.makeUnsafe(false)
 })
 
-/** A turn while its steps are performed. */
+/** A turn while its steps are executed. */
 interface Performance {
   readonly session: Session
   readonly turn: Running
@@ -60,11 +62,11 @@ interface Performance {
   readonly onEvent: Parameters<AgentSession["prompt"]>[0]["onEvent"]
   /** Prompts of the session before this one. */
   readonly before: ReadonlyArray<string>
-  /** The message whose thought was said and whose text was not. */
+  /** The message whose thought was sent and whose text was not. */
   thought: string | null
 }
 
-/** Another machine may have run the turns before. */
+/** The id includes the turn, because another machine may have run earlier turns. */
 const nextId = ({ session, turnId }: Performance, prefix: string) => `${prefix}_${turnId}_${session.nextNumber()}`
 
 const pause = <A>({ turn }: Performance, self: Effect.Effect<A>) => Effect.raceFirst(self, turn.stopped.await)
@@ -156,7 +158,7 @@ const speakSlowly = Effect.fnUntraced(function*(performance: Performance, body: 
   }
 })
 
-/** `null`: the turn goes on. */
+/** `null`: the turn continues. */
 const perform = Effect.fnUntraced(function*(performance: Performance, { body, name }: Step): Effect.fn.Return<TurnEnd | null> {
   const { before, session, turn } = performance
   switch (name) {
@@ -201,6 +203,7 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
 
 const isOver = (turn: Running): boolean => turn.ended !== null
 
+/** Runs a turn to its end. */
 export const run = Effect.fnUntraced(function*(
   session: Session,
   turn: Running,
@@ -213,7 +216,7 @@ export const run = Effect.fnUntraced(function*(
     yield* edit(performance, "Write", { path: "NOTES.md", repo: null }, (notes = "") => `${notes}${text}\n`)
     yield* speak(performance, "I have added your message to NOTES.md.")
   }
-  // A message that steers the turn comes before the steps that are left.
+  // Steering messages come before the remaining steps.
   for (;;) {
     if (turn.ended !== null) break
     const steer = turn.steers.shift()

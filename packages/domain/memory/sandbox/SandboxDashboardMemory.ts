@@ -20,6 +20,7 @@ import { saturatingAdd } from "../../src/text/Counters.ts"
 import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
+/** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
   const { rows } = state
   const of = (grantId: string) =>

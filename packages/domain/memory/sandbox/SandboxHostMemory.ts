@@ -22,7 +22,7 @@ import { MemoryDisk, workspaceOf } from "../files/MemoryDisk.ts"
 
 const utf8 = new TextEncoder()
 
-/** What is read of a home: files in the order of their paths, and what tells whether all of them are there. */
+/** The content of a home: files in the order of their paths, and a digest of them. */
 const HomeContent = Schema.fromJsonString(Schema.Struct({
   paths: Schema.Array(Schema.String),
   files: Schema.Array(Schema.Tuple([Schema.String, Schema.String])),
@@ -33,7 +33,7 @@ const decodeContent = Schema.decodeUnknownOption(HomeContent)
 const digestOf = (paths: ReadonlyArray<string>, files: ReadonlyArray<readonly [string, string]>) =>
   sha256(utf8.encode(JSON.stringify([paths, files])))
 
-/** Of what is written into a home: all of it is in memory anyway. */
+/** Bytes that are written into a home. All of them are in memory anyway. */
 const MAXIMUM_BYTES = 64 * 2 ** 20
 
 const isPath = (path: string) => !path.split("/").some((name) => name === "" || name === "." || name === "..")
@@ -41,7 +41,7 @@ const isWithin = (paths: ReadonlyArray<string>, path: string) => paths.some((oth
 
 const homeOf = (sandboxId: SandboxId) => `/memory/home/${sandboxId}`
 
-/** What is below the home, by path. */
+/** The files below the home, by path. */
 const filesOf = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, within: (path: string) => boolean) => {
   const prefix = `${homeOf(sandboxId)}/`
   return Array.from(files).flatMap(([path, content]) => {
@@ -64,17 +64,16 @@ const boxOf = (sandboxId: SandboxId, spawn: Box["spawn"]): Box => ({
 const gone = new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
 
 /**
- * Boxes without programs, for tests and for embedding: whatever is spawned gives back what is written to it, and ends
- * with code 0 when its input ends. Their homes are on `MemoryDisk`. Passes `lifecycle` of the contract suite; the rest needs
- * real processes.
+ * Boxes without programs, for tests and for embedding. A spawned process echoes its input, and exits with code 0 at the end of its
+ * input. Homes are on `MemoryDisk`. Passes `lifecycle` of the contract suite; the rest needs real processes.
  */
 export const layer = Layer.effect(
   SandboxHost,
   Effect.map(MemoryDisk, ({ files }) => {
     const boxes = new Map<SandboxId, Box>()
-    /** What ends each process of a sandbox, of its box and of visits. */
+    /** Kills each process of a sandbox, in its box and in visits. */
     const kills = new Map<SandboxId, Set<Effect.Effect<unknown>>>()
-    /** Those of which there is something. */
+    /** Sandboxes with data. */
     const left = new Set<SandboxId>()
     let pids = 0
 

@@ -1,4 +1,6 @@
-/** What `SandboxStore`, `Leases` and `Maintenance` in memory are over: a row for each sandbox, and the keys that made them. */
+/**
+ * The shared state of `SandboxStore`, `Leases` and `Maintenance` in memory: a row for each sandbox, and the idempotency keys.
+ */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { Uuid } from "../../src/ids/Ids.ts"
@@ -17,58 +19,58 @@ import { type Creation, initial, type Sandbox } from "../../src/sandbox/rules/Sa
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
 
-/** `createdAt`, then `id`, both descending. */
+/** By `createdAt`, then `id`, both descending. */
 export const newestFirst = (a: ListPosition, b: ListPosition): number =>
   DateTime.Order(b.createdAt, a.createdAt) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
 
-/** What one put left of a checkpoint. */
+/** The content of one put of a checkpoint. */
 export interface CheckpointContent {
   readonly checkpoint: number
   readonly fence: number
   readonly changes: ReadonlyArray<ChangeCounts> | undefined
-  /** `null`: it is not whole yet. */
+  /** `null`: incomplete. */
   bytes: ReadonlyArray<Uint8Array> | null
 }
 
-/** A checkpoint that the log tells of. */
+/** A checkpoint in the log. */
 export interface CheckpointRow extends Checkpoint {
   readonly content: ReadonlyArray<Uint8Array>
   readonly changes: ReadonlyArray<ChangeCounts> | undefined
 }
 
-/** One sandbox, and all that is known of it. */
+/** One sandbox with all its data. */
 export interface Row {
   sandbox: Sandbox
   readonly log: Array<LogEntry>
   readonly receipts: Map<Uuid, Receipt>
-  /** By turn; that of the creation is under the empty text. */
+  /** By turn. The creation's trace has an empty key. */
   readonly traces: Map<string, string>
   readonly keys: Map<string, Receipt & { readonly fingerprint: string; readonly boundAt: DateTime.Utc }>
   readonly approvals: Map<string, Approval>
-  /** Text so far by message. */
+  /** The text so far, by message. */
   readonly texts: Map<string, string>
   messages: ReadonlyArray<Message>
   /** Ascending. */
   checkpoints: Array<CheckpointRow>
-  /** In the order in which their puts began. */
+  /** In the order in which the puts began. */
   contents: Array<CheckpointContent>
   fence: number
   leaseUntil: DateTime.Utc | null
   machine: string | null
   /** Its machine gave it up. */
   drained: boolean
-  /** From which machine it was taken, and why, until the one that took it has everything. */
+  /** The machine it was taken from, and why, until the new machine has all of its data. */
   moved: { readonly from: string; readonly cause: "drained" | "lost" } | null
-  /** When it began to need a worker; `null`: it needs none. */
+  /** The time since when it needs a worker; `null`: it needs none. */
   workSince: DateTime.Utc | null
   agentSession: string | null
   setup: SetupRecord | null
-  /** Every head that it published, the repository in lower case. */
+  /** All published heads, with the repository in lower case. */
   pushed: ReadonlyArray<{ readonly repo: string; readonly sha: string; readonly merged: boolean }>
   purged: number
 }
 
-/** A sandbox as it was asked for: nothing happened to it yet. */
+/** The row of a new sandbox without events. */
 export const newRow = (creation: Creation): Row => ({
   sandbox: initial(creation),
   log: [],
@@ -92,7 +94,7 @@ export const newRow = (creation: Creation): Row => ({
   purged: 0
 })
 
-/** Adds the heads that it published, and marks those that a person merged. */
+/** Adds published heads, and marks merged ones. */
 const keepPushed = (row: Row): void => {
   for (const { headSha, merged, repo } of row.sandbox.publications) {
     const name = repo.toLowerCase()
@@ -103,7 +105,7 @@ const keepPushed = (row: Row): void => {
   }
 }
 
-/** Makes visible what the lease that records a checkpoint put of it last. */
+/** Makes the last put of the lease that records a checkpoint visible. */
 const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number): void => {
   for (const { data, type } of events) {
     if (type !== "sandbox.checkpoint" || data.checkpoint === undefined) continue
@@ -124,8 +126,8 @@ const keepCheckpoints = (row: Row, events: ReadonlyArray<SandboxEvent>, at: Date
 }
 
 /**
- * Writes events into the log and into what follows from them. `decidedAt`: the caller's clock; `now`: the clock that leases go by.
- * `fence`: of the lease under which they are recorded, if one is. The entries of the log that they came to.
+ * Writes events to the log and updates the row. `decidedAt`: the caller's clock; `now`: the clock of leases. `fence`: of the recording
+ * lease, if any. Returns the log entries.
  */
 export const record = (
   row: Row,
@@ -147,14 +149,14 @@ export const record = (
   return entries
 }
 
-/** What a creation's key is bound to. */
+/** The binding of a creation's key. */
 interface Binding {
   readonly fingerprint: string
   readonly id: SandboxId
   readonly boundAt: DateTime.Utc
 }
 
-/** Whether a key's time is over: it binds nothing any more. */
+/** Whether a key has expired and binds no request any more. */
 export const isExpired = ({ boundAt }: { readonly boundAt: DateTime.Utc }, now: DateTime.Utc): boolean =>
   DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)
 
@@ -163,13 +165,14 @@ export interface SandboxRows {
   readonly rows: Map<SandboxId, Row>
   /** By grant and key. */
   readonly keys: Map<string, Binding>
-  /** What each worker said last of itself, by its name. */
+  /** The last report of each worker, by its name. */
   readonly workers: Map<string, { readonly report: WorkerReport; readonly seenAt: DateTime.Utc }>
 }
 
+/** An empty state. */
 export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map(), workers: new Map() })
 
-/** What of a row decides who may lease it. */
+/** The part of a row that decides who may lease it. */
 export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }: Row): Leasable => ({
   ...sandbox,
   drained,
@@ -179,16 +182,16 @@ export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }:
   lease: leaseUntil === null || machine === null ? null : { machine, until: leaseUntil }
 })
 
-/** Whether a worker holds it. */
+/** Whether a worker has its lease. */
 export const isHeld = ({ leaseUntil }: Row, now: DateTime.Utc): boolean => leaseUntil !== null && DateTime.isGreaterThan(leaseUntil, now)
 
-/** The row that the lease is of. */
+/** The row of the lease. */
 export const leased = ({ rows }: SandboxRows, { fence, sandboxId }: Lease): Effect.Effect<Row, StaleLease> => {
   const row = rows.get(sandboxId)
   return row?.fence === fence ? Effect.succeed(row) : Effect.fail(new StaleLease())
 }
 
-/** The row of a sandbox, of this grant if one is named. */
+/** The row of a sandbox, of this grant if given. */
 export const rowOf = ({ rows }: SandboxRows, id: SandboxId, grantId?: string): Effect.Effect<Row, SandboxNotFound> => {
   const row = rows.get(id)
   return row === undefined || grantId !== undefined && row.sandbox.grantId !== grantId

@@ -59,7 +59,7 @@ interface Dependencies {
   readonly audit: AuditLog["Service"] | null
 }
 
-/** Nothing else runs between what is read and what is written, however busy this fiber was before. */
+/** No other fiber runs between reading and writing, however long this fiber has run. */
 const asTransaction = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
 
 const writable = ({ state }: Dependencies, id: SandboxId, by: Writer) =>
@@ -189,7 +189,7 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
 /** Process-local. State dies with the layer. */
 export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
 
-/** Over rows that others may read and change as well. */
+/** Over rows that other code may read and change too. */
 export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, Hints> =>
   Layer.effectContext(Effect.gen(function*() {
     const hints = yield* Hints

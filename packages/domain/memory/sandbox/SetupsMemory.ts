@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import { Setups } from "../../src/sandbox/ports/Setups.ts"
 import { leased, type SandboxRows } from "./SandboxRows.ts"
 
+/** `Setups` over these rows. */
 export const make = (state: SandboxRows): Setups["Service"] =>
   Setups.of({
     save: (lease, record) =>

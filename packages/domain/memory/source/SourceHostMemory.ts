@@ -44,7 +44,7 @@ const counted = (repository: MemoryRepository, baseRef: string, headSha: string)
   }
 }
 
-/** Closes pull requests that were merged, or lost their branch, since the last look. */
+/** Closes pull requests that were merged, or whose branch was deleted, since the last look. */
 const look = (state: Pulls, repository: MemoryRepository) => {
   const pulls = pullsOf(state, repository)
   for (const [i, pull] of pulls.entries()) {
@@ -82,7 +82,7 @@ const contentOf = (repository: MemoryRepository, sha: string | undefined) => ({
   executables: repository.executablesOf(sha)
 })
 
-/** Files that both changed since they parted, each in another way. */
+/** Files that both changed differently since their common commit. */
 const conflicts = (repository: MemoryRepository, one: string, other: string) => {
   const before = repository.filesOf(repository.mergeBase(one, other))
   const [ours, theirs] = [repository.filesOf(one), repository.filesOf(other)]
@@ -201,7 +201,7 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
   })
 })
 
-/** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. Nobody comments, nothing is checked. */
+/** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. Without comments and checks. */
 export const layer = Layer.effectContext(
   Effect.map(MemoryRepositories, (repositories) => {
     const state: Pulls = { repositories, kept: new Map(), ids: 0 }

@@ -1,4 +1,4 @@
-/** The values that were used last, as many as a total weight allows. What was used longest ago is forgotten first. */
+/** Keeps the most recently used values within a total weight. The least recently used value is dropped first. */
 export class LruCache<K, V> {
   readonly #most: number
   readonly #weightOf: (value: V, key: K) => number
@@ -6,7 +6,7 @@ export class LruCache<K, V> {
   readonly #kept = new Map<K, { readonly value: V; readonly weight: number }>()
   #weight = 0
 
-  /** `weightOf`: of an entry, such as its bytes; without it `most` counts entries. */
+  /** `weightOf`: the weight of an entry, such as its bytes. Without it `most` is a number of entries. */
   constructor(most: number, weightOf: (value: V, key: K) => number = () => 1) {
     this.#most = most
     this.#weightOf = weightOf
@@ -29,7 +29,7 @@ export class LruCache<K, V> {
     return found.value
   }
 
-  /** Replaces the value of the key. A value that is heavier than the whole cache is not kept. */
+  /** Replaces the value of the key. A value heavier than the whole cache is not kept. */
   set(key: K, value: V): void {
     this.delete(key)
     const weight = this.#weightOf(value, key)

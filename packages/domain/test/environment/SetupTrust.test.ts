@@ -64,7 +64,7 @@ describe("a listed ref", () => {
   })
 })
 
-// What an attacker has a say in: which ref is asked for, which branches there are, and where a person put a commit of a sandbox.
+// Inputs that an attacker controls: the requested ref, the branches, and where a person put a sandbox's commit.
 const Name = Schema.Literals(["main", "develop", "release/1", "feature", "slipway/c_bbbbbbbbbbbb", "refs/heads/slipway/c_c"])
 const Listed = Schema.Literals(["develop", "release/*", "slipway/*", "slipway/c_bbbbbbbbbbbb"])
 

@@ -9,7 +9,7 @@ import { createHash } from "node:crypto"
 const ids = { digest: (text: string) => createHash("sha256").update(text, "utf8").digest("hex") }
 const decode = Schema.decodeUnknownSync(CreateSandbox)
 const encode = Schema.encodeSync(CreateSandbox)
-/** Of a body as it arrives. */
+/** The fingerprint of a received body. */
 const of = (body: unknown) => fingerprint(ids, encode(decode(body)))
 const body = { repos: [{ fullName: "acme/shop" }, { fullName: "acme/other", ref: "main" }], prompt: "Fix it" }
 

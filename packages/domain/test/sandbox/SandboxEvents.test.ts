@@ -165,7 +165,7 @@ for (const [whose, hints] of commits) {
                 Effect.repeat(Effect.yieldNow, { times: i })
               ))))))
         for (let round = 0; round < 200; round++) {
-          // Some commits in quick succession, and then none: whoever misses the last hint stays behind.
+          // Some quick commits, then none: a reader that misses the last hint stays behind.
           for (let i = 0; i <= round % 4; i++) {
             yield* write(id, [step(`${round}`)])
             yield* Effect.repeat(Effect.yieldNow, { times: (round + i) % 7 })
@@ -401,7 +401,7 @@ layer(on(counted, deafened))("what this process commits", (it) => {
     takeAll(reading)
     const given: Array<ReadonlyArray<number>> = []
     reading.onChange(() => given.push(takeAll(reading).taken))
-    // What keeps the end of the log waits for hints by then.
+    // By then, the tail of the log waits for hints.
     yield* settled
     counting.length = 0
     return { id, given }
@@ -477,7 +477,7 @@ layer(SandboxEvents.layer.pipe(Layer.provideMerge(SandboxStoreMemory.layer), Lay
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       assert.deepStrictEqual(seen, [])
       hearing.on = true
-      // What the tick of a layer publishes.
+      // The hint that the tick of a layer publishes.
       yield* (yield* Hints).publish([id])
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       yield* (yield* Hints).publish([id])

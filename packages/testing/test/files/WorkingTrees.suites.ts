@@ -44,7 +44,7 @@ export const suites = () =>
             for (let sha = repository.branches.get(ref) ?? ref; sha !== ""; sha = repository.commits.get(sha)?.parents[0] ?? "") {
               found.push(sha)
             }
-            // The commit of an empty repository is nobody's.
+            // The commit of an empty repository belongs to no author.
             return found.slice(0, -1)
           }),
         tip: (branch) => Effect.sync(() => repository.branches.get(branch) ?? null),

@@ -228,7 +228,7 @@ const running = Effect.gen(function*() {
   return { leased, report, store }
 })
 
-/** What the caller of a publication gets whose worker records this trouble. */
+/** The result for the caller of a publication whose worker records this error. */
 const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) =>
   Effect.gen(function*() {
     const publishing = yield* Publishing

@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto"
 
 const SECRET = "Zq9#x%/+ canary \u{1F680} 7Qm2"
 
-/** What comes out when the output comes in pieces that end at these bytes. */
+/** The output for input in pieces that end at these bytes. */
 const streamed = (redactor: OutputRedactor, text: string, cuts: ReadonlyArray<number>): ReadonlyArray<string> => {
   const bytes = Buffer.from(text)
   const stream = redactor.stream()
@@ -112,7 +112,7 @@ it("lines come as they are finished, and of the last one only its end waits; wit
 })
 
 it("looks for the same few pieces at each place, however many secrets begin alike", () => {
-  // What a search that tries each secret at each place takes hours for.
+  // A search that tries each secret at each position would take hours for this.
   const secrets = Array.from({ length: 100 }, (_, i) => "a".repeat(8000 + i) + i)
   const redactor = new OutputRedactor(secrets)
   const stream = redactor.stream()

@@ -46,7 +46,7 @@ const Secret = Schema.String.check(Schema.isBetweenLength(8, 80))
 
 describe("values", () => {
   it.prop("a secret in any text, in any form, is not in what is left", [Text, Secret, Text], ([before, drawn, after]) => {
-    // What can be told apart from the mark, in one line, in UTF-8.
+    // A one-line UTF-8 text that differs from the mark.
     const secret = `${drawn.toWellFormed().replaceAll(/[\r\n]|\\n|-----|:\/\//gu, "_").trim()}~Z9#x%/+`
     const redactor = redactorOf(secret)
     for (const [name, encode] of Object.entries(encodings)) {

@@ -1,4 +1,4 @@
-/** What a sandbox knows of its checkpoints, by stated values. `Histories.test.ts` has what holds of all. */
+/** Rules of a sandbox's checkpoints, by examples. `Histories.test.ts` has the general laws. */
 import { assert, describe, it } from "@effect/vitest"
 import type { RestoreCause } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { count, declare } from "@slipway/domain/sandbox/usecases/SandboxMetrics"

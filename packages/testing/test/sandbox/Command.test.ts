@@ -67,7 +67,7 @@ describe("terminate", () => {
     (scene) => {
       const { after, before, events, result } = reach(scene).person(terminate)
       const data = { status: "terminating", previous: before.status, reason: "terminated", initiator: "user" } as const
-      // For one that is queued nothing was begun: it is released at once.
+      // A queued sandbox has no data on any host, so it is released at once.
       const released = { ...data, status: "terminated", previous: "terminating" } as const
       const ends = scene === "queued" ? [data, released] : [data]
       assert.deepStrictEqual(events, ends.map((data) => ({ type: "sandbox.status", data })))

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { fixture } from "./Stores.ts"
 
-/** What ends is all but the rows and the audit log. */
+/** Everything ends except the rows and the audit log. */
 const storage = Layer.effect(
   DurabilityContract.Storage,
   Effect.gen(function*() {

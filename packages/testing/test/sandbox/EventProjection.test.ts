@@ -35,7 +35,7 @@ const resolved = (call: string, outcome: "approved" | "denied"): SandboxEvent =>
   data: { approval_id: call, outcome, by: "user" }
 })
 
-/** What a store that begins with nothing has after these transactions. */
+/** The rows of an empty store after these transactions. */
 const stored = (transactions: ReadonlyArray<ReadonlyArray<SandboxEvent>>) => {
   let sandbox: Sandbox = running
   let messages: ReadonlyArray<Message> = []

@@ -14,7 +14,7 @@ const status = (to: string, previous: string, reason: string, initiator = "polic
   type: "sandbox.status",
   data: { status: to, previous, reason, initiator }
 })
-/** Nothing was begun for one that is queued: its end has nothing to wait for. */
+/** A queued sandbox has no data on any host, so its end is immediate. */
 const released = (scene: Scene) => scene === "queued" ? [status("terminated", "terminating", "max_lifetime")] : []
 const inTurn = (type: string, data: object) => ({ type, turn_id: turn, data })
 

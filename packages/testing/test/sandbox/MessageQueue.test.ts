@@ -16,7 +16,7 @@ const end = (history: History, more: { readonly reason?: string; readonly initia
 const waiting = ({ sandbox }: History) => sandbox.waiting.map(({ id, steers }) => `${id.split("/").at(-1)}${steers ? " steers" : ""}`)
 const typesOf = (events: ReadonlyArray<SandboxEvent>) => events.map(({ type }) => type)
 
-/** Two that wait for their turns (2 and 3), and one that steers (4). */
+/** Two messages that wait for their turns (2 and 3), and a steering one (4). */
 const busy = (scene: Scene = "working") => {
   const history = reach(scene)
   send(history, "Second")
@@ -62,7 +62,7 @@ describe("a message while a turn is active", () => {
     assert.strictEqual(send(history, "Eleventh", "steer").refused, "QueueFull")
     history.person({ _tag: "Cancel", messageId: idOf(5) })
     assert.isNull(send(history, "Eleventh").refused)
-    // The number of one that was taken back is never given again.
+    // The number of a withdrawn message is never used again.
     assert.strictEqual(history.sandbox.waiting.at(-1)?.id, idOf(12))
   })
 

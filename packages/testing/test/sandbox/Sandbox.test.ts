@@ -55,7 +55,7 @@ describe("changes of status", () => {
           const events = Result.getOrThrow(moveTo(sandbox, cause))
           const [changed, ...after] = events.slice(events.findIndex(({ type }) => type === "sandbox.status"))
           assert.deepStrictEqual(changed, { type: "sandbox.status", data: { status: to, previous: status, reason, initiator } })
-          // For one that is queued nothing was begun: it is released at once.
+          // A queued sandbox has no data on any host, so it is released at once.
           assert.deepStrictEqual(
             after,
             status === "queued" && to === "terminating"

@@ -2,5 +2,5 @@ import { suite } from "@slipway/testing/contracts/sandbox/SandboxDashboardContra
 import { layer } from "./Stores.ts"
 import * as Workers from "./Workers.suites.ts"
 
-/** What it tells of workers is with these. */
+/** The suites of `Workers` cover the part about workers. */
 export const suites = () => [suite("memory", layer), ...Workers.suites()]

@@ -54,7 +54,7 @@ const keep = (changes: Partial<TurnJournal.Options> = {}) => {
     end: (ending: TurnJournal.Ending) => {
       journal = TurnJournal.end(journal, ending)
     },
-    /** What is recorded so many milliseconds after the turn began. */
+    /** Takes the entries recorded `after` milliseconds from the turn's beginning. */
     take: (after: number) => {
       const taking = TurnJournal.take(journal, after)
       journal = taking.journal
@@ -285,7 +285,7 @@ describe("a journal that nobody takes from", () => {
 /** One of few, so that events meet. */
 const few = (id: string) => `${id.length % 3}`
 
-/** What an agent does after so many milliseconds; the worker that is `busy` takes nothing meanwhile. */
+/** The agent's action after some milliseconds. A `busy` worker takes nothing meanwhile. */
 interface Step {
   readonly event: AgentEvent
   readonly wait: number
@@ -318,7 +318,7 @@ const steps: Arbitrary.Arbitrary<ReadonlyArray<Step>> = Arbitrary.map(
     })
 )
 
-/** What is recorded, when. `of`: the part it is of, or the approval, or what steered. */
+/** A recorded entry with its time. `of`: its part, approval or steering message. */
 interface Line {
   readonly of: string
   readonly at: number
@@ -334,7 +334,7 @@ const linesOf = (commands: ReadonlyArray<SystemCommand>, at: number): ReadonlyAr
     return command.events.map((event) => ({ of: event.type === "message.completed" ? "whole" : event.data.part_id, at, value: event.data }))
   })
 
-/** What a journal records that waits for nothing, without the end: each event as it comes. */
+/** The entry of a journal without intervals, except for the end: each event immediately. */
 const unthrottled = (event: AgentEvent): Line => {
   const at = 0
   switch (event._tag) {
@@ -361,7 +361,7 @@ const unthrottled = (event: AgentEvent): Line => {
   }
 }
 
-/** What such a journal records of all of it. */
+/** All entries of such a journal. */
 const expected = (plan: ReadonlyArray<Step>): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
   const open = new Map<string, Extract<AgentEvent, { _tag: "ToolUpdated" }>>()

@@ -1,9 +1,9 @@
 /**
- * Reads and writes formats of bytes in which one frame follows another: checkpoints, and the trees and homes in them. The bytes arrive
- * in pieces of any size, and anybody may have made them. A format is a generator: it asks for bytes with {@link bytes} and the like,
- * hands out what it read with {@link give}, and returns where the format ends.
+ * Reads and writes byte formats that are a sequence of frames: checkpoints, and the trees and homes in them. The bytes are untrusted
+ * and arrive in pieces of any size. A format is a generator. It asks for bytes with {@link bytes} and similar functions, returns values
+ * with {@link give}, and ends where the format ends.
  *
- * No more is kept in memory than the frame that the format asks for, which bounds its length first, and the piece that came last.
+ * Memory holds only the frame that the format asks for, whose length it checks first, and the newest piece.
  */
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import * as Stream from "effect/Stream"
 
 /** The bytes cannot be read. Retrying does not help. */
 export class FrameError extends Data.TaggedError("FrameError")<{
-  /** `cut`: the end is missing. `not_ours`: another format, or a version that is not known here. */
+  /** `cut`: the end is missing. `not_ours`: another format, or an unknown version. */
   readonly reason: "cut" | "changed" | "too_large" | "not_ours"
   /** A sentence for people. */
   readonly detail: string
@@ -32,14 +32,15 @@ interface Ask {
 }
 
 type Asking<A> = Generator<Ask, A, Uint8Array>
+/** A format whose values have the type `A`. */
 export type Format<A> = Generator<Ask | { readonly value: A }, void, Uint8Array>
 
-/** Exactly `length` bytes. The format checks the length before: so many are kept in memory. */
+/** Exactly `length` bytes. The format has to check the length first, because all of them are kept in memory. */
 export function* bytes(length: number): Asking<Uint8Array> {
   return length === 0 ? new Uint8Array() : yield { length, isWhole: true }
 }
 
-/** The bytes that come next: at least one and at most `length`. */
+/** The next bytes: at least one and at most `length`. */
 export function* some(length: number): Asking<Uint8Array> {
   return yield { length, isWhole: false }
 }
@@ -63,8 +64,10 @@ export const numberIn = (bytes: Uint8Array): number => bytes.reduce((sum, byte) 
 export const numberOf = (number: number, length: number): Uint8Array =>
   Uint8Array.from({ length }, (_, i) => Math.floor(number / 256 ** (length - 1 - i)) % 256)
 
+/** Whether both have the same bytes. */
 export const isSame = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, i) => byte === b[i])
 
+/** The parts as one array of bytes. */
 export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
@@ -89,12 +92,13 @@ export const jsonIn = <S extends Schema.Codec<unknown, unknown>>(schema: S, deta
   }
 }
 
+/** Limits of a reader. */
 export interface Options {
-  /** The most bytes of all frames together. Default: any number. */
+  /** The most bytes of all frames together. Default: no limit. */
   readonly maximumBytes?: number | undefined
 }
 
-/** Takes the bytes in pieces of any size. Throws {@link FrameError}, again at each later call. */
+/** Reads the bytes in pieces of any size. Throws {@link FrameError}, and throws it again at each later call. */
 export class Reader<A> {
   readonly #format: Format<A>
   #left: number
