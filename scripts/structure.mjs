@@ -4,6 +4,7 @@
  * - circles: folders of the same level that import each other, at any depth; files in the parent folder itself count as one more folder
  * - folders: source files in one folder
  * - functions: lines of a function's body, from brace to brace, with the functions in it
+ * - docstrings: exports of packages for other programs that have no docstring
  * - words: phrases of private English in comments, strings and docs
  *
  * What is above its limit today is listed in `structure.json` with its number. A number there may only fall: `--write` lowers numbers,
@@ -99,6 +100,25 @@ const functionsIn = (program, lineAt) => {
   return found
 }
 
+// Docstrings
+
+/** The folders whose exports are for other programs. */
+const PUBLIC = /^packages\/(?:(?:api|client|conformance)\/src|domain\/(?:memory|src))\//u
+
+/** The names of a file's exports without a docstring. A type and a value of the same name need one docstring. */
+const undocumentedIn = (program, comments, source) => {
+  const ends = comments.filter(({ type, value }) => type === "Block" && value.startsWith("*")).map(({ end }) => end)
+  const documented = new Map()
+  for (const { declaration, start, type } of program.body) {
+    if (type !== "ExportNamedDeclaration" || declaration === null) continue
+    const isDocumented = ends.some((end) => end <= start && source.slice(end, start).trim() === "")
+    for (const { id: { name } } of declaration.declarations ?? [declaration]) {
+      documented.set(name, isDocumented || documented.get(name) === true)
+    }
+  }
+  return Array.from(documented.keys()).filter((name) => !documented.get(name))
+}
+
 // Words
 
 /** Comments of a file as text: line comments that follow each other are one comment. */
@@ -182,6 +202,7 @@ export const measure = (root) => {
   const imports = []
   const folders = new Map()
   const functions = new Map()
+  const docstrings = new Map()
   const words = new Map()
   for (const file of sources) {
     for (const target of importsOf(file, readFileSync(path.join(root, file), "utf8"))) imports.push([file, target])
@@ -202,6 +223,7 @@ export const measure = (root) => {
       countBeginnings(counts, texts)
       if (sources.has(file)) {
         for (const [name, lines] of functionsIn(program, lineCounter(source))) functions.set(`${file} ${name}`, lines)
+        if (PUBLIC.test(file)) for (const name of undocumentedIn(program, comments, source)) docstrings.set(`${file} ${name}`, 1)
       }
     }
     for (const [word, number] of counts) increase(words, `${row}: ${word}`, number)
@@ -211,6 +233,7 @@ export const measure = (root) => {
     circles: new Map(circles.map(([parent, names]) => [parent, names.length])),
     folders: new Map([...folders].filter(([, number]) => number > MOST_FILES)),
     functions,
+    docstrings,
     words,
     circleNames: new Map(circles)
   }
@@ -219,7 +242,7 @@ export const measure = (root) => {
 // What is allowed
 
 /** Of a name in one of the lists, what stays the same when its file or folder moves. */
-const LAST_PART = { circles: /[^/]+$/u, folders: /[^/]+$/u, functions: /[^ .]+$/u, words: /: .*/u }
+const LAST_PART = { circles: /[^/]+$/u, folders: /[^/]+$/u, functions: /[^ .]+$/u, docstrings: /[^ ]+$/u, words: /: .*/u }
 
 /**
  * Compares numbers with those allowed. An entry that is not listed may take the place of one that is listed and gone, if it is not
@@ -270,6 +293,7 @@ const CHECKS = {
   circles: { title: "folders in circles of imports", unit: "folders in a circle of imports", limit: 0 },
   folders: { title: `folders with more than ${MOST_FILES} source files`, unit: "source files", limit: MOST_FILES },
   functions: { title: `functions with more than ${MOST_LINES} lines`, unit: "lines", limit: MOST_LINES },
+  docstrings: { title: "exports without a docstring", unit: "exports without a docstring", limit: 0 },
   words: { title: "counted words", unit: "uses", limit: 0 }
 }
 
@@ -279,7 +303,7 @@ const sum = (numbers) => Array.from(numbers.values()).reduce((a, b) => a + b, 0)
 const summaryOf = (check, numbers) => {
   const { title } = CHECKS[check]
   const most = Math.max(0, ...numbers.values())
-  return check === "circles" || check === "words"
+  return ["circles", "docstrings", "words"].includes(check)
     ? `${title}: ${sum(numbers)}`
     : `${title}: ${numbers.size}${numbers.size > 0 ? `, at most ${most}` : ""}`
 }

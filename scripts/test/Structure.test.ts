@@ -8,6 +8,7 @@ interface Allowed {
   readonly circles?: Readonly<Record<string, number>>
   readonly folders?: Readonly<Record<string, number>>
   readonly functions?: Readonly<Record<string, number>>
+  readonly docstrings?: Readonly<Record<string, number>>
   readonly words?: Readonly<Record<string, number>>
 }
 
@@ -42,7 +43,7 @@ const folderOf = (count: number, folder = "wide") =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`${IN}/${folder}/File${index}.ts`, ""]))
 
 const functionOf = (lines: number, name = "long") =>
-  `export const ${name} = Effect.gen(function*() {\n${"  yield* x\n".repeat(lines - 2)}})\n`
+  `const ${name} = Effect.gen(function*() {\n${"  yield* x\n".repeat(lines - 2)}})\n`
 
 it("prints one line for each check", () => {
   const { status, stderr, stdout } = check({ ...folderOf(20), [`${IN}/A.ts`]: functionOf(100) })
@@ -52,6 +53,7 @@ it("prints one line for each check", () => {
     "folders in circles of imports: 0",
     "folders with more than 20 source files: 0",
     "functions with more than 100 lines: 0",
+    "exports without a docstring: 0",
     "counted words: 0"
   ])
 })
@@ -67,8 +69,13 @@ it.each<[string, Readonly<Record<string, string>>, string]>([
   ["a function with 101 lines", { [`${IN}/A.ts`]: functionOf(101) }, `${IN}/A.ts long: 101 lines, and 100 is the limit`],
   [
     "a function with 101 lines that only contains another one",
-    { [`${IN}/A.ts`]: `const outer = () => {\n${functionOf(99, "inner").replace("export ", "")}}\n` },
+    { [`${IN}/A.ts`]: `const outer = () => {\n${functionOf(99, "inner")}}\n` },
     `${IN}/A.ts outer: 101 lines, and 100 is the limit`
+  ],
+  [
+    "an export without a docstring",
+    { [`${IN}/A.ts`]: "/** A number. */\n\nexport const a = 1\nexport type a = typeof a\n// A text.\nexport const b = \"\"\n" },
+    `${IN}/A.ts b: 1 exports without a docstring, and 0 is the limit`
   ],
   ["a counted word in a comment", { [`${IN}/A.ts`]: "/** A file\n * that nobody reads. */\n" },
     "domain src: nobody: 1 uses, and 0 is the limit"],
@@ -84,6 +91,10 @@ it.each<[string, Readonly<Record<string, string>>, string]>([
   assert.strictEqual(status, 1)
   assert.include(stderr, message)
   assert.lengthOf(stderr.trim().split("\n"), 1)
+})
+
+it("lets the exports of packages for this service alone have none", () => {
+  assert.strictEqual(check({ "packages/worker/package.json": `{"exports":{}}`, "packages/worker/src/A.ts": "export const a = 1\n" }).stderr, "")
 })
 
 it("does not count code, or what a comment says after its beginning", () => {
@@ -125,11 +136,12 @@ it("lowers the list with --write, and never raises it", () => {
     circles: { [`${IN}/a/b`]: 3 },
     folders: { [`${IN}/wide`]: 21 },
     functions: { [`${IN}/A.ts long`]: 109 },
+    docstrings: {},
     words: { "domain src: nobody": 1 }
   })
-  assert.deepStrictEqual(check(filesOf(1), listed, "--write").list, listed)
-  assert.deepStrictEqual(check({}, listed, "--write").list, { circles: {}, folders: {}, functions: {}, words: {} })
-  assert.deepStrictEqual(check(filesOf(0), {}, "--write").list, { circles: {}, folders: {}, functions: {}, words: {} })
+  assert.deepStrictEqual(check(filesOf(1), listed, "--write").list, { ...listed, docstrings: {} })
+  assert.deepStrictEqual(check({}, listed, "--write").list, { circles: {}, folders: {}, functions: {}, docstrings: {}, words: {} })
+  assert.deepStrictEqual(check(filesOf(0), {}, "--write").list, { circles: {}, folders: {}, functions: {}, docstrings: {}, words: {} })
 })
 
 it("follows what has moved, when it has not become larger", () => {
