@@ -223,7 +223,7 @@ export const measure = (root) => {
       countBeginnings(counts, texts)
       if (sources.has(file)) {
         for (const [name, lines] of functionsIn(program, lineCounter(source))) functions.set(`${file} ${name}`, lines)
-        if (PUBLIC.test(file)) for (const name of undocumentedIn(program, comments, source)) docstrings.set(`${file} ${name}`, 1)
+        if (PUBLIC.test(file)) { for (const name of undocumentedIn(program, comments, source)) docstrings.set(`${file} ${name}`, 1) }
       }
     }
     for (const [word, number] of counts) increase(words, `${row}: ${word}`, number)
