@@ -7,7 +7,6 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { observed } from "@slipway/domain/observability/Metrics"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import { BootsHere } from "@slipway/domain/sandbox/ports/BootsHere"
 import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/ports/Leases"
 import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
@@ -244,7 +243,6 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   const sessionsScope = yield* Scope.fork(scope, "parallel")
   const sessions = new Set<Session>()
   const capacity = yield* WorkerCapacity.make({ slots, agents, boots })
-  ;(yield* BootsHere).report(capacity.boots)
   const breaker = yield* BootBreaker.make
   yield* declare
   yield* observed(sandboxesGauge, () => ({ value: sessions.size }))

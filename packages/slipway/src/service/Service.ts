@@ -10,7 +10,6 @@ import { Files } from "@slipway/domain/files/usecases/Files"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import * as BootsHere from "@slipway/domain/sandbox/ports/BootsHere"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -169,7 +168,6 @@ const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }:
       WorkerReadiness.layer,
       (built) => Context.get(built, WorkerReadiness.WorkerReadiness).report(Effect.succeed("The worker is starting."))
     ),
-    BootsHere.layer,
     Layer.effect(
       Policy,
       Effect.map(Policy, (limits) => ({

@@ -3,7 +3,6 @@
  * in order. A warm agent ends as soon as another sandbox needs its reservation.
  */
 import { observed } from "@slipway/domain/observability/Metrics"
-import type { Boots } from "@slipway/domain/sandbox/ports/BootsHere"
 import type { WorkerReport } from "@slipway/domain/sandbox/ports/Workers"
 import { Deferred, Duration, Effect, Metric, type Scope } from "effect"
 
@@ -48,8 +47,6 @@ export interface WorkerCapacity {
   readonly shares: Effect.Effect<Pick<WorkerReport, "slots" | "agents" | "boots">>
   /** The slots and boots that could start now without waiting, at least 0, and the boots under way or waiting. */
   readonly free: Effect.Effect<{ readonly slots: number; readonly boots: number; readonly booting: number }>
-  /** The boots under way, so that other work can leave the processors to the first one. */
-  readonly boots: () => Boots
   /** Joins the queue at once. `boot`: the sandbox boots first. `agent`: it booted before. */
   reserve(kind: "boot" | "agent"): Effect.Effect<SlotReservation, never, Scope.Scope>
 }
@@ -229,7 +226,6 @@ export const make = Effect.fnUntraced(function*(bounds: Bounds) {
       boots: { all: bounds.boots, taken: boots(state) }
     })),
     free: Effect.sync(() => free(state)),
-    boots: () => state.inFront > 1 || boots(state) > 1 ? "more" : boots(state) === 1 ? "first" : "none",
     reserve: (kind) =>
       Effect.map(
         Effect.acquireRelease(join(state, kind), (entry) => close(state, entry)).pipe(

@@ -20,7 +20,6 @@ import { Acting, ActingFrom } from "@slipway/domain/access/ports/AuditLog"
 import { actorOf } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import { BootsHere } from "@slipway/domain/sandbox/ports/BootsHere"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, References, Result, type Types } from "effect"
 import { HttpBody, HttpEffect, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -41,9 +40,6 @@ import * as RequestSpan from "./RequestSpan.ts"
 
 /** Seconds after which a store that was lost is worth another try. */
 const STORE_RETRY_SECONDS = "1"
-
-/** Where a POST creates a sandbox, which boots at once where there is room. */
-const CREATIONS = "/api/public/v1/sandboxes"
 
 /**
  * The target without its query, decoded exactly as the router does (a `;` begins the query too), so that the scope is asked for the
@@ -210,8 +206,6 @@ const make = Effect.gen(function*() {
   const isCollected = yield* RootSpan.Collected
   const clock = yield* Clock.Clock
   const queue = AdmissionQueue.make()
-  const boots = yield* BootsHere
-  const creationQueue = AdmissionQueue.make(AdmissionQueue.behindFirstBoot(boots.current, () => clock.currentTimeMillisUnsafe()))
   return {
     ids,
     live,
@@ -227,8 +221,7 @@ const make = Effect.gen(function*() {
     spanOf,
     isCollected,
     clock,
-    queue,
-    creationQueue
+    queue
   }
 })
 
@@ -249,7 +242,7 @@ const within = (
 
 export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
   Effect.map(make, (edge) => {
-    const { authenticate, base, clock, connections, cors, creationQueue, isCollected, live, notFoundPage, queue, routes } = edge
+    const { authenticate, base, clock, connections, cors, isCollected, live, notFoundPage, queue, routes } = edge
     const { count, ids, prefix, requestsPerMinute, spanOf } = edge
     return (route) => {
       const answerTo = (received: HttpServerRequest.HttpServerRequest, requestId: string) => {
@@ -315,7 +308,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         // Where no scope is needed nothing asks for a principal, and the router finds nothing for a path that cannot be decoded.
         const entered = asked === null ? routed as ReturnType<typeof admitted> : Effect.flatMap(asked, admitted)
         // A hundred commands at once would keep what else this process does waiting until all of them have begun.
-        const queued = request.method === "POST" ? Effect.andThen(path === CREATIONS ? creationQueue : queue, entered) : entered
+        const queued = request.method === "POST" ? Effect.andThen(queue, entered) : entered
         // A request that is interrupted, as a shutdown does in the end, is answered by Effect: without a body.
         const whole: HttpEffect.PreResponseHandler = (_, response) =>
           Effect.sync(() => response.status === 503 && response.body._tag === "Empty" ? finished(respond(shuttingDown), rate) : response)
