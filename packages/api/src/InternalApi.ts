@@ -40,7 +40,7 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
       error: [GrantNotFound, FactConflict]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Create a claim",
-      description: "Reserves an offer of credits under its id, for whoever claims it. Its grant is told."
+      description: "Reserves an offer of credits under its id, until it is claimed. Its grant is told."
     })),
     HttpApiEndpoint.put("claimCredits", "/claims/:claimId/claimed", {
       params: { claimId: ClaimTerms.fields.claimId },
@@ -49,8 +49,8 @@ class FactsApi extends HttpApiGroup.make("facts", { topLevel: true })
       error: [ClaimNotFound, FactConflict]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Claim credits",
-      description: "Adds the offered credits to the organization, once. The first claim of a recipient in an organization, and of an " +
-        "organization, is the one that everything later counts for."
+      description: "Adds the offered credits to the organization, once. Everything later counts for the first claim of a recipient " +
+        "in an organization, and for the first claim of an organization."
     })),
     HttpApiEndpoint.put("connectProject", "/projects/:projectId", {
       params: { projectId: Project.fields.projectId },

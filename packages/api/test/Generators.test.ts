@@ -1,4 +1,4 @@
-/** What code generators of others make of the public document: TypeScript that compiles strictly, with events told apart by `type`. */
+/** Other projects' code generators make TypeScript of the public document that compiles strictly and tells events apart by `type`. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"

@@ -1,6 +1,6 @@
 /**
- * What a worker does for one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
- * boot to release. There is no job beside the state, so a worker that takes over just begins here.
+ * A worker's session of one sandbox while it holds the lease: it reads the state and makes reality agree with it, from
+ * boot to release. No job is kept beside the state, so a worker that takes over begins here too.
  */
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"

@@ -683,7 +683,7 @@ export const startWorker = Effect.fnUntraced(function*(
 })
 
 // ---------------------------------------------------------------------------------------------------------------
-// What people do and see
+// Actions and views of people
 
 const decodeRequest = Schema.decodeUnknownEffect(CreateSandbox)
 

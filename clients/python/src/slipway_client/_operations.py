@@ -357,9 +357,9 @@ class Operations(Transport):
         """
         Publish a draft pull request
 
-        Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. There
-        is never more than one that is open. Answers after at most 20 seconds; `actionState` then
-        tells whether it is still under way.
+        Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. At
+        most one is open at a time. Answers after at most 20 seconds; `actionState` then tells
+        whether it is still under way.
         """
         return self._json(
             "POST",

@@ -42,8 +42,8 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Publish a draft pull request",
-      description: "Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. There is never more " +
-        "than one that is open. Answers after at most 20 seconds; `actionState` then tells whether it is still under way."
+      description: "Pushes the sandbox's changes and opens a draft pull request, or adds to the open one. At most one is open " +
+        "at a time. Answers after at most 20 seconds; `actionState` then tells whether it is still under way."
     })),
     HttpApiEndpoint.get("getPullRequest", "/", {
       params: inSandbox,

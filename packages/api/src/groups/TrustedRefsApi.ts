@@ -27,7 +27,7 @@ export class TrustedRefsApi extends HttpApiGroup.make("trustedRefs", { topLevel:
       error: [GrantNotFound, Misfitting, TooManyTrustedRefs]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "List a ref",
-      description: "The short name of a branch or a tag, or all below a folder: `release/*`. One that is listed stays as it is."
+      description: "The short name of a branch or a tag, or all below a folder: `release/*`. A ref that is listed already stays as it is."
     })),
     HttpApiEndpoint.delete("distrustRef", "/", {
       query: Listed,

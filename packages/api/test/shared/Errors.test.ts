@@ -33,7 +33,7 @@ describe("an error on the wire", () => {
     const read = Schema.decodeUnknownSync(schema)({ error: { code, message: "As it was said." } })
     assert(read instanceof Refusal)
     assert.deepStrictEqual([read.code, read.message], [code, "As it was said."])
-    // Whoever passes it on says the same.
+    // Encoding it again gives the same body.
     assert.deepStrictEqual(Schema.encodeUnknownSync(schema)(read), { error: { code, message: "As it was said." } })
   })
 

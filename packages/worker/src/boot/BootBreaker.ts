@@ -51,7 +51,7 @@ export const make = Effect.gen(function*() {
       const now = yield* elapsedMillis
       failed = new Set([...failed, id])
       if (failed.size < FAILURES) return false
-      // One that was begun before the pause says nothing new.
+      // The failure of a boot that began before the pause adds nothing.
       if (isOpen() && now < until) return true
       const pause = Math.min(FIRST_PAUSE_MILLIS * 2 ** pauses, MAX_PAUSE_MILLIS)
       pauses++

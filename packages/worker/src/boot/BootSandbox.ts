@@ -21,13 +21,13 @@ import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
 
-/** What a running sandbox needs. */
+/** The box and the agent of a running sandbox. */
 export interface Booted {
   readonly box: Box
   readonly agent: Agent.Agent
 }
 
-/** A step died of what nobody foresaw; the log has it. Whoever takes the sandbox over would die of it again. */
+/** A step died of a defect; the log has it. Another worker that took the sandbox over would die of it again. */
 class StepBroke extends Schema.TaggedError<StepBroke>()("StepBroke", { step: Schema.String, retryable: Schema.Boolean }) {
   override get message() {
     return `The service broke while it did "${this.step}" of the boot. Its log says how. Try again, or ask whoever runs it.`
@@ -80,7 +80,7 @@ const isOfMachine = (trouble: Trouble): boolean => {
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
 type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "repo" | "submodules">
 
-/** What the stages are called in traces. */
+/** Names of the stages in traces. */
 const STAGES: Readonly<Record<Stage, string>> = {
   provision: "provision",
   clone: "clone",
@@ -107,7 +107,7 @@ const patiently = <A, E extends Trouble | StaleLease, R>(self: Effect.Effect<A, 
 /** A boot is under way, or has just succeeded. */
 const mayBoot = (status: SandboxStatus): boolean => status === "queued" || status === "creating" || status === "running"
 
-/** Makes the tree of a repository as it is at its source, or finds the one that is there. */
+/** Makes the tree of a repository as it is at its source, or finds the existing tree. */
 export const clone = Effect.fn("BootSandbox.clone")(function*(leased: LeasedSandbox, { fullName, ref }: RepoRef) {
   const trees = yield* WorkingTrees
   const source = yield* SourceHost
@@ -121,7 +121,7 @@ export const clone = Effect.fn("BootSandbox.clone")(function*(leased: LeasedSand
   })
 })
 
-/** Gives up what nobody needs: what is left of finished sandboxes, then what can be fetched again. */
+/** Removes what is unused: first remains of finished sandboxes, then what can be fetched again. */
 const makeRoom = Effect.gen(function*() {
   const trees = yield* WorkingTrees
   yield* Effect.logWarning("the disk is full: making room of what nobody needs")
@@ -204,7 +204,7 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     const prepared = yield* patiently(whole("setup", RunSetup.run(leased, box, { isFresh: origin === null, conversation }))).pipe(
       Effect.withSpan(STAGES.setup)
     )
-    // A fork goes on with the conversation that it was restored with. Any other boot begins one: nobody has said anything yet, and the
+    // A fork continues the conversation that it was restored with. Any other boot begins a conversation: no message was sent yet, and the
     // session of a boot that was cut short may have gone with its machine.
     const known = yield* leased.agentSession
     if (known !== null && origin === null) yield* leased.saveAgentSession(null)

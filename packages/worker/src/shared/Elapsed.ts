@@ -1,4 +1,4 @@
-/** Time that passes, by a clock that nobody sets: an hour of it is an hour whatever the machine's clock says meanwhile. */
+/** Elapsed time by the monotonic clock, which does not change when the machine's clock is set. */
 import { Clock, Effect } from "effect"
 
 /** Milliseconds since some moment of this process's life. */

@@ -10,7 +10,7 @@ import type { LeasedSandbox } from "./LeasedSandbox.ts"
 /** Calls and questions of one turn that are open at once, at most: others are not told of. */
 const MAXIMUM_OPEN = 256
 
-/** What was kept of who asked. Traces are not worth waiting for a store. */
+/** The traces of the requests for this sandbox and turn. A store that does not answer is not waited for. */
 const traces = Effect.fnUntraced(function*(leased: LeasedSandbox, turnId: string | null) {
   const store = yield* SandboxStore
   const kept = yield* RootSpan.quiet(store.traces(leased.id, turnId)).pipe(
@@ -28,7 +28,7 @@ export interface Claim {
 }
 
 /**
- * A worker's session of a sandbox: it goes on with the trace of the request that made the work, or begins one that links to the
+ * A worker's session of a sandbox. It continues the trace of the request that made the work, or begins a new trace with a link to the
  * sandbox's creation.
  */
 export const session = (leased: LeasedSandbox, { asked, given }: Claim) => <A, E, R>(self: Effect.Effect<A, E, R>) =>

@@ -75,7 +75,7 @@ const run = Effect.fnUntraced(function*(
       outcome: () => {
         child.kill("SIGKILL")
         if (isOfGit) killGroup(Steps.lastGit(control))
-        return refuse(500, "Nobody hears this.")
+        return refuse(500, "No client reads this.")
       }
     })
   })
