@@ -62,7 +62,6 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
     SLIPWAY_RATE_LIMIT_PER_USER: "1000000",
     SLIPWAY_RATE_LIMIT_PER_GRANT: "1000000",
     SLIPWAY_STREAMS_PER_USER: "5000",
-    SLIPWAY_STREAMS_PER_GRANT: "5000",
     SLIPWAY_MACHINE_LOST_SECONDS: "10",
     SLIPWAY_WEBHOOK_PRIVATE: "true"
   })

@@ -130,8 +130,7 @@ export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolatio
     fetchTime: clone.time,
     maximumFetchBytes: clone.bytes,
     maximumCheckoutBytes: clone.checkoutBytes,
-    maximumCheckoutFiles: clone.checkoutFiles,
-    keepUnused: clone.unused
+    maximumCheckoutFiles: clone.checkoutFiles
   }
   return isolation.elsewhere === null
     ? Layer.provide(WorkingTreesGit.layer({ ...options, folders: isolation.folders }), isolation.host)

@@ -1,5 +1,5 @@
 /** Clones of repositories and their limits. */
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -24,31 +24,20 @@ export const settings = {
     about: "What one download of a repository may have.",
     role: "worker"
   }),
-  unused: Setting.withDefault({
-    name: "SLIPWAY_CLONE_UNUSED_DAYS",
-    type: Type.days(0, 36_500),
-    default: "30",
-    about: "After how long a clone is removed that no sandbox has or asks for; 0 keeps all.",
-    role: "worker"
-  }),
   checkoutBytes: Setting.withDefault({
     name: "SLIPWAY_CHECKOUT_MIB",
     type: Type.mebibytes(1, 100_000_000),
     default: "5120",
-    about: "What the files of the commit that a sandbox starts from may have together.",
-    role: "worker"
-  }),
-  checkoutFiles: Setting.withDefault({
-    name: "SLIPWAY_CHECKOUT_FILES",
-    type: Type.integer(1, 10_000_000),
-    default: "500000",
-    about: "How many files the commit that a sandbox starts from may have.",
+    about: "What the files of the commit that a sandbox starts from may have together. There may be 500,000 files, " +
+      "and more in proportion where this is raised.",
     role: "worker"
   })
 }
 
-/** `unused` is `null` if clones are never removed. */
-export const load = Effect.map(
-  Setting.values(settings),
-  ({ unused, ...loaded }) => ({ ...loaded, unused: Duration.isZero(unused) ? null : unused })
-)
+const DEFAULT_CHECKOUT_BYTES = 5120 * 2 ** 20
+
+/** `checkoutFiles`: 500,000, or more in proportion to a raised limit of bytes. */
+export const load = Effect.map(Setting.values(settings), (loaded) => ({
+  ...loaded,
+  checkoutFiles: Math.ceil(500_000 * Math.max(1, loaded.checkoutBytes / DEFAULT_CHECKOUT_BYTES))
+}))

@@ -1,4 +1,5 @@
 /** Limits of one key, one user and one grant. */
+import { Effect } from "effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -48,30 +49,16 @@ export const edge = {
     type: Type.integer(1, 100_000),
     default: "200",
     about: "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. " +
-      "Never more than half of all that it holds.",
-    role: "http"
-  }),
-  streamsPerGrant: Setting.withDefault({
-    name: "SLIPWAY_STREAMS_PER_GRANT",
-    type: Type.integer(1, 100_000),
-    default: "500",
-    about: "Event streams of one grant that may be open in this process; never more than half of all that it holds.",
-    role: "http"
-  }),
-  downloadsPerUser: Setting.withDefault({
-    name: "SLIPWAY_DOWNLOADS_PER_USER",
-    type: Type.integer(1, 100_000),
-    default: "16",
-    about: "Downloads one user may run at once in this process; one key may run 8.",
-    role: "http"
-  }),
-  downloadsPerGrant: Setting.withDefault({
-    name: "SLIPWAY_DOWNLOADS_PER_GRANT",
-    type: Type.integer(1, 100_000),
-    default: "32",
-    about: "Downloads of one grant that may run at once in this process.",
+      "A grant may have 2.5 times as many. Neither may have more than half of all that the process holds. " +
+      "A user may run a download at once for each 12 streams, a grant two; one key may run 8.",
     role: "http"
   })
 }
 
-export const loadEdge = Setting.values(edge)
+/** The other limits of streams and downloads keep their ratio to the streams of a user. */
+export const loadEdge = Effect.map(Setting.values(edge), (loaded) => ({
+  ...loaded,
+  streamsPerGrant: Math.ceil(2.5 * loaded.streamsPerUser),
+  downloadsPerUser: Math.ceil(0.08 * loaded.streamsPerUser),
+  downloadsPerGrant: Math.ceil(0.16 * loaded.streamsPerUser)
+}))

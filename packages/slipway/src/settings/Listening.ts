@@ -35,7 +35,7 @@ export const load = Effect.map(
   ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/(?<!\/)\/+$/u, "") })
 )
 
-/** Limits that protect clients from each other, and limits of connections. */
+/** Limits that protect clients from each other. */
 export const edge = {
   connectionsPerAddress: Setting.withDefault({
     name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
@@ -43,13 +43,6 @@ export const edge = {
     default: "512",
     about: "Connections one address may have, and requests from it that may be under way; " +
       "never more than half of all that this process can hold.",
-    role: "http"
-  }),
-  keepAlive: Setting.withDefault({
-    name: "SLIPWAY_KEEP_ALIVE_SECONDS",
-    type: Type.seconds(1, 3600),
-    default: "65",
-    about: "How long a connection may wait for its next request; longer than a proxy in front of the service keeps its own.",
     role: "http"
   }),
   allowedOrigins: Setting.optional({

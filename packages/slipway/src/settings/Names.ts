@@ -40,7 +40,7 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   fetchTime: Clones.settings.time,
   maximumFetchBytes: Clones.settings.bytes,
   maximumCheckoutBytes: Clones.settings.checkoutBytes,
-  maximumCheckoutFiles: Clones.settings.checkoutFiles,
+  maximumCheckoutFiles: Clones.settings.checkoutBytes,
   listen: Processes.settings.workerAddress,
   metricsListen: Processes.settings.metricsAddress
 }

@@ -32,20 +32,8 @@ export const settings = {
   workerSlots: Setting.optional({
     name: "SLIPWAY_WORKER_SLOTS",
     type: Type.integer(1, 1000),
-    about: "Agents of this process that may be at work or booting at once. Without it, one for each GiB of memory, 4 to 32.",
-    role: "worker"
-  }),
-  workerAgents: Setting.optional({
-    name: "SLIPWAY_WORKER_AGENTS",
-    type: Type.integer(1, 10_000),
-    about: "Agents of this process that may be alive at once, with those that wait for a message or for a person; never fewer than " +
-      "SLIPWAY_WORKER_SLOTS. Without it, four times as many.",
-    role: "worker"
-  }),
-  workerBoots: Setting.optional({
-    name: "SLIPWAY_WORKER_BOOTS",
-    type: Type.integer(1, 1000),
-    about: "Sandboxes that this process boots at once; the others wait in order. Without it, two for each processor.",
+    about: "Agents of this process that may be at work or booting at once. Without it, one for each GiB of memory, 4 to 32. " +
+      "Four times as many may be alive, with those that wait for a message or for a person.",
     role: "worker"
   }),
   drain: Setting.withDefault({

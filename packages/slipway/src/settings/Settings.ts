@@ -108,6 +108,31 @@ export const EXAMPLE = "DATABASE_URL=postgres://… SLIPWAY_PUBLIC_URL=https://s
 /** The variables of programs that use the API. */
 export const OF_PROGRAMS: ReadonlyArray<string> = ["SLIPWAY_URL", "SLIPWAY_API_KEY", "SLIPWAY_OTHER_API_KEY", "SLIPWAY_NO_SCOPE_API_KEY"]
 
+const CONNECTIONS = "SLIPWAY_STREAMS_PER_USER sets it too, in proportion."
+const POD_TEMPLATE = "Write it into the file of SLIPWAY_KUBERNETES_POD_TEMPLATE."
+const PLAIN_POD = "Machines of Kubernetes are plain pods."
+
+/** Settings of earlier versions, and what to do instead. */
+const REMOVED: Readonly<Record<string, string>> = {
+  SLIPWAY_STREAMS_PER_GRANT: CONNECTIONS,
+  SLIPWAY_DOWNLOADS_PER_USER: CONNECTIONS,
+  SLIPWAY_DOWNLOADS_PER_GRANT: CONNECTIONS,
+  SLIPWAY_KEEP_ALIVE_SECONDS: "It is always 65 seconds: let the proxy keep idle connections for less.",
+  SLIPWAY_WORKER_AGENTS: "It is always four times SLIPWAY_WORKER_SLOTS.",
+  SLIPWAY_WORKER_BOOTS: "It is always two for each processor.",
+  SLIPWAY_CLONE_UNUSED_DAYS: "It is always 30 days.",
+  SLIPWAY_CHECKOUT_FILES: "SLIPWAY_CHECKOUT_MIB raises it too, in proportion.",
+  SLIPWAY_KUBERNETES_MACHINES: PLAIN_POD,
+  SLIPWAY_KUBERNETES_WARM_PODS: PLAIN_POD,
+  SLIPWAY_KUBERNETES_INSTALLATION: "It is the name in SLIPWAY_KUBERNETES_OWNER.",
+  SLIPWAY_KUBERNETES_CONTEXT: "Make it the current context of the file in SLIPWAY_KUBERNETES_KUBECONFIG.",
+  SLIPWAY_KUBERNETES_REQUEST_PERCENT: "It is always 25.",
+  SLIPWAY_KUBERNETES_NODE_SELECTOR: POD_TEMPLATE,
+  SLIPWAY_KUBERNETES_TOLERATIONS: POD_TEMPLATE,
+  SLIPWAY_KUBERNETES_PULL_SECRETS: POD_TEMPLATE,
+  SLIPWAY_KUBERNETES_RUNTIME_CLASS: POD_TEMPLATE
+}
+
 /**
  * A line for each unknown variable that looks like a setting. It is logged, not refused, because processes of two versions share one
  * environment during an upgrade.
@@ -116,6 +141,8 @@ export const unknown = (environment: Readonly<Record<string, string | undefined>
   const names = all.map(({ name }) => name)
   const known = new Set<string>([...names, ...OF_PROGRAMS])
   return Object.keys(environment).filter((name) => name.startsWith("SLIPWAY_") && !known.has(name)).map((name) => {
+    const removed = REMOVED[name]
+    if (removed !== undefined) return `${name} is set, but this setting was removed: it does nothing. ${removed}`
     const meant = nearest(name, names)
     const next = meant === null ? "Those there are: slipway serve --help" : `Did you mean ${meant}?`
     return `${name} is set, but there is no such setting: it does nothing. ${next}`

@@ -30,8 +30,12 @@ it.live(
     Effect.gen(function*() {
       const data = yield* folder
       yield* run(data, ["repos", "add", "acme/shop", repository(path.join(data, "shop"), ["a", "b", "c"])])
-      yield* run(data, ["repos", "add", "acme/large", repository(path.join(data, "large"), ["a", "b", "c", "d"])])
-      const server = yield* serve(data, { SLIPWAY_CLONE_DEPTH: "2", SLIPWAY_CHECKOUT_FILES: "3" })
+      const heavy = repository(path.join(data, "large"), ["a"])
+      writeFileSync(path.join(heavy, "b"), Buffer.alloc(2 ** 20, "b"))
+      git(heavy, "add", "--all")
+      git(heavy, "commit", "--quiet", "--message", "b")
+      yield* run(data, ["repos", "add", "acme/large", heavy])
+      const server = yield* serve(data, { SLIPWAY_CLONE_DEPTH: "2", SLIPWAY_CHECKOUT_MIB: "1" })
       const call = (method: string, address: string, body?: unknown) =>
         Effect.promise(async () => {
           const response = await fetch(`${server.url}/api/public/v1${address}`, {
@@ -54,7 +58,10 @@ it.live(
 
       const large = yield* ended("acme/large")
       assert.strictEqual(large.status, "failed")
-      assert.include(JSON.stringify(large), "The commit has more than 3 files. This limit is raised with SLIPWAY_CHECKOUT_FILES.")
+      assert.include(
+        JSON.stringify(large),
+        "The files of the commit have more than 1 MiB together. This limit is raised with SLIPWAY_CHECKOUT_MIB."
+      )
       assert.strictEqual((yield* server.stop("SIGTERM")).code, 0)
     }).pipe(Effect.scoped)
 )

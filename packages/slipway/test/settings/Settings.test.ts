@@ -67,32 +67,37 @@ describe("Settings", () => {
 
   it.effect("values come in the units of the code: bytes, durations, absolute paths, no slash at the end", () =>
     Effect.gen(function*() {
-      const { agentIdle, clone, creditPrice, dataDir, edge, limits, publicUrl, secretsKeyFile, startup } = yield* load({
+      const { agentIdle, clone, creditPrice, dataDir, limits, publicUrl, secretsKeyFile, startup } = yield* load({
         SLIPWAY_PUBLIC_URL: "https://slipway.example.com/here//",
         SLIPWAY_DATA_DIR: "some/where",
         SLIPWAY_SECRETS_KEY_FILE: "a.key",
         SLIPWAY_STARTUP_SECONDS: "2",
         SLIPWAY_AGENT_IDLE_MINUTES: "3",
         SLIPWAY_CLONE_MINUTES: "4",
-        SLIPWAY_CLONE_UNUSED_DAYS: "5",
         SLIPWAY_CLONE_MIB: "6",
         SLIPWAY_SANDBOX_DISK_MIB: "64",
-        SLIPWAY_CREDIT_MICRO_USD: "7",
-        SLIPWAY_KEEP_ALIVE_SECONDS: "8"
+        SLIPWAY_CREDIT_MICRO_USD: "7"
       })
       assert.strictEqual(publicUrl, "https://slipway.example.com/here")
       assert.strictEqual(dataDir, path.resolve("some/where"))
       assert.strictEqual(secretsKeyFile, path.resolve("some/where/a.key"))
       assert.isNull((yield* load({})).secretsKeyFile)
       assert.deepStrictEqual(
-        [startup, agentIdle, clone.time, clone.unused, edge.keepAlive].map((time) => time === null ? null : Duration.toSeconds(time)),
-        [2, 180, 240, 432_000, 8]
+        [startup, agentIdle, clone.time].map((time) => Duration.toSeconds(time)),
+        [2, 180, 240]
       )
       assert.strictEqual(clone.bytes, 6_291_456)
       assert.strictEqual(limits.diskBytes, 67_108_864)
       assert.isNull(creditPrice)
       assert.strictEqual((yield* load({ SLIPWAY_CREDITS: "enforced", SLIPWAY_CREDIT_MICRO_USD: "7" })).creditPrice, 7)
-      assert.isNull((yield* load({ SLIPWAY_CLONE_UNUSED_DAYS: "0" })).clone.unused)
+    }))
+
+  it.effect("one setting limits streams and downloads of users and grants, another bytes and files of a checkout", () =>
+    Effect.gen(function*() {
+      const { edge } = yield* load({ SLIPWAY_STREAMS_PER_USER: "1000" })
+      assert.deepInclude(edge, { streamsPerUser: 1000, streamsPerGrant: 2500, downloadsPerUser: 80, downloadsPerGrant: 160 })
+      const filesOf = (mib: string) => Effect.map(load({ SLIPWAY_CHECKOUT_MIB: mib }), ({ clone }) => clone.checkoutFiles)
+      assert.deepStrictEqual([yield* filesOf(""), yield* filesOf("1"), yield* filesOf("10240")], [500_000, 500_000, 1_000_000])
     }))
 
   it.effect("what is refused is told by name and what it must be; of a secret not what it is", () =>
@@ -116,6 +121,15 @@ describe("Settings", () => {
         "SLIPWAY_GITHUB_WEBHOOK_SECRET must be at least 16 characters."
       )
     }))
+
+  it("a removed setting is reported with the setting to use instead", () => {
+    const told = Settings.unknown({ SLIPWAY_DOWNLOADS_PER_USER: "1", SLIPWAY_STREAMS_PER_USER: "1" })
+    assert.lengthOf(told, 1)
+    assert.match(
+      told[0] ?? "",
+      /^SLIPWAY_DOWNLOADS_PER_USER is set, but .* removed: it does nothing\. SLIPWAY_STREAMS_PER_USER sets it too/u
+    )
+  })
 
   it.effect("an empty text counts as not set", () =>
     Effect.gen(function*() {

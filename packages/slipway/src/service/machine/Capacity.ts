@@ -12,13 +12,9 @@ const memory = () => {
 
 /** The limits of a worker (docs/decisions/15). */
 export const of = (
-  { workerAgents, workerBoots, workerSlots }: Pick<Settings, "workerAgents" | "workerBoots" | "workerSlots">,
+  { workerSlots }: Pick<Settings, "workerSlots">,
   machine = { memory: memory(), processors: availableParallelism() }
 ) => {
   const slots = workerSlots ?? Math.min(32, Math.max(4, Math.round(machine.memory / GIB)))
-  return {
-    slots,
-    agents: Math.max(slots, workerAgents ?? 4 * slots),
-    boots: workerBoots ?? 2 * machine.processors
-  }
+  return { slots, agents: 4 * slots, boots: 2 * machine.processors }
 }

@@ -15,7 +15,7 @@ const { SANDBOXES, descriptorsOf, eventually, rssOf, tally, times } = Worlds
 
 const world = Worlds.shared(Effect.succeed({
   name: "streams",
-  settings: { SLIPWAY_STREAMS_PER_USER: "5000", SLIPWAY_STREAMS_PER_GRANT: "5000" }
+  settings: { SLIPWAY_STREAMS_PER_USER: "5000" }
 }))
 const { both, swept } = Worlds.cases(world)
 

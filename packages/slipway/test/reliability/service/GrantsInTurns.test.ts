@@ -39,7 +39,7 @@ it.live("a grant whose 500 sandboxes are queued delays the first turn of another
     yield* Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* Effect.orDie(sql`ALTER TABLE sandbox_events ADD COLUMN written bigserial`)
-      const settings = { DATABASE_URL: url, SLIPWAY_WORKER_SLOTS: "2", SLIPWAY_WORKER_BOOTS: "1" }
+      const settings = { DATABASE_URL: url, SLIPWAY_WORKER_SLOTS: "1" }
       const server = yield* serve(data, settings)
       yield* run(data, ["repos", "add", "acme/shop", repository(data)], settings)
       const keyOf = (grant: string) =>

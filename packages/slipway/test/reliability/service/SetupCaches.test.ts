@@ -34,8 +34,7 @@ const served = Effect.gen(function*() {
   const settings = {
     DATABASE_URL: url,
     SLIPWAY_ISOLATION: "bubblewrap",
-    SLIPWAY_WORKER_SLOTS: `${MANY + 5}`,
-    SLIPWAY_WORKER_BOOTS: `${MANY}`
+    SLIPWAY_WORKER_SLOTS: `${MANY + 5}`
   }
   const shop = repository(data)
   mkdirSync(path.join(shop, ".slipway"))

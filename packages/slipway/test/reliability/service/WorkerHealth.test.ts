@@ -28,8 +28,7 @@ it.live(
       const { key, url } = yield* serve(data, {
         DATABASE_URL: databaseUrl,
         SLIPWAY_WORKER_ADDRESS: link,
-        SLIPWAY_WORKER_SLOTS: "8",
-        SLIPWAY_WORKER_BOOTS: "8"
+        SLIPWAY_WORKER_SLOTS: "8"
       })
       const create = Effect.promise(async () => {
         const reply = await fetch(`${url}/api/public/v1/sandboxes`, {
