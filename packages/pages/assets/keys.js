@@ -50,7 +50,7 @@ const isWhollySeen = (card) => {
   )
 }
 
-/** Of the approval that has the focus, if all of it can be seen. @param {"approve" | "deny"} decision */
+/** Presses the button of the approval that has the focus, if all of it can be seen. @param {"approve" | "deny"} decision */
 const decide = (decision) => {
   const card = document.activeElement?.closest(".approval") ?? null
   if (card === null) return

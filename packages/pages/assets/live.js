@@ -211,7 +211,7 @@ const fieldsOf = (form, submitter) => {
   return fields
 }
 
-/** What was taken back comes where it can be changed and sent again, above what is there. @param {Document} said */
+/** Puts the text of a message that was taken back above the text that is being typed. @param {Document} said */
 const fill = (said) => {
   const { fill = "", text = "" } = find(said, "[data-fill]", HTMLElement)?.dataset ?? {}
   const field = document.getElementById(fill)

@@ -9,8 +9,8 @@ import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { DateTime, Deferred, Effect, Redacted } from "effect"
-import * as CooperativeRender from "../src/html/CooperativeRender.ts"
-import { HtmlBudget } from "../src/html/HtmlBudget.ts"
+import { html, type Later, type Steps, written } from "../src/html/Html.ts"
+import * as Render from "../src/html/Render.ts"
 import * as ChangesList from "../src/sandboxes/changes/ChangesList.ts"
 import * as Diff from "../src/sandboxes/changes/Diff.ts"
 import * as DiffTable from "../src/sandboxes/changes/DiffTable.ts"
@@ -205,7 +205,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       assert(rest !== undefined)
       assert.include((yield* get(rest)).text, "⟨POP DIRECTIONAL FORMATTING⟩")
       assert.strictEqual((yield* ask(`/sandboxes/${id}/text?item=setup`)).status, 303)
-      assert.strictEqual((yield* Effect.exit((yield* visitor("nobody")).get(setup)))._tag, "Failure")
+      assert.strictEqual((yield* Effect.exit((yield* visitor("other")).get(setup)))._tag, "Failure")
     }))
 
   it.effect("lists as many changed files as there is room for, and leads to the others", () =>
@@ -315,7 +315,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       // One reading is for all of them.
       assert.strictEqual(reads, 1)
       yield* Deferred.succeed(held, undefined)
-      while ((yield* get(view)).text.includes("They are being read.")) yield* CooperativeRender.next
+      while ((yield* get(view)).text.includes("They are being read.")) yield* Render.pause
       assert.include((yield* get(view)).text, `<p>${FILES} files:`)
       // At rest nothing changes.
       assert.strictEqual(reads, 1)
@@ -349,7 +349,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const { get, key } = yield* visitor("looker")
       const { id, turn } = yield* running(key)
       const view = `/sandboxes/${id}?view=changes`
-      while (!(yield* get(view)).text.includes(`<p>${FILES} files:`)) yield* CooperativeRender.next
+      while (!(yield* get(view)).text.includes(`<p>${FILES} files:`)) yield* Render.pause
       yield* work(id, turn, [said(0, "Something else.")])
       held = yield* Deferred.make<void>()
       const page = yield* get(view)
@@ -359,82 +359,49 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
     }))
 })
 
-/** The chunks of work done in one go, and in all. */
-const worked = <A>(steps: CooperativeRender.Chunked<A>): { readonly most: number; readonly all: number } => {
-  let [most, all] = [0, 0]
-  for (;;) {
-    const step = steps.next()
-    if (step.done === true) return { most, all }
-    most = Math.max(most, step.value)
-    all += step.value
-  }
+/** How often the work can pause. */
+const pauses = (steps: Steps<unknown>): number => {
+  let count = 0
+  while (steps.next().done !== true) count++
+  return count
 }
 
 describe("what a page is made of", () => {
   const at = DateTime.makeUnsafe(0)
   const item = (kind: Conversation.Item["kind"], text: string): Conversation.Item => ({ key: "k", kind, text, state: "", at, seq: 1 })
+  const conversation = (items: ReadonlyArray<Conversation.Item>) => Conversation.render(items, "", endless(), (shown) => html`${shown}`)
+  const endless = () => ({ bytes: Infinity })
+  const table = (path: string, lines: ReadonlyArray<Diff.Line>) =>
+    DiffTable.render(path, [lines], { lines: 2_000, budget: endless() }, ({ content }) => content)
   const lines = (text: string, count: number): ReadonlyArray<Diff.Line> =>
     Array.from({ length: count }, (_, i) => ({ kind: i % 2 === 0 ? "removed" : "added", before: i, after: i, text: `${text}${i}\n` }))
 
-  it("is worked on in steps of a bounded length, in which every character of it counts", () => {
-    const least = 10 * CooperativeRender.SLICE
-    const cases: Readonly<Record<string, CooperativeRender.Chunked<unknown>>> = {
-      "a conversation": Conversation.render(
-        Array.from({ length: 100 }, (_, i) => item(i % 2 === 0 ? "text" : "tool", "[a](b) **c** ".repeat(1_200))),
-        "/sandboxes/c",
-        new HtmlBudget(Infinity)
-      ),
-      "a long message": Conversation.render(
-        [item("text", "- a\n".repeat(4_000)), item("tool", "\"".repeat(500_000))],
-        "",
-        new HtmlBudget(Infinity)
-      ),
-      "a changed file": DiffTable.render("a.ts", [lines("const a = \"b\" /* ", 2_000)], { lines: 2_000, budget: new HtmlBudget(Infinity) }),
-      "a changed file of long lines": DiffTable.render("a.ts", [lines("a b ".repeat(99), 2_000)], {
-        lines: 2_000,
-        budget: new HtmlBudget(Infinity)
-      }),
-      "a changed text": DiffTable.render(
-        "a.txt",
-        [lines("x".repeat(300), 2_000).map((line) => ({ ...line, kind: "added" as const }))],
-        { lines: 2_000, budget: new HtmlBudget(Infinity) }
-      ),
-      "two texts that are compared": Diff.compare(alternating("a", 20_000), alternating("b", 20_000)),
-      "a patch of lines without text": Patch.read(Buffer.from(patchOf("+\n".repeat(200_000))), { lines: Infinity }),
-      "a patch of names": Patch.read(Buffer.from(files.map((file) => sectionOf(file.path)).join("")), { lines: 10 }),
-      "a list": ChangesList.render({ files, partialWarnings: [] }, (path) => path, new HtmlBudget(Infinity), String)
+  it("can pause again and again while it is made, more often the longer it is", () => {
+    const cases: Readonly<Record<string, readonly [least: number, part: Later]>> = {
+      "a conversation": [1_000, conversation(
+        Array.from({ length: 100 }, (_, i) => item(i % 2 === 0 ? "text" : "tool", `[a](b) **c** ${i} `.repeat(1_000)))
+      )],
+      "a long message": [500, conversation([item("text", "- a\n".repeat(4_000)), item("tool", "\"".repeat(500_000))])],
+      "a changed file": [2_000, table("a.ts", lines("const a = \"b\" /* ", 2_000))],
+      "a changed file of long lines": [2_000, table("a.ts", lines("a b ".repeat(99), 2_000))],
+      "a changed text": [2_000, table("a.txt", lines("x".repeat(300), 2_000).map((line) => ({ ...line, kind: "added" as const })))],
+      "a list": [FILES, ChangesList.render({ files, partialWarnings: [] }, (path) => path, endless(), String)]
     }
-    for (const [name, steps] of Object.entries(cases)) {
-      const { all, most } = worked(steps)
-      assert.isAtMost(most, 2 * CooperativeRender.SLICE, name)
-      assert.isAtLeast(all, least, name)
+    for (const [name, [least, part]] of Object.entries(cases)) assert.isAtLeast(pauses(written(part)), least, name)
+    const computed: Readonly<Record<string, readonly [least: number, steps: Steps<unknown>]>> = {
+      "two texts that are compared": [500, Diff.compare(alternating("a", 20_000), alternating("b", 20_000))],
+      "a patch of lines without text": [500, Patch.read(Buffer.from(patchOf("+\n".repeat(200_000))), { lines: Infinity })],
+      "a patch of names": [FILES, Patch.read(Buffer.from(files.map((file) => sectionOf(file.path)).join("")), { lines: 10 })]
     }
-    for (const text of ["b", "- a\n", "`", "```ts\nconst a = 1\n```\n", "|a|b|\n", "> ", "http://a.b ", "\u202e"]) {
-      const { all, most } = worked(Markdown.render(`alone ${text.repeat(Math.floor(16_000 / text.length))}`, new HtmlBudget(Infinity)))
-      assert.isAtMost(most, 2 * CooperativeRender.SLICE, text)
-      assert.isAtLeast(all, 15_000, text)
+    for (const [name, [least, steps]] of Object.entries(computed)) assert.isAtLeast(pauses(steps), least, name)
+    for (const text of ["- b\n", "b\n\n", "```ts\nconst a = 1\n```\n", "> a\n\n"]) {
+      const whole = text.repeat(Math.floor(16_000 / text.length))
+      const [short, long] = [whole.slice(0, 1_000), whole].map((one) => pauses(written(Markdown.render(one, endless(), (shown) => shown))))
+      assert.isAbove(long ?? 0, short ?? 0, text)
     }
   })
 
-  it.effect("gives way to others each time that it was about a slice of it", () =>
-    Effect.gen(function*() {
-      let turns = 0
-      let isOver = false
-      const count = () => {
-        turns++
-        if (!isOver) setImmediate(count)
-      }
-      setImmediate(count)
-      const steps = function*(): CooperativeRender.Chunked<string> {
-        for (let i = 0; i < 40; i++) yield CooperativeRender.SLICE / 4
-        return "done"
-      }
-      assert.strictEqual(yield* CooperativeRender.run(steps()), "done")
-      isOver = true
-      assert.isAtLeast(turns, 10)
-    }))
-
-  it.effect("takes a turn of the event loop for itself no more where much of it is done at once", () =>
+  it.effect("gives way to others each time that it took a slice of time", () =>
     Effect.gen(function*() {
       let turns = 0
       let isOver = false
@@ -444,15 +411,17 @@ describe("what a page is made of", () => {
       }
       setImmediate(count)
       /** As long as any slice may take. */
-      const steps = function*(): CooperativeRender.Chunked<void> {
+      const steps = function*(): Steps<string> {
         for (let i = 0; i < 3; i++) {
           const end = performance.now() + 11
           while (performance.now() < end);
-          yield CooperativeRender.SLICE
+          yield
         }
+        return "done"
       }
-      yield* Effect.all(Array.from({ length: 20 }, () => CooperativeRender.run(steps())), { concurrency: "unbounded" })
+      const all = yield* Effect.all(Array.from({ length: 20 }, () => Render.run(steps())), { concurrency: "unbounded" })
       isOver = true
+      assert.deepStrictEqual([...new Set(all)], ["done"])
       // Each of those slices has a turn of its own, but for the first one.
       assert.isAtLeast(turns, 50)
     }))

@@ -630,7 +630,7 @@ layer(
   http().pipe(Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.zero }))),
   { excludeTestServices: true }
 )("a session that expired", (it) => {
-  it.effect("is none", () =>
+  it.effect("leads to the sign-in page", () =>
     Effect.gen(function*() {
       const owner = yield* asOwner
       sentTo(yield* owner.get("/keys"), "/sign-in?next=%2Fkeys")
@@ -806,7 +806,7 @@ for (
 }
 
 layer(http({ settings: { publicUrl: "http://10.0.0.5:4000" } }), { excludeTestServices: true })("an address without TLS", (it) => {
-  it.effect("says that nobody can stay signed in", () =>
+  it.effect("says that browsers keep no session there", () =>
     Effect.gen(function*() {
       assert.include((yield* ask("/sign-in")).text, "Nobody can stay signed in at http://10.0.0.5:4000")
     }))

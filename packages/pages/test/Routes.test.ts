@@ -89,7 +89,7 @@ layer(http({ news: Layer.mock(SourceHostEvents, {}) }), { excludeTestServices: t
       for (const path of ["/", "/keys", "/docs", "/nothing", "/metrics/x", "/apis"]) assert.isNull(routes.scopeAt(path), path)
     }))
 
-  it.effect("that is none needs the scope of those near it", () =>
+  it.effect("that does not exist needs the scope of those near it", () =>
     Effect.gen(function*() {
       const routes = yield* Routes
       const scopes = {
@@ -123,7 +123,7 @@ layer(http({ news: Layer.mock(SourceHostEvents, {}) }), { excludeTestServices: t
 })
 
 layer(http(), { excludeTestServices: true })("an address that another server of the process has", (it) => {
-  it.effect("is none here", () =>
+  it.effect("does not exist here", () =>
     Effect.gen(function*() {
       assert.isNull((yield* Routes).at("/hooks/source-host"))
     }))

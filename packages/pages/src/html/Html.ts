@@ -1,28 +1,42 @@
 /**
- * HTML as a value that text cannot be taken for: whatever a template interpolates is escaped, unless it is HTML already.
- * What is hidden in the text of an element is shown by its name; attributes keep it, since what they hold comes back.
+ * HTML as a value, so that text cannot be taken for it: a template escapes every interpolated text. In the text of an element a hidden
+ * character is shown by its name. Attributes keep it, because forms send their values back.
+ *
+ * A page is a tree of such values. What takes long to make, or has to fit into a number of bytes, is a {@link Later}: it is made when
+ * the page is written (`Render.ts`), with pauses in which other requests run.
  */
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 
-/** Markup that only the function `html` makes. */
+/** Work that can pause at each `yield`. */
+export type Steps<A> = Generator<void, A, void>
+
+/** A part that is made when the page is written. `Fit.ts` has its kinds. */
+export class Later {
+  readonly make: () => Steps<Part>
+  constructor(make: () => Steps<Part>) {
+    this.make = make
+  }
+}
+
+/** Markup that only this module makes. */
 class Html {
-  readonly #text: string
-  constructor(text: string) {
-    this.#text = text
+  /** Its text; `null`: it has parts that are made later. */
+  readonly text: string | null
+  readonly chunks: ReadonlyArray<string | Later>
+  constructor(text: string | null, chunks: ReadonlyArray<string | Later>) {
+    this.text = text
+    this.chunks = chunks
   }
+  /** Without a pause. Pages are written by `Render.text`. */
   toString(): string {
-    return this.#text
-  }
-  /** Length in UTF-8. */
-  get bytes(): number {
-    return Buffer.byteLength(this.#text)
+    return this.text ?? atOnce(textOf(this))
   }
 }
 // The type alone: only this module makes values.
 export type { Html }
 
-/** `null` and `false` are nothing, so that a part can be left out in place. */
-export type Part = Html | string | number | null | false | ReadonlyArray<Part>
+/** `null` and `false` are empty, so that a part can be left out in place. */
+export type Part = Html | Later | string | number | null | false | ReadonlyArray<Part>
 
 const ESCAPED: Record<string, string> = {
   "&": "&amp;",
@@ -30,7 +44,7 @@ const ESCAPED: Record<string, string> = {
   ">": "&gt;",
   "\"": "&quot;",
   "'": "&#39;",
-  // Parsers read a bare one as a line feed, and cannot be given a NUL at all (HTML, sections 13.2.3.5 and 13.2.5).
+  // Parsers read a bare carriage return as a line feed, and accept no NUL (HTML, sections 13.2.3.5 and 13.2.5).
   "\r": "&#13;",
   "\0": "\ufffd"
 }
@@ -38,15 +52,34 @@ const ESCAPED: Record<string, string> = {
 // eslint-disable-next-line no-control-regex
 const escaped = (text: string) => text.replaceAll(/[&<>"'\r\0]/gu, (char) => ESCAPED[char] ?? char)
 
-const rendered = (part: Part, isAttribute: boolean): string => {
-  if (part instanceof Html) return part.toString()
-  if (Array.isArray(part)) return part.map((one: Part) => rendered(one, isAttribute)).join("")
+/** The part as markup; `null`: some of it is made later. */
+const markupOf = (part: Part, isAttribute: boolean): string | null => {
   if (part === null || part === false) return ""
-  const text = String(part).toWellFormed()
-  return escaped(isAttribute ? text : visible(text))
+  if (part instanceof Html) return part.text
+  if (part instanceof Later) return null
+  if (!Array.isArray(part)) {
+    const text = String(part).toWellFormed()
+    return escaped(isAttribute ? text : visible(text))
+  }
+  let markup = ""
+  for (const one of part as ReadonlyArray<Part>) {
+    const text = markupOf(one, isAttribute)
+    if (text === null) return null
+    markup += text
+  }
+  return markup
 }
 
-/** By template: which of its parts are within a tag. */
+/** Appends a part of which some is made later. */
+const append = (chunks: Array<string | Later>, part: Part, isAttribute: boolean): void => {
+  if (part instanceof Later) chunks.push(part)
+  else if (part instanceof Html) { for (const chunk of part.chunks) chunks.push(chunk) }
+  else if (Array.isArray(part)) {
+    for (const one of part as ReadonlyArray<Part>) append(chunks, one, isAttribute)
+  } else chunks.push(markupOf(part, isAttribute) ?? "")
+}
+
+/** Which parts of a template are within a tag. */
 const places = new WeakMap<TemplateStringsArray, ReadonlyArray<boolean>>()
 
 const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
@@ -61,13 +94,57 @@ const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
   return found
 }
 
-/** Safe for element content and for quoted attribute values; nowhere else may anything be interpolated. */
+/** Interpolation is safe in the content of an element and in a quoted attribute value, and nowhere else. */
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => {
   const areTags = placesOf(strings)
-  return new Html(strings.reduce((text, string, i) => text + rendered(parts[i - 1] ?? null, areTags[i - 1] ?? false) + string))
+  const chunks: Array<string | Later> = []
+  let text = strings[0] ?? ""
+  for (let i = 0; i < parts.length; i++) {
+    const [part = null, isTag = false] = [parts[i], areTags[i]]
+    const markup = markupOf(part, isTag)
+    if (markup === null) {
+      chunks.push(text)
+      append(chunks, part, isTag)
+      text = ""
+    } else text += markup
+    text += strings[i + 1] ?? ""
+  }
+  chunks.push(text)
+  return new Html(chunks.length === 1 ? text : null, chunks)
+}
+
+/** A part of its own. */
+export const asHtml = (part: Part): Html => part instanceof Html ? part : html`${part}`
+
+const textOf = function*({ chunks }: Html): Steps<string> {
+  let text = ""
+  for (const chunk of chunks) {
+    if (typeof chunk === "string") text += chunk
+    else {
+      const made = asHtml(yield* chunk.make())
+      text += made.text ?? (yield* textOf(made))
+    }
+  }
+  return text
+}
+
+/** Makes everything that is to be made later. */
+export const written = function*(part: Part): Steps<Html> {
+  const made = asHtml(part)
+  if (made.text !== null) return made
+  const text = yield* textOf(made)
+  return new Html(text, [text])
+}
+
+/** Does the work without a pause. */
+export const atOnce = <A>(steps: Steps<A>): A => {
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
 }
 
 export const nothing: Html = html``
 
-/** Cells of a table's head, one for each column. */
+/** The head of a table: a cell for each column. */
 export const columnHeads = (...names: ReadonlyArray<string>): ReadonlyArray<Html> => names.map((name) => html`<th scope="col">${name}</th>`)

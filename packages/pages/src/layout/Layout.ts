@@ -83,7 +83,7 @@ const navigation = (reader: Reader, here: Place | undefined): Html => {
 }
 
 /** `reader`: the signed-in person; `null`: there is none. */
-export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): string => {
+export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): Html => {
   const modules = ["page.js", ...scripts].map((script) =>
     html`<script type="module" src="${Assets.addressOf(script)}"></script>
 `
@@ -108,5 +108,5 @@ ${body}
 </main>
 </body>
 </html>
-`.toString()
+`
 }

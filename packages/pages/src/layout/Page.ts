@@ -13,6 +13,7 @@ import { basePathOf, rateLimitsOf, Settings } from "@slipway/http/server/Setting
 import { Cause, Data, Effect, Redacted, Result, type Scope, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { html, type Html } from "../html/Html.ts"
+import * as Render from "../html/Render.ts"
 import * as Form from "./Form.ts"
 import * as Layout from "./Layout.ts"
 import { Refused } from "./Refused.ts"
@@ -42,7 +43,7 @@ export interface Asked {
 
 /** A handler takes the services it needs when its route is made, not per request. */
 export type Handler<Who> = (who: Who, asked: Asked) => Effect.Effect<
-  HttpServerResponse.HttpServerResponse,
+  HttpServerResponse.HttpServerResponse | Shown,
   Refused | StoreUnavailable,
   HttpServerRequest.HttpServerRequest | Scope.Scope
 >
@@ -57,27 +58,41 @@ interface Methods<Who> {
 /** The page needs a signed-in person. */
 class SignInFirst extends Data.TaggedError("SignInFirst")<{ readonly next: string | null }> {}
 
-export const show = (
-  document: Layout.Document,
-  reader: Layout.Reader | null,
-  { headers = {}, status = 200 }: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {}
-): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(Layout.render(document, reader), { status, headers, contentType: "text/html; charset=utf-8" })
+interface Options {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A page, or HTML that a script puts into an open page. It is written when it is answered, with pauses. */
+class Shown {
+  readonly content: Html
+  readonly options: Options
+  constructor(content: Html, options: Options) {
+    this.content = content
+    this.options = options
+  }
+}
+
+export const show = (document: Layout.Document, reader: Layout.Reader | null, options: Options = {}): Shown =>
+  new Shown(Layout.render(document, reader), options)
 
 /** HTML that a script puts into an open page. */
-export const fragment = (content: Html): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(content.toString(), { contentType: "text/html; charset=utf-8" })
+export const fragment = (content: Html): Shown => new Shown(content, {})
+
+const answerOf = (text: string, options: Options): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(text, { ...options, contentType: "text/html; charset=utf-8" })
+
+const write = ({ content, options }: Shown): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.map(Render.text(content), (text) => answerOf(text, options))
+
+const notFoundPage = Layout.render({
+  title: "Not found",
+  body: html`<h1>Not found</h1>
+<p>There is nothing at this address. <a href="${HOME}">Go on</a></p>`
+}, null)
 
 /** For people who follow a link that leads nowhere. */
-export const notFound: HttpServerResponse.HttpServerResponse = show(
-  {
-    title: "Not found",
-    body: html`<h1>Not found</h1>
-<p>There is nothing at this address. <a href="${HOME}">Go on</a></p>`
-  },
-  null,
-  { status: 404, headers: HEADERS }
-)
+export const notFound = answerOf(String(notFoundPage), { status: 404, headers: HEADERS })
 
 /** `path`: of this server. The browser asks for it by GET. */
 export const redirect = (path: string): HttpServerResponse.HttpServerResponse =>
@@ -221,7 +236,7 @@ const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: 
 <p>${text}</p>
 ${more}
 ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
-  return show({ title, body }, reader, { status, headers })
+  return yield* write(show({ title, body }, reader, { status, headers }))
 })
 
 interface Received extends Pick<Asked, "params" | "url"> {
@@ -262,7 +277,8 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
     if (places.length !== 1 || places[0] !== who?.visit.place?.grantId) return yield* elsewhere
   }
   const asked = handler(who, { url, params, form })
-  return yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
+  const reply = yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
+  return reply instanceof Shown ? yield* write(reply) : reply
 })
 
 const handle = <Who extends Person | null>(
@@ -291,17 +307,11 @@ const handle = <Who extends Person | null>(
 /** The answer to a method that the page does not have. */
 const otherwise = (method: string, allow: ReadonlyArray<string>) => {
   const headers = { ...HEADERS, allow: allow.join(", ") }
-  if (method === "OPTIONS") return HttpServerResponse.empty({ status: 204, headers })
+  if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers }))
   const title = "That is not how this page is used"
-  return show(
-    {
-      title,
-      body: html`<h1>${title}</h1>
+  const body = html`<h1>${title}</h1>
 <p>It answers to ${allow.join(", ")}.</p>`
-    },
-    null,
-    { status: 405, headers }
-  )
+  return write(show({ title, body }, null, { status: 405, headers }))
 }
 
 /** Returns a function that adds the page of a path. */
@@ -319,11 +329,7 @@ const adding = <Who extends Person | null>(
     routes.declare(path, allow, "pages")
     for (const verb of VERBS) {
       if (verb === "OPTIONS" || !allow.includes(verb)) {
-        yield* router.add(
-          verb,
-          path,
-          Effect.sync(() => otherwise(verb, allow))
-        )
+        yield* router.add(verb, path, Effect.suspend(() => otherwise(verb, allow)))
       }
     }
   })

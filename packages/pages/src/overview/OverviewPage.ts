@@ -9,9 +9,8 @@ import { StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { saturatingAdd } from "@slipway/domain/text/Counters"
 import { DateTime, Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import * as CooperativeRender from "../html/CooperativeRender.ts"
+import type { Budget } from "../html/Fit.ts"
 import { columnHeads, html, type Html } from "../html/Html.ts"
-import { HtmlBudget } from "../html/HtmlBudget.ts"
 import { exactMoment, moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import * as ListFilters from "../sandboxes/list/ListFilters.ts"
@@ -39,12 +38,12 @@ const isReason = Schema.is(StatusReason)
 const isShownTo = ({ visit: { place, user } }: Page.Member) => ({ createdBy }: Sandbox): boolean =>
   place.role === "owner" || createdBy === user.id
 
-const waitingFor = function*(sandbox: Sandbox, { csrf }: Page.Member, here: string, space: HtmlBudget): CooperativeRender.Chunked<Html> {
+const waitingFor = (sandbox: Sandbox, { csrf }: Page.Member, here: string, space: Budget): Html => {
   const { id, repos, title } = sandbox
   const fields = html`${csrf}<input type="hidden" name="next" value="${here}">`
   return html`<li id="waiting-${id}" data-item><h3><a href="/sandboxes/${id}">${title}</a></h3>
 <p class="fine">${repos.map(({ fullName }) => fullName).join(", ")}</p>
-${yield* approvalCards(sandbox, fields, space, `${id}-`)}</li>
+${approvalCards(sandbox, fields, space, `${id}-`)}</li>
 `
 }
 
@@ -215,11 +214,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       [of("asking"), of("working"), of("queued"), dashboard.queue(grantId), workersFor(member)],
       { concurrency: 2 }
     )
-    const space = new HtmlBudget(APPROVALS_BYTES)
-    const cards = yield* Effect.forEach(
-      asking.slice(0, SHOWN),
-      (sandbox) => CooperativeRender.run(waitingFor(sandbox, member, `/overview${query}`, space))
-    )
+    const space = { bytes: APPROVALS_BYTES }
+    const cards = asking.slice(0, SHOWN).map((sandbox) => waitingFor(sandbox, member, `/overview${query}`, space))
     const more = asking.length > SHOWN && html`<p><a href="/sandboxes?state=asking">All of them</a></p>`
     const waiting = asking.length === 0 ? html`<p class="fine">Nothing waits for you.</p>` : html`<ul class="plain">${cards}</ul>${more}`
     return html`<div id="present" data-piece="present">

@@ -13,9 +13,7 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import * as CooperativeRender from "../html/CooperativeRender.ts"
-import { html, type Html } from "../html/Html.ts"
-import { HtmlBudget } from "../html/HtmlBudget.ts"
+import { html, type Html, type Later } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
@@ -101,34 +99,22 @@ const noDiff = ({ reason }: PullRequestRefused, { baseRef, headRef }: PullReques
 type Files = Effect.Success<ReturnType<typeof SandboxChanges.filesOf>>
 
 /** The files, and what changed in those that there is space for. */
-const together = function*(
-  files: Files,
-  address: string,
-  linkOf: (path: string) => string,
-  after: number
-): CooperativeRender.Chunked<Html> {
-  const sections = yield* SandboxChanges.sectionsOf(files.slice(after), files, linkOf, SandboxChanges.spaceTogether())
-  const anchors = new Map(files.map((file, i) => [file.path, `#file-${i + 1}`]))
-  const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
-  const listFrom = (from: number) => `${address}?after=${from}`
-  const list = { files, partialWarnings: [] }
-  const shown = yield* ChangesList.render(list, placeOf, new HtmlBudget(SandboxChanges.LIST_BYTES), listFrom, { after, shown: null })
-  return html`${shown}
+const together = (files: Files, address: string, linkOf: (path: string) => string, after: number): Later =>
+  SandboxChanges.sectionsOf(files.slice(after), files, linkOf, SandboxChanges.spaceTogether(), (sections) => {
+    const anchors = new Map(files.map((file, i) => [file.path, `#file-${i + 1}`]))
+    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
+    const listFrom = (from: number) => `${address}?after=${from}`
+    const list = { files, partialWarnings: [] }
+    return html`${ChangesList.render(list, placeOf, { bytes: SandboxChanges.LIST_BYTES }, listFrom, { after })}
 ${[...sections.values()]}`
-}
+  })
 
 /** One of the files. */
-const alone = function*(
-  files: Files,
-  path: string,
-  address: string,
-  linkOf: (path: string) => string,
-  after: number
-): CooperativeRender.Chunked<Html> {
+const alone = (files: Files, path: string, address: string, linkOf: (path: string) => string, after: number): Html => {
   const file = files.find((one) => one.path === path)
   const shown = file === undefined || isProtected(path)
     ? html`<p>There is no such file.</p>`
-    : yield* SandboxChanges.patchedShown(file, (from) => `${linkOf(path)}&after=${from}`, after)
+    : SandboxChanges.patchedShown(file, (from) => `${linkOf(path)}&after=${from}`, after)
   return html`<p class="fine"><a href="${address}">All files</a></p>
 <h3>${path}</h3>
 ${shown}`
@@ -171,9 +157,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     )
     const diff = typeof patched === "string"
       ? html`<p>${patched}</p>`
-      : yield* CooperativeRender.run(
-        path === null ? together(patched, address, linkOf, after) : alone(patched, path, address, linkOf, after)
-      )
+      : path === null
+      ? together(patched, address, linkOf, after)
+      : alone(patched, path, address, linkOf, after)
     const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
     const forms = html`<div class="actions">
 <form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${headSha}">

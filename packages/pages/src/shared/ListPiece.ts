@@ -3,10 +3,11 @@ import { hashOf } from "@slipway/http/server/reply/SharedReply"
 import { Effect } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { Html } from "../html/Html.ts"
+import * as Render from "../html/Render.ts"
 
 export const answer = Effect.fnUntraced(function*(piece: Html) {
   const request = yield* HttpServerRequest.HttpServerRequest
-  const text = piece.toString()
+  const text = yield* Render.text(piece)
   const etag = `"${hashOf(Buffer.from(text))}"`
   const headers = { etag, "cache-control": "private, no-cache" }
   return request.headers["if-none-match"] === etag

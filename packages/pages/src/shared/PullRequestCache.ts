@@ -7,6 +7,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { Clock, Context, Deferred, Duration, Effect, Layer, Option, Semaphore } from "effect"
 
 /** Newest comments of a pull request that pages have; its own page has the rest. */
@@ -81,21 +82,8 @@ export class PullRequestCache extends Context.Service<PullRequestCache, {
       const publishing = yield* Publishing
       const scope = yield* Effect.scope
       const permits = yield* Semaphore.make(AT_A_TIME)
-      /** Those that were used last at the end. */
-      const known = new Map<string, Known>()
-      let characters = 0
+      const known = new LruCache<string, Known>(MAX_KEPT, ({ characters }) => characters)
       const underWay = new Map<string, Deferred.Deferred<CachedPullRequest | "silent">>()
-
-      const keep = (pull: string, one: Known) => {
-        characters += one.characters - (known.get(pull)?.characters ?? 0)
-        known.delete(pull)
-        known.set(pull, one)
-        for (const [oldest, { characters: freed }] of known) {
-          if (characters <= MAX_KEPT) break
-          known.delete(oldest)
-          characters -= freed
-        }
-      }
 
       const ask = (by: Principal, { id }: Sandbox, repo: RepoName): Effect.Effect<CachedPullRequest | "silent"> =>
         publishing.statusWithComments(by, id, repo).pipe(
@@ -116,10 +104,7 @@ export class PullRequestCache extends Context.Service<PullRequestCache, {
         const now = yield* Clock.currentTimeMillis
         if (last?.version === version) {
           const isAtRest = last.found !== "silent" && last.found.status.pullRequest?.state === "closed"
-          if (now - last.atMillis < Duration.toMillis(isAtRest ? AT_REST : holds)) {
-            keep(pull, last)
-            return last.found
-          }
+          if (now - last.atMillis < Duration.toMillis(isAtRest ? AT_REST : holds)) return last.found
         }
         const others = underWay.get(`${pull} ${version}`)
         if (others !== undefined) return yield* Deferred.await(others)
@@ -129,7 +114,7 @@ export class PullRequestCache extends Context.Service<PullRequestCache, {
         yield* permits.withPermit(ask(by, sandbox, repo)).pipe(
           Effect.tap((found) =>
             Effect.sync(() =>
-              keep(pull, {
+              known.set(pull, {
                 version: found === "silent" ? version : versionOnceRead(found),
                 found,
                 atMillis: now,

@@ -1,9 +1,7 @@
 /**
- * Colours of code, for people who read it: comments, strings, numbers, words of the language and names, one after the other.
- * Ours, since libraries cannot be bounded: 8 kB of one letter hold highlight.js 11.12 for 0.5 to 1.6 s in seven languages,
- * within regular expressions that cannot be interrupted (2026-11-23). Here every character is looked at a fixed number of times. Pure.
+ * Colours of code, for people who read it: comments, strings, numbers, words of the language and names. Every character is looked at a
+ * fixed number of times, whatever the code is. docs/decisions/8 says why no library does it. Pure.
  */
-import * as CooperativeRender from "../html/CooperativeRender.ts"
 import type { Language } from "./Languages.ts"
 
 /** Also the class of the element, beneath `.code`. */
@@ -67,11 +65,14 @@ const word = ({ anyCase, keywords }: Language, code: string, at: number, length:
   return /^\p{Lu}/u.test(text) ? "type" : null
 }
 
-/** Characters that are looked at in one go, but for a string or a comment that is longer. */
+/** Characters that are read in one go; strings and comments may be longer. */
 const STEP = 2048
 
-/** The code in pieces: joined, they are the code. */
-export const read = function*(code: string, language: Language): CooperativeRender.Chunked<ReadonlyArray<Piece>> {
+/** Below U+0080. */
+const isAscii = (code: string, at: number) => code.charCodeAt(at) < 0x80
+
+/** The code in pieces, read as they are asked for: joined, they are the code. */
+export const read = function*(code: string, language: Language): Generator<Piece, void> {
   const { keys, long, markup, regex, strings } = language
   const found: Array<Piece> = []
   let plain = 0
@@ -103,11 +104,16 @@ export const read = function*(code: string, language: Language): CooperativeRend
     return 0
   }
 
-  let told = 0
+  let given = 0
   while (at < code.length) {
-    if (at - told >= STEP) {
-      yield at - told
-      told = at
+    if (at - given >= STEP) {
+      // Whether a character is shown by its name may depend on the character beside it, unless both are ASCII.
+      if (at > plain && isAscii(code, at - 1) && isAscii(code, at)) {
+        found.push({ text: code.slice(plain, at), colour: null })
+        plain = at
+      }
+      yield* found.splice(0)
+      given = at
     }
     const char = code[at] ?? ""
     if (char === "\n") {
@@ -159,22 +165,21 @@ export const read = function*(code: string, language: Language): CooperativeRend
       take(1, null)
     }
   }
-  yield at - told
   if (code.length > plain) found.push({ text: code.slice(plain), colour: null })
-  return found
+  yield* found
 }
 
-/** {@link read} in one go. */
-export const pieces = (code: string, language: Language): ReadonlyArray<Piece> => CooperativeRender.atOnce(read(code, language))
-
 /** The pieces of each line, without line feeds. */
-export const lines = (all: ReadonlyArray<Piece>): ReadonlyArray<ReadonlyArray<Piece>> => {
-  const rows: Array<Array<Piece>> = [[]]
+export const lines = function*(all: Iterable<Piece>): Generator<ReadonlyArray<Piece>, void> {
+  let line: Array<Piece> = []
   for (const { colour, text } of all) {
     for (const [i, part] of text.split("\n").entries()) {
-      if (i > 0) rows.push([])
-      if (part !== "") rows.at(-1)?.push({ text: part, colour })
+      if (i > 0) {
+        yield line
+        line = []
+      }
+      if (part !== "") line.push({ text: part, colour })
     }
   }
-  return rows
+  yield line
 }

@@ -3,25 +3,22 @@
  * about linear time; what it read becomes HTML by our templates alone, so that nothing an agent writes is markup by itself. Raw HTML,
  * references and links elsewhere than to the web stay the text that they are; an image is a link. Everything hidden is shown.
  */
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import MarkdownIt, { type MarkdownIt as Reader, type Token } from "markdown-it"
-import type { Chunked } from "../html/CooperativeRender.ts"
-import { html, type Html, type Part } from "../html/Html.ts"
-import { beginning, type HtmlBudget } from "../html/HtmlBudget.ts"
+import { beginning, type Budget, cached, fit } from "../html/Fit.ts"
+import { html, type Html, Later, type Part, type Steps } from "../html/Html.ts"
 import * as Code from "./Code.ts"
 import * as Languages from "./Languages.ts"
 
 /** Characters. A longer text is shown as it was written: the worst of this length take 20 ms (2026-11-23). */
 export const MAX_LENGTH = 16 * 1024
 
-/** Characters of one paragraph; a longer one is text alone. It is read in one go. */
+/** Characters of one paragraph, which is read in one go; a longer one is text alone. */
 const MAX_PARAGRAPH = 8 * 1024
 
 /** A longer look for what closes it is taken at each. */
 const MAX_BRACKETS = 600
-
-/** Characters that a token counts for, beside its text. */
-const TOKEN_CHARACTERS = 8
 
 /** Bars times lines of a text: a row of two characters makes as many cells as its table has columns. */
 const MAX_CELLS = 6_000
@@ -52,23 +49,13 @@ const withoutTables = blocks(["table"])
 const inline = reader([])
 inline.core.ruler.enableOnly(["inline", "linkify", "text_join"])
 
-/** The tokens of a text, read paragraph by paragraph. */
-const read = function*(text: string): Chunked<ReadonlyArray<Token>> {
-  const tokens = (mayHaveTables(text) ? whole : withoutTables).parse(text, {})
-  yield text.length
-  for (const token of tokens) {
-    if (token.type !== "inline") continue
-    if (token.content.length > MAX_PARAGRAPH) {
-      const plain = new inline.core.State("", inline, {})
-      token.children = [Object.assign(new plain.Token("text", "", 0), { content: token.content })]
-    } else {
-      const state = new inline.core.State("", inline, {})
-      state.tokens = [token]
-      inline.core.process(state)
-    }
-    yield token.content.length
-  }
-  return tokens
+/** Reads what stands in a paragraph. */
+const childrenOf = (token: Token): ReadonlyArray<Token> => {
+  const state = new inline.core.State("", inline, {})
+  if (token.content.length > MAX_PARAGRAPH) return [Object.assign(new state.Token("text", "", 0), { content: token.content })]
+  state.tokens = [token]
+  inline.core.process(state)
+  return token.children ?? []
 }
 
 const mayHaveTables = (text: string): boolean => {
@@ -142,7 +129,7 @@ const around = (open: Token, content: ReadonlyArray<Part>): Part => {
 }
 
 /** A token without content tokens. */
-const leaf = function*(token: Token): Chunked<Part> {
+const leaf = (token: Token): Part => {
   switch (token.type) {
     case "softbreak":
     case "hardbreak":
@@ -152,11 +139,11 @@ const leaf = function*(token: Token): Chunked<Part> {
     case "code_inline":
       return html`<code>${token.content}</code>`
     case "code_block":
-      return yield* Code.block(token.content, null)
+      return Code.block(token.content, null)
     case "fence": {
       const [name = ""] = token.info.trim().split(/\s/u)
       const label = token.info.trim().slice(0, MAX_NAME)
-      return [label !== "" && html`<p class="code-name">${label}</p>`, yield* Code.block(token.content, Languages.named(name))]
+      return [label !== "" && html`<p class="code-name">${label}</p>`, Code.block(token.content, Languages.named(name))]
     }
     default:
       return token.content
@@ -170,10 +157,11 @@ const imageOf = (token: Token, isInLink: boolean): Part => {
 }
 
 /** Without a call within a call: texts are nested as deep as their writers like. */
-const shown = function*(tokens: ReadonlyArray<Token>): Chunked<ReadonlyArray<Part>> {
+const shown = function*(tokens: ReadonlyArray<Token>): Steps<ReadonlyArray<Part>> {
   const top: Array<Part> = []
   const within: Array<{ readonly open: Token; readonly content: Array<Part> }> = []
   for (const token of tokens) {
+    yield
     if (token.nesting === 1) {
       within.push({ open: token, content: [] })
       continue
@@ -182,11 +170,10 @@ const shown = function*(tokens: ReadonlyArray<Token>): Chunked<ReadonlyArray<Par
     const made = closed !== undefined
       ? around(closed.open, closed.content)
       : token.type === "inline"
-      ? yield* shown(token.children ?? [])
+      ? yield* shown(childrenOf(token))
       : token.type === "image"
       ? imageOf(token, within.some(({ open }) => open.type === "link_open"))
-      : yield* leaf(token)
-    yield TOKEN_CHARACTERS + (closed === undefined && token.type !== "inline" ? token.content.length : 0)
+      : leaf(token)
     if (Array.isArray(made) && made.length === 0) continue
     ;(within.at(-1)?.content ?? top).push(made)
   }
@@ -201,41 +188,33 @@ const tooMuch = (text: string): string | null =>
     ? "Too many brackets"
     : null
 
-const made = function*(text: string): Chunked<Html> {
-  return html`<div class="markdown">${yield* shown(yield* read(text))}</div>`
-}
+const page = (text: string): Later =>
+  new Later(function*() {
+    const tokens = (mayHaveTables(text) ? whole : withoutTables).parse(text, {})
+    yield
+    return html`<div class="markdown">${yield* shown(tokens)}</div>`
+  })
 
 /** Characters of the texts that are kept, and of their HTML: more than any page shows, of a few people who look at it. */
 const MAX_KEPT = 8 * 2 ** 20
-const kept = new Map<string, Html>()
-let keptLength = 0
 
-const lengthOf = (text: string, page: Html): number => text.length + page.toString().length
+/** A page shows the same texts again and again. */
+const kept = new LruCache<string, Html>(MAX_KEPT, (page, text) => text.length + String(page).length)
 
-/** The last ones are kept, since a page shows them again and again. What was used last is forgotten last. */
-const keep = (text: string, page: Html): void => {
-  if (kept.delete(text)) keptLength -= lengthOf(text, page)
-  kept.set(text, page)
-  keptLength += lengthOf(text, page)
-  for (const [oldest, old] of kept) {
-    if (keptLength <= MAX_KEPT) break
-    kept.delete(oldest)
-    keptLength -= lengthOf(oldest, old)
-  }
-}
-
-/** As much of it as there is room for, and how many of its characters that is. */
-export const render = function*(text: string, budget: HtmlBudget): Chunked<{ readonly shown: Html; readonly length: number }> {
+/** As much of it as the budget allows. `done` gets it, and how many of its characters it shows. */
+export const render = (text: string, budget: Budget, done: (shown: Html, length: number) => Part): Later => {
   const why = tooMuch(text)
-  if (why === null) {
-    const page = kept.get(text) ?? (yield* made(text))
-    keep(text, page)
-    if (budget.take(page)) return { shown: page, length: text.length }
-  }
-  const { length, shown } = yield* beginning(text, budget)
-  return {
-    shown: html`<p class="fine">${why ?? "Too large"}: shown as it was written.</p>
+  const asWritten = beginning(text, budget, (shown, length) =>
+    done(
+      html`<p class="fine">${why ?? "Too large"}: shown as it was written.</p>
 <div class="as-written">${shown}</div>`,
-    length
-  }
+      length
+    ))
+  if (why !== null) return asWritten
+  return fit(
+    [text],
+    budget,
+    () => cached(kept, text, () => page(text)),
+    ([whole]) => whole === undefined ? asWritten : done(whole, text.length)
+  )
 }

@@ -10,7 +10,7 @@ const language = (name: string): Languages.Language => {
 
 /** The coloured parts, as `colour:text`. */
 const colours = (name: string, code: string) =>
-  Colours.pieces(code, language(name)).flatMap(({ colour, text }) => colour === null ? [] : [`${colour}:${text}`])
+  [...Colours.read(code, language(name))].flatMap(({ colour, text }) => colour === null ? [] : [`${colour}:${text}`])
 
 const NAMES =
   "bash c clojure cpp csharp css dart dockerfile elixir erlang go graphql haskell html ini java javascript json kotlin lua makefile nix " +
@@ -85,9 +85,9 @@ describe("the colours of code", () => {
       for (const atom of atoms) {
         for (const next of atoms) {
           const code = (atom + next).repeat(3) + "\n" + next + atom
-          const pieces = Colours.pieces(code, language(name))
+          const pieces = [...Colours.read(code, language(name))]
           assert.strictEqual(pieces.map(({ text }) => text).join(""), code, name)
-          assert.strictEqual(Colours.lines(pieces).map((line) => line.map(({ text }) => text).join("")).join("\n"), code, name)
+          assert.strictEqual(Array.from(Colours.lines(pieces), (line) => line.map(({ text }) => text).join("")).join("\n"), code, name)
         }
       }
     }

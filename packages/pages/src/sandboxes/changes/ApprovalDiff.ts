@@ -2,9 +2,8 @@
  * The change that an approval is about, as a table of its lines. The person who decides must see all that the agent said: a diff
  * that the table cannot show in full is shown as it came. Pure.
  */
-import type { Chunked } from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { type Budget, later } from "../../html/Fit.ts"
+import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import type { Hunk, Line } from "./Diff.ts"
 import * as DiffTable from "./DiffTable.ts"
 
@@ -62,18 +61,18 @@ const namesOf = ({ after, before }: File): string => {
   return before === "/dev/null" ? `New file ${after}` : after === "/dev/null" ? `Deletes ${before}` : `${before} → ${after}`
 }
 
-/** Renders a table, if the whole diff fits into one. */
-export const render = function*(diff: string, budget: HtmlBudget): Chunked<Html> {
-  const plain = html`<pre data-field="diff">${diff}</pre>`
-  const files = parse(diff)
-  yield diff.length
-  if (files === null || !files.every(({ hunks }) => hunks.every((hunk) => hunk.every(DiffTable.isWhole)))) return plain
-  const space = { lines: MAX_LINES, budget: new HtmlBudget(budget.bytes) }
-  const tables: Array<Html> = []
-  for (const file of files) {
-    const { content, next } = yield* DiffTable.render(file.after === "/dev/null" ? file.before : file.after, file.hunks, space)
-    if (next !== null) return plain
-    tables.push(html`<p class="fine"><code>${namesOf(file)}</code></p>${content}`)
-  }
-  return html`<div data-field="diff">${tables}</div>`
-}
+/** A table, if the whole diff fits into it. */
+export const render = (diff: string, budget: Budget): Later =>
+  later(() => {
+    const plain = html`<pre data-field="diff">${diff}</pre>`
+    const files = parse(diff)
+    if (files === null || !files.every(({ hunks }) => hunks.every((hunk) => hunk.every(DiffTable.isWhole)))) return plain
+    const space = { lines: MAX_LINES, budget: { bytes: budget.bytes } }
+    const tablesFrom = (i: number, tables: ReadonlyArray<Html>): Part => {
+      const file = files[i]
+      if (file === undefined) return html`<div data-field="diff">${tables}</div>`
+      return DiffTable.render(file.after === "/dev/null" ? file.before : file.after, file.hunks, space, ({ content, next }) =>
+        next !== null ? plain : tablesFrom(i + 1, [...tables, html`<p class="fine"><code>${namesOf(file)}</code></p>${content}`]))
+    }
+    return tablesFrom(0, [])
+  })

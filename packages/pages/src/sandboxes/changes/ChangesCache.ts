@@ -9,6 +9,7 @@ import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, DateTime, Deferred, Duration, Effect, Layer, Option, type Scope } from "effect"
 
@@ -65,35 +66,15 @@ const makeReadings = <A, E>(
   isKept: (found: A, resting: boolean) => boolean,
   scope: Scope.Scope
 ) => {
-  /** Those that were used last at the end. */
-  const known = new Map<string, Known<A>>()
-  let size = 0
+  const known = new LruCache<string, Known<A>>(most, ({ size }) => size)
   const underWay = new Map<string, Deferred.Deferred<A, E>>()
-
-  const forget = (name: string) => {
-    size -= known.get(name)?.size ?? 0
-    known.delete(name)
-  }
-  const remember = (name: string, one: Known<A>) => {
-    forget(name)
-    if (one.size > most) return
-    known.set(name, one)
-    size += one.size
-    for (const oldest of known.keys()) {
-      if (size <= most) break
-      forget(oldest)
-    }
-  }
 
   /** `resting`: while it is the same, what is found is; `null`: that may change at any moment. `lastSeq`: the sandbox's last event. */
   const read = Effect.fnUntraced(function*(name: string, resting: string | null, lastSeq: number, find: Effect.Effect<A, E>) {
     const last = known.get(name)
     const now = yield* DateTime.now
     const isFresh = last !== undefined && now.epochMilliseconds - last.at.epochMilliseconds < Duration.toMillis(HOLDS)
-    if (isFresh && last.version === resting) {
-      remember(name, last)
-      return last.found
-    }
+    if (isFresh && last.version === resting) return last.found
     // Nothing that came after the event is missing in what others wait for.
     const version = `${name} ${lastSeq}`
     const others = underWay.get(version)
@@ -104,7 +85,7 @@ const makeReadings = <A, E>(
     yield* find.pipe(
       Effect.tap((found) =>
         Effect.sync(() => {
-          if (isKept(found, resting !== null)) remember(name, { version: resting ?? version, found, at: now, size: sizeOf(found) })
+          if (isKept(found, resting !== null)) known.set(name, { version: resting ?? version, found, at: now, size: sizeOf(found) })
         })
       ),
       Effect.onExit((exit) => {

@@ -1,11 +1,10 @@
-/** Which files of a sandbox differ from the commit it started from, as its page and the page of its changes list them. */
+/** The list of the files of a sandbox that differ from the commit it started from: for its page, and for the page of its changes. */
 import type { ChangedFile, ChangedFiles, PartialWarning } from "@slipway/domain/files/schema/FileTree"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import type { Chunked } from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { first, type HtmlBudget } from "../../html/HtmlBudget.ts"
+import { type Budget, fit } from "../../html/Fit.ts"
+import { html, type Html, type Later } from "../../html/Html.ts"
 
 const WARNINGS: Record<PartialWarning, string> = {
   entries_truncated: "There are more changes than are shown here.",
@@ -34,33 +33,38 @@ export const linkTo = (sandbox: Sandbox, repo: RepoName) => (path: string): stri
 export const listOf = (sandbox: Sandbox, repo: RepoName) => (after: number): string =>
   `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, after: String(after) })}`
 
-/** `listFrom`: where those are listed for which there is no room. `after`: how many come before. `shown`: that the page has in full. */
-export const render = function*(
+/**
+ * `listFrom`: where the files are listed that do not fit. `after`: how many files come before. `shown`: the file that the page has in
+ * full.
+ */
+export const render = (
   { files, partialWarnings }: ChangedFiles,
   linkOf: (path: string) => string,
-  budget: HtmlBudget,
+  budget: Budget,
   listFrom: (after: number) => string,
   { after = 0, shown = null }: { readonly after?: number; readonly shown?: string | null } = {}
-): Chunked<Html> {
-  const items = yield* first(files.slice(after), budget, (file) => {
+): Later => {
+  const item = (file: ChangedFile) => {
     const name = isProtected(file.path)
       ? html`<span>${file.path}</span>`
       : html`<a href="${linkOf(file.path)}"${file.path === shown && html` aria-current="page"`}>${file.path}</a>`
     return html`
 <li>${name} ${stateOf(file)} ${counts(file)}</li>`
-  })
-  const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
-  const [added, removed] = files.reduce(([added, removed], file) => [added + file.additions, removed + file.deletions], [0, 0])
-  const end = after + items.length
-  const left = files.length - end
-  const before = after > 0 &&
-    html`<p class="fine">The ${after} files before these are not shown here. <a href="${listFrom(0)}">From the first</a></p>`
-  const more = left > 0 && html`<p class="fine">${left} more are not shown here. <a href="${listFrom(end)}">Show the next ones</a></p>`
-  const list = html`<p>${files.length === 1 ? "1 file" : `${files.length} files`}:
+  }
+  return fit(files.slice(after), budget, item, (items) => {
+    const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
+    const [added, removed] = files.reduce(([added, removed], file) => [added + file.additions, removed + file.deletions], [0, 0])
+    const end = after + items.length
+    const left = files.length - end
+    const before = after > 0 &&
+      html`<p class="fine">The ${after} files before these are not shown here. <a href="${listFrom(0)}">From the first</a></p>`
+    const more = left > 0 && html`<p class="fine">${left} more are not shown here. <a href="${listFrom(end)}">Show the next ones</a></p>`
+    const list = html`<p>${files.length === 1 ? "1 file" : `${files.length} files`}:
 <span class="added-count">+${added} <span class="unseen">lines added</span></span>
 <span class="removed-count">−${removed} <span class="unseen">lines removed</span></span></p>
 ${before}<ul class="changes">${items}
 </ul>${more}`
-  return html`${warnings(partialWarnings)}
+    return html`${warnings(partialWarnings)}
 ${files.length === 0 ? none : list}`
+  })
 }

@@ -1,5 +1,5 @@
 /** The differences of two texts by lines, for reviewers: hunks with some lines of context. Pure. */
-import type { Chunked } from "../../html/CooperativeRender.ts"
+import type { Steps } from "../../html/Html.ts"
 
 export interface Line {
   readonly kind: "context" | "added" | "removed"
@@ -22,39 +22,21 @@ export interface Diff {
 /** Unchanged lines that are shown around a change, as git does. */
 const CONTEXT = 3
 
-// Both bound what two hostile texts cost, which is told in steps all the same.
+// Both bound what two hostile texts cost.
 export const MAX_LINES = 20_000
 /** Lines added and removed. The time grows with its square. */
 const MAX_EDITS = 500
 
-/** Lines, or numbers that are compared, that take as long as a character takes to render. */
-const QUICK = 16
-/** Work between two yields. */
-const STEP = 256 * QUICK
-
 /** Texts joined give the text; "" has none. */
-const linesOf = function*(text: string): Chunked<ReadonlyArray<string>> {
-  const lines: Array<string> = []
-  for (let at = 0; at < text.length;) {
-    const end = text.indexOf("\n", at) + 1
-    lines.push(text.slice(at, end === 0 ? text.length : end))
-    at = end === 0 ? text.length : end
-    if (lines.length % STEP === 0) yield STEP / QUICK
-  }
-  return lines
-}
+const linesOf = (text: string): ReadonlyArray<string> => text === "" ? [] : text.split(/(?<=\n)/u)
 
 /** Equal lines have equal numbers, which are quicker to compare. */
-const numbersOf = function*(lines: ReadonlyArray<string>, known: Map<string, number>): Chunked<Int32Array> {
-  const numbers = new Int32Array(lines.length)
-  for (const [i, line] of lines.entries()) {
+const numbersOf = (lines: ReadonlyArray<string>, known: Map<string, number>): Int32Array =>
+  Int32Array.from(lines, (line) => {
     const number = known.get(line) ?? known.size
     if (number === known.size) known.set(line, number)
-    numbers[i] = number
-    yield Math.ceil((line.length + QUICK) / QUICK)
-  }
-  return numbers
-}
+    return number
+  })
 
 /** For each line whether it is on the other side as well. */
 interface Staying {
@@ -66,7 +48,7 @@ interface Staying {
  * As many as can stay (E. W. Myers, An O(ND) Difference Algorithm and Its Variations, 1986). `null`: there are more than
  * {@link MAX_EDITS} others.
  */
-const compared = function*(old: Int32Array, now: Int32Array): Chunked<Staying | null> {
+const compared = function*(old: Int32Array, now: Int32Array): Steps<Staying | null> {
   const middle = MAX_EDITS + 1
   /** By diagonal, which is a line of the old text less one of the new: how many lines of the old text are dealt with. */
   const reached = new Int32Array(2 * middle + 1)
@@ -74,19 +56,14 @@ const compared = function*(old: Int32Array, now: Int32Array): Chunked<Staying | 
   const rounds: Array<Int32Array> = []
   const isBelow = (at: Int32Array, zero: number, diagonal: number, edits: number): boolean =>
     diagonal === -edits || (diagonal !== edits && (at[zero + diagonal - 1] ?? 0) < (at[zero + diagonal + 1] ?? 0))
-  let looked = 0
   for (let edits = 0; edits <= MAX_EDITS; edits++) {
+    yield
     rounds.push(reached.slice(middle - edits - 1, middle + edits + 2))
     for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
       let x = isBelow(reached, middle, diagonal, edits) ? reached[middle + diagonal + 1] ?? 0 : (reached[middle + diagonal - 1] ?? 0) + 1
-      const begin = x
       while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++
       reached[middle + diagonal] = x
-      looked += x - begin + 1
       if (x >= old.length && x - diagonal >= now.length) return stayingIn(rounds, isBelow, old.length, now.length)
-      if (looked < STEP) continue
-      yield Math.ceil(looked / QUICK)
-      looked = 0
     }
   }
   return null
@@ -115,7 +92,7 @@ const stayingIn = (
   return staying
 }
 
-const linesIn = function*(old: ReadonlyArray<string>, now: ReadonlyArray<string>, staying: Staying): Chunked<ReadonlyArray<Line>> {
+const linesIn = (old: ReadonlyArray<string>, now: ReadonlyArray<string>, staying: Staying): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
   let [before, after] = [0, 0]
   while (before < old.length || after < now.length) {
@@ -124,15 +101,13 @@ const linesIn = function*(old: ReadonlyArray<string>, now: ReadonlyArray<string>
     } else if (after < now.length && staying.now[after] === 0) {
       lines.push({ kind: "added", before: null, after: after + 1, text: now[after++] ?? "" })
     } else lines.push({ kind: "context", before: before + 1, after: after + 1, text: (after++, old[before++]) ?? "" })
-    if (lines.length % STEP === 0) yield STEP / QUICK
   }
   return lines
 }
 
-const hunksOf = function*(lines: ReadonlyArray<Line>): Chunked<ReadonlyArray<Hunk>> {
+const hunksOf = (lines: ReadonlyArray<Line>): ReadonlyArray<Hunk> => {
   const ranges: Array<[start: number, end: number]> = []
   for (const [i, { kind }] of lines.entries()) {
-    if (i % STEP === STEP - 1) yield STEP / QUICK
     if (kind === "context") continue
     const [start, end] = [Math.max(0, i - CONTEXT), Math.min(lines.length, i + CONTEXT + 1)]
     const last = ranges.at(-1)
@@ -143,10 +118,12 @@ const hunksOf = function*(lines: ReadonlyArray<Line>): Chunked<ReadonlyArray<Hun
 }
 
 /** No hunks: both are the same. */
-export const compare = function*(before: string, after: string): Chunked<Diff> {
-  const [old, now] = [yield* linesOf(before), yield* linesOf(after)]
+export const compare = function*(before: string, after: string): Steps<Diff> {
+  const [old, now] = [linesOf(before), linesOf(after)]
+  yield
   const known = new Map<string, number>()
-  const [a, b] = [yield* numbersOf(old, known), yield* numbersOf(now, known)]
+  const [a, b] = [numbersOf(old, known), numbersOf(now, known)]
+  yield
   // The common beginning and end stay.
   const shorter = Math.min(a.length, b.length)
   let [start, end] = [0, 0]
@@ -165,7 +142,7 @@ export const compare = function*(before: string, after: string): Chunked<Diff> {
     staying.old.set(within.old, start)
     staying.now.set(within.now, start)
   }
-  return { hunks: yield* hunksOf(yield* linesIn(old, now, staying)), coarse: !isExact && within === null }
+  return { hunks: hunksOf(linesIn(old, now, staying)), coarse: !isExact && within === null }
 }
 
 /** Where a hunk is, as in a patch: `@@ -<first line>,<lines> +<first line>,<lines> @@`. */

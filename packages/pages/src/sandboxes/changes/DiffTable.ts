@@ -1,7 +1,6 @@
 /** Changed lines of a file as a table: with the colours of its language, and marks on the words that changed. */
-import type { Chunked } from "../../html/CooperativeRender.ts"
-import { columnHeads, html, type Html, type Part } from "../../html/Html.ts"
-import type { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { type Budget, fit } from "../../html/Fit.ts"
+import { columnHeads, html, type Html, type Later, type Part } from "../../html/Html.ts"
 import { piece } from "../../text/Code.ts"
 import * as Colours from "../../text/Colours.ts"
 import * as Languages from "../../text/Languages.ts"
@@ -14,16 +13,13 @@ const MAX_LINE = 400
 /** Characters of lines that get their colours together: what a comment or a string began before is not known within them. */
 const MAX_TOGETHER = 14 * 1024
 
-/** Characters that the markup of a line counts for, beside its text. */
-const MARKUP = 64
-
 /** Bytes of the head of a hunk. */
 const HEADER_BYTES = 120
 
 /** The space that is left on a page. */
 export interface Space {
   lines: number
-  readonly budget: HtmlBudget
+  readonly budget: Budget
 }
 
 const CONTENT = { context: [" ", "unchanged"], added: ["+", "added"], removed: ["−", "removed"] } as const
@@ -78,7 +74,7 @@ const removal = (part: Part): Html => html`<del>${part}</del>`
 const addition = (part: Part): Html => html`<ins>${part}</ins>`
 
 /** The marked ranges of each line: removed lines are compared one by one with the lines that replace them. */
-const wordsOf = function*(lines: ReadonlyArray<Shown>): Chunked<ReadonlyMap<Shown, ChangedWords.Ranges>> {
+const wordsOf = (lines: ReadonlyArray<Shown>): ReadonlyMap<Shown, ChangedWords.Ranges> => {
   const ranges = new Map<Shown, ChangedWords.Ranges>()
   for (let at = 0; at < lines.length;) {
     const start = at
@@ -89,7 +85,6 @@ const wordsOf = function*(lines: ReadonlyArray<Shown>): Chunked<ReadonlyMap<Show
       const [before, after] = [lines[start + i], lines[middle + i]]
       if (before === undefined || after === undefined) continue
       const words = ChangedWords.compare(before.text, after.text)
-      yield before.text.length + after.text.length
       if (words === null) continue
       ranges.set(before, words.removed)
       ranges.set(after, words.added)
@@ -100,14 +95,10 @@ const wordsOf = function*(lines: ReadonlyArray<Shown>): Chunked<ReadonlyMap<Show
 }
 
 /** Colours of one side: the lines that it has, as they follow each other. */
-const coloursOf = function*(
-  lines: ReadonlyArray<Shown>,
-  language: Languages.Language | null
-): Chunked<ReadonlyArray<ReadonlyArray<Colours.Piece>>> {
-  return language === null
-    ? lines.map(({ text }) => [{ text, colour: null }])
-    : Colours.lines(yield* Colours.read(lines.map(({ text }) => text).join("\n"), language))
-}
+const coloursOf = (lines: ReadonlyArray<Shown>, language: Languages.Language | null): Iterator<ReadonlyArray<Colours.Piece>, void> =>
+  language === null
+    ? lines.map(({ text }) => [{ text, colour: null }]).values()
+    : Colours.lines(Colours.read(lines.map(({ text }) => text).join("\n"), language))
 
 const rowOf = ({ ending, line: { after, before, kind }, more }: Shown, content: ReadonlyArray<Part>): Html => {
   const [sign, name] = CONTENT[kind]
@@ -138,28 +129,22 @@ const groupsOf = (hunk: Diff.Hunk): ReadonlyArray<ReadonlyArray<Shown>> => {
   return groups
 }
 
-/** As many as there is room for. */
-const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null, budget: HtmlBudget): Chunked<ReadonlyArray<Html>> {
-  const rows: Array<Html> = []
+/** A row for each line. */
+const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null): Generator<Html, void> {
   for (const lines of groupsOf(hunk)) {
-    const words = yield* wordsOf(lines)
+    const words = wordsOf(lines)
     const hasOld = lines.some(({ line }) => line.kind === "removed")
-    const before = yield* coloursOf(hasOld ? lines.filter(({ line }) => line.kind !== "added") : [], language)
-    const after = yield* coloursOf(lines.filter(({ line }) => line.kind !== "removed"), language)
-    let [atBefore, atAfter] = [0, 0]
+    const before = coloursOf(hasOld ? lines.filter(({ line }) => line.kind !== "added") : [], language)
+    const after = coloursOf(lines.filter(({ line }) => line.kind !== "removed"), language)
     for (const shown of lines) {
-      const isOld = shown.line.kind === "removed"
-      const pieces = (isOld ? before[atBefore] : after[atAfter]) ?? []
-      if (shown.line.kind !== "added") atBefore++
-      if (!isOld) atAfter++
+      const { kind } = shown.line
+      const old = kind === "added" ? undefined : before.next().value
+      const now = kind === "removed" ? undefined : after.next().value
+      const pieces = (kind === "removed" ? old : now) ?? []
       const ranges = words.get(shown)
-      const row = rowOf(shown, ranges === undefined ? pieces.map(piece) : marked(pieces, ranges, isOld ? removal : addition))
-      yield MARKUP + shown.text.length
-      if (!budget.take(row)) return rows
-      rows.push(row)
+      yield rowOf(shown, ranges === undefined ? pieces.map(piece) : marked(pieces, ranges, kind === "removed" ? removal : addition))
     }
   }
-  return rows
 }
 
 /** The shown lines. `next`: how many lines come before the first that is not shown; `null`: all are shown. */
@@ -169,41 +154,50 @@ export interface Beginning {
 }
 
 /** The lines after the first `after`, as many as there is space for. `left`: lines that come after those of the hunks. */
-export const render = function*(
+export const render = (
   path: string,
   hunks: ReadonlyArray<Diff.Hunk>,
   space: Space,
+  done: (beginning: Beginning) => Part,
   after = 0,
   left = 0
-): Chunked<Beginning> {
+): Later => {
   const language = Languages.ofFile(path)
-  const { budget } = space
-  const bodies: Array<Html> = []
-  let [begin, next] = [0, after]
+  const wanted: Array<Diff.Hunk> = []
+  let total = 0
   for (const hunk of hunks) {
-    const wanted = hunk.slice(Math.max(0, after - begin))
-    begin += hunk.length
-    if (wanted.length === 0) continue
-    budget.bytes -= HEADER_BYTES
-    const rows = yield* rowsOf(wanted.slice(0, space.lines), language, budget)
-    next += rows.length
-    space.lines -= rows.length
-    if (rows.length > 0) {
-      bodies.push(html`<tbody><tr class="hunk"><td colspan="4">${Diff.headerOf(wanted.slice(0, rows.length))}</td></tr>
-${rows}</tbody>`)
-    }
-    if (rows.length < wanted.length) break
+    const rest = hunk.slice(Math.max(0, after - total))
+    if (rest.length > 0) wanted.push(rest)
+    total += hunk.length
   }
-  const total = hunks.reduce((sum, hunk) => sum + hunk.length, left)
-  const table = bodies.length > 0 && html`<div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
+  const rows = function*() {
+    let lines = space.lines
+    for (const hunk of wanted) {
+      space.budget.bytes -= HEADER_BYTES
+      yield* rowsOf(hunk.slice(0, lines), language)
+      lines -= hunk.length
+      if (lines <= 0) return
+    }
+  }
+  return fit(rows(), space.budget, (row) => row, (shown) => {
+    space.lines -= shown.length
+    const bodies: Array<Html> = []
+    let at = 0
+    for (const hunk of wanted) {
+      const some = shown.slice(at, at + hunk.length)
+      if (some.length === 0) break
+      at += some.length
+      bodies.push(html`<tbody><tr class="hunk"><td colspan="4">${Diff.headerOf(hunk.slice(0, some.length))}</td></tr>
+${some}</tbody>`)
+    }
+    const table = bodies.length > 0 && html`<div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
 <table class="diff code"><caption class="unseen">Changed lines of ${path}</caption>
 <thead class="unseen"><tr>${columnHeads("Line before", "Line now", "Change", "Text")}</tr></thead>
 ${bodies}
 </table></div>`
-  const hidden = total - next
-  return {
-    content: html`${table}
-${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`,
-    next: hidden > 0 ? next : null
-  }
+    const hidden = total + left - after - shown.length
+    const content = html`${table}
+${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`
+    return done({ content, next: hidden > 0 ? after + shown.length : null })
+  })
 }

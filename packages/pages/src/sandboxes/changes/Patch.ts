@@ -1,5 +1,5 @@
 /** A patch as git writes it, file by file. Our own git made it, yet all that it names and holds was written by agents. Pure. */
-import type { Chunked } from "../../html/CooperativeRender.ts"
+import type { Steps } from "../../html/Html.ts"
 import type { Hunk, Line } from "./Diff.ts"
 
 export interface PatchedFile {
@@ -32,8 +32,8 @@ const MAX_FILES = 500
 /** Bytes of what is said of one file; of a longer one it is only known that it changed. */
 const MAX_FILE = 512 * 1024
 
-/** Characters that a line counts for, beside its text. */
-const LINE = 8
+/** Lines that are read in one go. */
+const STEP = 256
 
 const START = "diff --git "
 
@@ -81,9 +81,10 @@ const hunksOf = function*(lines: Iterable<string>, most: number) {
   const hunks: Array<Array<Line>> = []
   let [before, after, additions, deletions, left] = [0, 0, 0, 0, 0]
   let room = most
+  let read = 0
   for (const text of lines) {
-    yield LINE + text.length
-    const range = RANGE.exec(text)
+    if (++read % STEP === 0) yield
+    const range = text.startsWith("@@ ") ? RANGE.exec(text) : null
     if (range !== null) {
       before = Number(range[1])
       after = Number(range[2])
@@ -114,7 +115,7 @@ const hunksOf = function*(lines: Iterable<string>, most: number) {
 
 const NO_LINES = { hunks: [], additions: 0, deletions: 0, left: 0 }
 
-const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Extent): Chunked<PatchedFile> {
+const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Extent): Steps<PatchedFile> {
   const isLarge = section.length > MAX_FILE
   const text = new TextDecoder().decode(section.subarray(0, MAX_FILE)).replace(/\n$/u, "")
   const { name, status } = PROTECTED.exec(text)?.groups ?? {}
@@ -123,7 +124,7 @@ const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Ext
   }
   const first = text.indexOf("\n@@ ")
   const head = [...linesOf(first === -1 ? text : text.slice(0, first), 0)]
-  yield head.reduce((sum, line) => sum + LINE + line.length, 0)
+  yield
   const after = (start: string) => head.find((line) => line.startsWith(start))?.slice(start.length)
   const [from, to] = [after("rename from "), after("rename to ")]
   const side = (start: string) => sideOf(after(start) ?? "/dev/null")
@@ -149,7 +150,7 @@ const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Ext
 }
 
 /** The files of a patch, from the first. */
-export const read = function*(patch: Uint8Array, extent: Extent): Chunked<ReadonlyArray<PatchedFile>> {
+export const read = function*(patch: Uint8Array, extent: Extent): Steps<ReadonlyArray<PatchedFile>> {
   const bytes = Buffer.from(patch.buffer, patch.byteOffset, patch.length)
   const { files: most = MAX_FILES } = extent
   const found: Array<PatchedFile> = []

@@ -1,10 +1,10 @@
 /** The conversation of a sandbox as its page shows it: one item for each part, in the order in which the parts began. */
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
-import { DateTime } from "effect"
-import type { Chunked } from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { beginning, HtmlBudget } from "../../html/HtmlBudget.ts"
+import { DateTime, Effect } from "effect"
+import { beginning, type Budget, fit } from "../../html/Fit.ts"
+import { html, type Html, type Later, type Part } from "../../html/Html.ts"
+import * as Render from "../../html/Render.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import * as Markdown from "../../text/Markdown.ts"
 
@@ -187,60 +187,49 @@ const isMarkdown = (kind: Item["kind"]): boolean => kind === "text" || kind === 
 /** Bytes of one item's text: the rest of it has a page of its own. */
 const ITEM_BYTES = 64 * 1024
 
-/** Characters that the head of an item counts for. */
-const HEAD = 400
-
 /** `address`: of the sandbox's page. */
-const rendered = function*({ at, key, kind, seq, state, text }: Item, address: string): Chunked<Html> {
-  const iso = DateTime.formatIso(at)
-  const hidden = state === "" && html` hidden`
-  const budget = new HtmlBudget(ITEM_BYTES)
-  const { length, shown } = yield* isMarkdown(kind) ? Markdown.render(text, budget) : beginning(text, budget)
-  yield HEAD
-  const rest = new URLSearchParams({ item: key, at: String(seq), from: String(length) })
-  const more = length < text.length && html`
+const rendered = ({ at, key, kind, seq, state, text }: Item, address: string): Later => {
+  const render = isMarkdown(kind) ? Markdown.render : beginning
+  return render(text, { bytes: ITEM_BYTES }, (shown, length) => {
+    const iso = DateTime.formatIso(at)
+    const hidden = state === "" && html` hidden`
+    const rest = new URLSearchParams({ item: key, at: String(seq), from: String(length) })
+    const more = length < text.length && html`
 <p class="fine">${text.length - length} more characters are not shown. <a href="${address}/text?${rest.toString()}">Show the rest</a></p>`
-  return html`<li class="item ${kind}" data-key="${key}">
+    return html`<li class="item ${kind}" data-key="${key}">
 <p class="item-head"><span class="who">${labels.who[kind]}</span> <span class="state"${hidden}>${state}</span>
 <time datetime="${iso}">${iso.slice(11, 19)}</time></p>
 <div class="item-text">${shown}</div>${more}
 </li>
 `
+  })
 }
 
-/** The newest of the items, in their order: as many as there is room for. The first ones are left out. */
-export const render = function*(items: ReadonlyArray<Item>, address: string, budget: HtmlBudget): Chunked<ReadonlyArray<Html>> {
-  const shown: Array<Html> = []
-  for (const item of items.toReversed()) {
-    const made = yield* rendered(item, address)
-    if (!budget.take(made)) break
-    shown.push(made)
-  }
-  return shown.toReversed()
-}
+/** The newest items that fit, in their order: the first ones are left out. */
+export const render = (items: ReadonlyArray<Item>, address: string, budget: Budget, done: (shown: ReadonlyArray<Html>) => Part): Later =>
+  fit(items.toReversed(), budget, (item) => rendered(item, address), (shown) => done(shown.toReversed()))
 
 /** The key of the prompt before its turn has a name. */
 export const FIRST_PROMPT = "prompt:first"
 
 const firstIsGone = html`<li data-key="${FIRST_PROMPT}" data-gone></li>`
 
-/** Bytes of items that are told together. */
+/** Bytes of items that are sent together. */
 const TOGETHER_BYTES = 256 * 1024
 
 /** The changed items, in parts, for a page that has the earlier ones: items of one key replace each other. */
-export const changes = function*(items: ReadonlyArray<Item>, address: string): Chunked<ReadonlyArray<Html>> {
-  const parts: Array<ReadonlyArray<Html>> = []
-  let part: Array<Html> = items.some(({ kind }) => kind === "prompt") ? [firstIsGone] : []
-  let budget = new HtmlBudget(TOGETHER_BYTES)
+export const changes = Effect.fnUntraced(function*(items: ReadonlyArray<Item>, address: string) {
+  const parts: Array<Array<Html>> = [items.some(({ kind }) => kind === "prompt") ? [firstIsGone] : []]
+  let left = TOGETHER_BYTES
   for (const item of items) {
-    const made = yield* rendered(item, address)
-    if (!budget.take(made)) {
-      parts.push(part)
-      part = []
-      budget = new HtmlBudget(TOGETHER_BYTES - made.bytes)
+    const made = yield* Render.html(rendered(item, address))
+    const bytes = Buffer.byteLength(String(made))
+    if (bytes > left) {
+      parts.push([])
+      left = TOGETHER_BYTES
     }
-    part.push(made)
+    left -= bytes
+    parts.at(-1)?.push(made)
   }
-  if (part.length > 0) parts.push(part)
-  return parts.map((some) => html`<ol data-piece="conversation" data-changes>${some}</ol>`)
-}
+  return parts.filter((part) => part.length > 0).map((part) => html`<ol data-piece="conversation" data-changes>${part}</ol>`)
+})

@@ -1,4 +1,4 @@
-/** The part of a sandbox's log that one page shows: the events before one of them, as many as a page has room for. */
+/** The part of a sandbox's log that one page shows: the events before a given one, as many as the page has space for. */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { bytesOf, type LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -6,16 +6,14 @@ import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Effect } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import type { Steps } from "../../html/Html.ts"
+import * as Render from "../../html/Render.ts"
 import * as Conversation from "./Conversation.ts"
 
 /** Events of the log that one page shows, unless they have more than {@link WINDOW_BYTES}: then the newest of them. */
 export const WINDOW = 500
 /** Bytes of the log that one page shows. A few times as many are read at most. */
 const WINDOW_BYTES = 1024 * 1024
-
-/** Bytes of the log that take as long to read as a character takes to render. */
-const READ_PER_CHARACTER = 8
 
 /** Events after one and up to another. */
 interface Stretch {
@@ -35,12 +33,15 @@ const eventOf = (entry: LogEntry): RecordedEvent => {
   return event
 }
 
-export const addTo = function*(conversation: Conversation.Conversation, entries: ReadonlyArray<LogEntry>): CooperativeRender.Chunked<void> {
+const added = function*(conversation: Conversation.Conversation, entries: ReadonlyArray<LogEntry>): Steps<void> {
   for (const entry of entries) {
     conversation.add(eventOf(entry))
-    yield Math.ceil(bytesOf.entry(entry) / READ_PER_CHARACTER)
+    yield
   }
 }
+
+export const addTo = (conversation: Conversation.Conversation, entries: ReadonlyArray<LogEntry>): Effect.Effect<void> =>
+  Render.run(added(conversation, entries))
 
 export const make = Effect.map(SandboxEvents, (events) => {
   /** The events after `after` up to `end`. `null`: they have more bytes than there is room for, and are more than one. */
@@ -85,7 +86,7 @@ export const make = Effect.map(SandboxEvents, (events) => {
       stretches.unshift(stretch)
     }
     const conversation = new Conversation.Conversation()
-    yield* CooperativeRender.run(addTo(conversation, stretches.flatMap(({ entries }) => entries)))
+    yield* addTo(conversation, stretches.flatMap(({ entries }) => entries))
     const first = stretches[0]?.after ?? 0
     return { conversation, hasOlder: first > 0, first }
   }, Effect.catchTags({ CursorAhead: Effect.die, CursorExpired: Effect.die, InvalidRequest: Effect.die }))

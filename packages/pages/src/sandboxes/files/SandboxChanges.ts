@@ -11,9 +11,9 @@ import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Schema } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { html, type Html, nothing } from "../../html/Html.ts"
-import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { fit } from "../../html/Fit.ts"
+import { html, type Html, type Later, type Part } from "../../html/Html.ts"
+import * as Render from "../../html/Render.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { AWAY, ChangesCache } from "../changes/ChangesCache.ts"
@@ -38,7 +38,7 @@ const EACH_BYTES = 64 * 1024
 const ALONE_BYTES = 640 * 1024
 
 /** The space for all files of one page together: a new one for each page, since rendering uses it up. */
-export const spaceTogether = (): DiffTable.Space => ({ lines: MAX_TOGETHER, budget: new HtmlBudget(TOGETHER_BYTES) })
+export const spaceTogether = (): DiffTable.Space => ({ lines: MAX_TOGETHER, budget: { bytes: TOGETHER_BYTES } })
 
 const tooMuch = html`<p class="warning">Too much changed to compare it line by line.</p>`
 
@@ -53,29 +53,39 @@ const isLong = (version: FileVersion): boolean => {
 }
 
 /** `restFrom`: where the lines after so many are shown. `after`: how many come before. */
-const hunksShown = function*(
+const hunksShown = (
   { hunks, left, path }: Pick<PatchedFile, "hunks" | "left" | "path">,
   restFrom: (after: number) => string,
   after: number
-) {
-  const { content, next } = yield* DiffTable.render(path, hunks, { lines: MAX_ALONE, budget: new HtmlBudget(ALONE_BYTES) }, after, left)
+): Html => {
   const before = after > 0 &&
     html`<p class="fine">The ${after} lines before these are not shown here. <a href="${restFrom(0)}">From the first</a></p>`
+  const table = DiffTable.render(
+    path,
+    hunks,
+    { lines: MAX_ALONE, budget: { bytes: ALONE_BYTES } },
+    ({ content, next }) =>
+      html`${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show the next ones</a></p>`}`,
+    after,
+    left
+  )
   return html`${before}
-${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show the next ones</a></p>`}`
+${table}`
 }
 
-const versions = function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
-  if (base === null && working === null) return html`<p>There is no such file.</p>`
-  if (base?.binary === true || working?.binary === true) {
-    const before = base === null ? "new" : `${base.size} bytes before`
-    const now = working === null ? "deleted" : `${working.size} bytes now`
-    return html`<p>A binary file: ${before}, ${now}.</p>`
+const versions = Effect.fnUntraced(
+  function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
+    if (base === null && working === null) return html`<p>There is no such file.</p>`
+    if (base?.binary === true || working?.binary === true) {
+      const before = base === null ? "new" : `${base.size} bytes before`
+      const now = working === null ? "deleted" : `${working.size} bytes now`
+      return html`<p>A binary file: ${before}, ${now}.</p>`
+    }
+    const diff = yield* Render.run(Diff.compare(base?.content ?? "", working?.content ?? ""))
+    if (diff.hunks.length === 0) return html`<p>Its text is the same as where the sandbox started.</p>`
+    return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
   }
-  const diff = yield* Diff.compare(base?.content ?? "", working?.content ?? "")
-  if (diff.hunks.length === 0) return html`<p>Its text is the same as where the sandbox started.</p>`
-  return html`${diff.coarse && tooMuch}${yield* hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
-}
+)
 
 /** Which two versions are compared. A number is that of a checkpoint. */
 interface Range {
@@ -97,67 +107,70 @@ const NOTES = {
 }
 
 /** The section of one file, where all files stand one below the other. `file`: as the list has it. */
-const sectionOf = function*(
-  patched: PatchedFile,
-  file: ChangedFile,
-  anchor: string,
-  alone: string,
-  space: DiffTable.Space
-): CooperativeRender.Chunked<Html> {
+const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alone: string, space: DiffTable.Space): Html => {
   const { hunks, left, note, path } = patched
   const { counts, stateOf } = ChangesList
-  const changed = function*(): CooperativeRender.Chunked<Html> {
+  const changed = (): Part => {
     if (note !== null) return html`<p>${NOTES[note]}</p>`
     if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
     const here: DiffTable.Space = {
       lines: Math.min(MAX_EACH, space.lines),
-      budget: new HtmlBudget(Math.min(EACH_BYTES, space.budget.bytes))
+      budget: { bytes: Math.min(EACH_BYTES, space.budget.bytes) }
     }
     const most = here.lines
-    const { content, next } = yield* DiffTable.render(path, hunks, here, 0, left)
-    space.lines -= most - here.lines
-    return html`${content}${next !== null && html`<p><a href="${alone}">All of ${path}</a></p>`}`
+    return DiffTable.render(
+      path,
+      hunks,
+      here,
+      ({ content, next }) => {
+        space.lines -= most - here.lines
+        return html`${content}${next !== null && html`<p><a href="${alone}">All of ${path}</a></p>`}`
+      },
+      0,
+      left
+    )
   }
   const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
   return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
 <p class="fine"><a href="${alone}">Only this file<span class="unseen"> ${path}</span></a></p>
-${yield* changed()}
+${changed()}
 </details>
 `
 }
 
-/** The sections of as many files as there is space for, by their paths. */
-export const sectionsOf = function*(
+/** The sections of as many files as there is space for; `done` gets them by their paths. */
+export const sectionsOf = (
   patched: ReadonlyArray<PatchedFile>,
   files: ReadonlyArray<ChangedFile>,
   linkOf: (path: string) => string,
-  space: DiffTable.Space
-): CooperativeRender.Chunked<ReadonlyMap<string, Html>> {
+  space: DiffTable.Space,
+  done: (sections: ReadonlyMap<string, Html>) => Part
+): Later => {
   const places = new Map(files.map((file, i) => [file.path, { file, anchor: `file-${i + 1}` }]))
-  const sections = new Map<string, Html>()
-  for (const one of patched) {
-    const place = places.get(one.path)
-    if (place === undefined || isProtected(one.path)) continue
-    if (space.lines <= 0) break
-    const section = yield* sectionOf(one, place.file, place.anchor, linkOf(one.path), space)
-    if (!space.budget.take(section)) break
-    sections.set(one.path, section)
+  const listed = function*() {
+    for (const one of patched) {
+      const place = places.get(one.path)
+      if (place === undefined || isProtected(one.path)) continue
+      if (space.lines <= 0) return
+      yield { one, ...place }
+    }
   }
-  return sections
+  return fit(
+    listed(),
+    space.budget,
+    ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space),
+    (shown, taken) => done(new Map(shown.map((section, i) => [taken[i]?.one.path ?? "", section])))
+  )
 }
 
 /** The first files of a patch: all lines of the file that is shown alone, and of others as many as are shown together. */
-export const filesOf = (patch: Uint8Array, whole: string | null) => CooperativeRender.run(Patch.read(patch, { lines: MAX_EACH, whole }))
+export const filesOf = (patch: Uint8Array, whole: string | null) => Render.run(Patch.read(patch, { lines: MAX_EACH, whole }))
 
-export const patchedShown = function*(
-  file: PatchedFile,
-  restFrom: (after: number) => string,
-  after: number
-): CooperativeRender.Chunked<Html> {
+export const patchedShown = (file: PatchedFile, restFrom: (after: number) => string, after: number): Html => {
   const { hunks, note } = file
   if (note !== null) return html`<p>${NOTES[note]}</p>`
   if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
-  return yield* hunksShown(file, restFrom, after)
+  return hunksShown(file, restFrom, after)
 }
 
 const versionName = (version: Compared): string =>
@@ -232,9 +245,9 @@ const fileOf = Effect.fnUntraced(
       const [one] = typeof patched === "string" || patched === null ? [] : patched
       return one === undefined
         ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
-        : yield* CooperativeRender.run(patchedShown(one, restFrom, after))
+        : patchedShown(one, restFrom, after)
     }
-    return yield* CooperativeRender.run(versions(before, working, path, restFrom, after))
+    return yield* versions(before, working, path, restFrom, after)
   },
   Effect.catchTags({
     AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
@@ -278,7 +291,7 @@ const read = Effect.fnUntraced(function*(url: URL, sandbox: Sandbox) {
 
 const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
 
-/** The list of changed files, the changes below it, and how many of the listed files have no section on the page. */
+/** The list of changed files, and the changes below it. */
 const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }: Page.Member, sandbox: Sandbox, asked: Asked) {
   const { after, path, range, repo } = asked
   const by = principalOf(visit)
@@ -292,38 +305,42 @@ const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }:
   const known = typeof patched === "string" || patched === null ? [] : patched
   const list = typeof changed === "string" || !isAll(range) ? { ...nothingYet, files: known } : changed
   const listFrom = (after: number) => `${linkToAll}&${new URLSearchParams({ after: String(after) }).toString()}`
-  const before = new Set(list.files.slice(0, path === null ? after : 0).map((file) => file.path))
-  const listed = known.filter((file) => !before.has(file.path))
-  const sections = path === null
-    ? yield* CooperativeRender.run(sectionsOf(listed, list.files, linkOf, spaceTogether()))
-    : new Map<string, Html>()
-  const alone = known.find((file) => file.path === path)
-  const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
-  const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
-  const listShown = yield* CooperativeRender.run(
-    ChangesList.render(list, placeOf, new HtmlBudget(LIST_BYTES), listFrom, { after: path === null ? after : 0, shown: path })
-  )
 
-  const publish = html`<form class="actions" method="post" action="/sandboxes/${sandbox.id}/pull-request">${csrf}
-<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
-  const content = problem !== null ? html`<p>${problem}</p>` : html`
-${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
-${listShown}
-${isAll(range) && list.files.length > 0 && publish}`
+  const alone = known.find((file) => file.path === path)
   const restFrom = (from: number) => `${linkOf(path ?? "")}&after=${from}`
   const aboutFile = path === null || typeof changed === "string"
     ? null
     : isAlone
     ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after)
-    : alone === undefined
-    ? null
-    : yield* CooperativeRender.run(patchedShown(alone, restFrom, after))
-  const file = aboutFile === null ? nothing : html`<section aria-labelledby="file-title">
+    : alone !== undefined && patchedShown(alone, restFrom, after)
+  const file = aboutFile !== null && aboutFile !== false && html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 <p class="fine"><a href="${linkToAll}">All files</a></p>
 ${aboutFile}
 </section>`
-  return { content, file, sections: [...sections.values()], unshown: path === null ? listed.length - sections.size : 0 }
+
+  const publish = html`<form class="actions" method="post" action="/sandboxes/${sandbox.id}/pull-request">${csrf}
+<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
+  const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
+  /** `unshown`: how many of the listed files have no section on the page. */
+  const page = (sections: ReadonlyMap<string, Html>, unshown: number) => {
+    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
+    const from = { after: path === null ? after : 0, shown: path }
+    const content = problem !== null ? html`<p>${problem}</p>` : html`
+${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
+${ChangesList.render(list, placeOf, { bytes: LIST_BYTES }, listFrom, from)}
+${isAll(range) && list.files.length > 0 && publish}`
+    return html`<section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
+${content}
+</section>
+${file}
+${[...sections.values()]}
+${unshown > 0 && html`<p class="warning">${unshown} more files are not shown here: choose one in the list.</p>`}`
+  }
+  if (path !== null) return page(new Map(), 0)
+  const before = new Set(list.files.slice(0, after).map((file) => file.path))
+  const listed = known.filter((file) => !before.has(file.path))
+  return sectionsOf(listed, list.files, linkOf, spaceTogether(), (sections) => page(sections, listed.length - sections.size))
 })
 
 const versionLinks = (sandbox: Sandbox, { range, repo }: Asked, checkpoints: ReadonlyArray<Checkpoint>): Html | false => {
@@ -353,7 +370,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const sandbox = yield* services.sandboxes.get(by, id)
     const asked = yield* read(url, sandbox)
     const { range, repo } = asked
-    const { content, file, sections, unshown } = yield* shownOf(services, member, sandbox, asked)
+    const shown = yield* shownOf(services, member, sandbox, asked)
     const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
     const what = isAll(range)
       ? "Since the commit the sandbox started from."
@@ -364,12 +381,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 <p class="fine">${what}</p>
 ${repositoryLinks(sandbox, repo)}
 ${versionLinks(sandbox, asked, checkpoints)}
-<section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
-${content}
-</section>
-${file}
-${sections}
-${unshown > 0 && html`<p class="warning">${unshown} more files are not shown here: choose one in the list.</p>`}`
+${shown}`
     return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
 

@@ -18,9 +18,8 @@ import { attachment } from "@slipway/http/server/reply/ContentDisposition"
 import { respond } from "@slipway/http/server/reply/Respond"
 import { Effect, Schema, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { columnHeads, html, type Html } from "../../html/Html.ts"
-import { first, HtmlBudget } from "../../html/HtmlBudget.ts"
+import { fit, later } from "../../html/Fit.ts"
+import { columnHeads, html, type Html, type Later, type Part } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import * as Code from "../../text/Code.ts"
@@ -40,8 +39,6 @@ const MAX_LINES = 2_000
 const MAX_LINE = 400
 /** Bytes of what is listed or shown on one page. */
 const PAGE_BYTES = 768 * 1024
-/** Characters that the markup of a line counts for, beside its text. */
-const MARKUP = 64
 /** Bytes of a picture that is shown. */
 const MAX_PICTURE_BYTES = 5 * 2 ** 20
 
@@ -77,24 +74,26 @@ const rowOf = (sandbox: Sandbox, repo: RepoName, { kind, name, path, size, statu
 `
 }
 
-const folder = function*(
+const folder = (
   sandbox: Sandbox,
   repo: RepoName,
   { directory, entries, partialWarnings }: FileTree,
   position: Position
-): CooperativeRender.Chunked<Html> {
+): Later => {
   const { after, linkTo } = position
-  const rows = yield* first(entries.slice(after, after + MAX_ENTRIES), new HtmlBudget(PAGE_BYTES), (entry) => rowOf(sandbox, repo, entry))
-  const end = after + rows.length
-  const more = entries.length - end
-  const table = html`<table class="rows files"><caption class="unseen">Files in ${directory === "" ? repo : directory}</caption>
+  const shown = entries.slice(after, after + MAX_ENTRIES)
+  return fit(shown, { bytes: PAGE_BYTES }, (entry) => rowOf(sandbox, repo, entry), (rows) => {
+    const end = after + rows.length
+    const more = entries.length - end
+    const table = html`<table class="rows files"><caption class="unseen">Files in ${directory === "" ? repo : directory}</caption>
 <thead><tr>${columnHeads("Name", "Kind", "Change", "Size")}</tr></thead>
 <tbody>
 ${rows}</tbody></table>`
-  return html`${ChangesList.warnings(partialWarnings)}
+    return html`${ChangesList.warnings(partialWarnings)}
 ${before(position, "entries")}
 ${entries.length === 0 ? html`<p>The folder is empty.</p>` : table}
 ${more > 0 && html`<p class="warning">${more} more are not shown here. <a href="${linkTo(end)}">Show the next ones</a></p>`}`
+  })
 }
 
 /** Where the line after so many begins; `null`: there are not so many. */
@@ -107,56 +106,64 @@ const startOf = (text: string, after: number): number | null => {
   return start
 }
 
-const text = function*(path: string, content: string, position: Position): CooperativeRender.Chunked<Html> {
-  const { after, linkTo } = position
-  const whole = content.replace(/\r?\n$/u, "")
-  const start = startOf(whole, after)
-  yield CooperativeRender.SLICE
-  const all = start === null ? [] : whole.slice(start).split("\n", MAX_LINES + 1)
-  const cut = all.slice(0, MAX_LINES).map((line) => line.slice(0, MAX_LINE))
+interface TextLine {
+  /** Counted from 1. */
+  readonly number: number
+  readonly pieces: ReadonlyArray<Colours.Piece>
+  /** Characters that are not shown. */
+  readonly more: number
+}
+
+/** The lines, in the colours of the file's language. `after`: how many lines come before. */
+const linesOf = function*(path: string, all: ReadonlyArray<string>, after: number): Generator<TextLine, void> {
   const language = Languages.ofFile(path)
+  const cut = all.map((line) => line.slice(0, MAX_LINE))
   const joined = cut.join("\n")
   const coloured = language === null || joined.length > Code.MAX_COLOURED
     ? cut.map((line) => [{ text: line, colour: null }])
-    : Colours.lines(yield* Colours.read(joined, language))
-  const budget = new HtmlBudget(PAGE_BYTES)
-  const rows: Array<Html> = []
-  for (const [i, pieces] of coloured.entries()) {
-    const hidden = (all[i]?.length ?? 0) - MAX_LINE
-    const more = hidden > 0 && html`<span class="aside"> … ${hidden} more characters</span>`
-    const content = html`<code>${pieces.map(Code.piece)}${more}</code>`
-    const row = html`<tr><td class="number">${after + i + 1}</td><td class="line">${content}</td></tr>
-`
-    yield MARKUP + (cut[i]?.length ?? 0)
-    if (!budget.take(row)) break
-    rows.push(row)
+    : Colours.lines(Colours.read(joined, language))
+  let i = 0
+  for (const pieces of coloured) {
+    yield { number: after + i + 1, pieces, more: Math.max(0, (all[i]?.length ?? 0) - MAX_LINE) }
+    i++
   }
-  const end = after + rows.length
-  const rest = all.length > rows.length &&
-    html`<p class="warning">Only lines ${after + 1} to ${end} are shown. <a href="${linkTo(end)}">Show the next ones</a></p>`
-  return html`${before(position, "lines")}
+}
+
+const lineOf = ({ more, number, pieces }: TextLine): Html => {
+  const hidden = more > 0 && html`<span class="aside"> … ${more} more characters</span>`
+  return html`<tr><td class="number">${number}</td><td class="line"><code>${pieces.map(Code.piece)}${hidden}</code></td></tr>
+`
+}
+
+const text = (path: string, content: string, position: Position): Later =>
+  later(() => {
+    const { after, linkTo } = position
+    const whole = content.replace(/\r?\n$/u, "")
+    const start = startOf(whole, after)
+    const all = start === null ? [] : whole.slice(start).split("\n", MAX_LINES + 1)
+    const lines = linesOf(path, all.slice(0, MAX_LINES), after)
+    return fit(lines, { bytes: PAGE_BYTES }, lineOf, (rows) => {
+      const end = after + rows.length
+      const rest = all.length > rows.length &&
+        html`<p class="warning">Only lines ${after + 1} to ${end} are shown. <a href="${linkTo(end)}">Show the next ones</a></p>`
+      return html`${before(position, "lines")}
 <div class="diff-box" tabindex="0" role="region" aria-label="Text of ${path}">
 <table class="diff code"><caption class="unseen">Text of ${path}</caption>
 <thead class="unseen"><tr>${columnHeads("Line", "Text")}</tr></thead>
 <tbody>
 ${rows}</tbody></table></div>
 ${rest}`
-}
+    })
+  })
 
-const version = function*(
-  sandbox: Sandbox,
-  repo: RepoName,
-  path: string,
-  working: FileVersion,
-  position: Position
-): CooperativeRender.Chunked<Html> {
+const version = (sandbox: Sandbox, repo: RepoName, path: string, working: FileVersion, position: Position): Html => {
   if (working === null) return html`<p>There is no such file.</p>`
   const isRunning = sandbox.status === "running"
   const download = isRunning && html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
   const about = html`<p class="actions"><span class="fine">${sizeOf(working.size)}</span> ${download}</p>`
   if (working.content !== null) {
     return html`${about}
-${working.content === "" ? html`<p>The file is empty.</p>` : yield* text(path, working.content, position)}`
+${working.content === "" ? html`<p>The file is empty.</p>` : text(path, working.content, position)}`
   }
   if (!Picture.mayBe(path) || working.size > MAX_PICTURE_BYTES) {
     return html`${about}
@@ -165,6 +172,12 @@ ${working.content === "" ? html`<p>The file is empty.</p>` : yield* text(path, w
   const picture = html`<p><img class="picture" src="${addressOf(sandbox, "files/picture", repo, path)}" alt="The picture ${path}"></p>`
   return html`${about}
 ${isRunning ? picture : html`<p>A picture, which can be looked at while the sandbox runs.</p>`}`
+}
+
+/** The file or folder that the address names. */
+interface Content {
+  readonly path: string
+  readonly shown: Part
 }
 
 const trail = (sandbox: Sandbox, repo: RepoName, path: string): Html => {
@@ -220,17 +233,10 @@ export const make = Effect.gen(function*() {
     if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in a file or a folder.")
     const position: Position = { after: Number(given), linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
     const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
-      Effect.flatMap((tree) =>
-        Effect.map(CooperativeRender.run(folder(sandbox, repo, tree, position)), (shown) => ({ path: tree.directory, shown }))
-      ),
+      Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position) })),
       Effect.catchTag("NotADirectory", () =>
         files.compare(by, sandbox.id, { repo, path }).pipe(
-          Effect.flatMap((file) =>
-            Effect.map(
-              CooperativeRender.run(version(sandbox, repo, file.path, file.working, position)),
-              (shown) => ({ path: file.path, shown })
-            )
-          ),
+          Effect.map((file): Content => ({ path: file.path, shown: version(sandbox, repo, file.path, file.working, position) })),
           Effect.catchTag("FileTooLarge", () => {
             const download = html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
             return Effect.succeed({

@@ -11,9 +11,7 @@ import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"
-import { HtmlBudget } from "../../html/HtmlBudget.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
@@ -128,7 +126,7 @@ const approval = (services: Services): Handler =>
     const sandbox = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
     if (found === undefined) return yield* Refused.notFound("No such approval waits.")
-    const card = yield* CooperativeRender.run(SandboxPieces.approvalCard(sandbox, found, member.csrf, new HtmlBudget(APPROVALS_BYTES)))
+    const card = SandboxPieces.approvalCard(sandbox, found, member.csrf, { bytes: APPROVALS_BYTES })
     const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
 <h1>Waiting for you</h1>
 <ul class="approvals">${card}</ul>`

@@ -5,9 +5,7 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect, Schema } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { keysHelp, notifyButton } from "../../shared/ListTools.ts"
@@ -85,7 +83,7 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
   }, { concurrency: 3 })
 
-/** The newest items of the conversation that fit on the page. `before`: the event before the first of them; 0: there is none. */
+/** The conversation as far as it fits on the page, and links to the rest of it. */
 const toldOf = Effect.fnUntraced(function*(
   services: Services,
   by: Principal,
@@ -93,25 +91,26 @@ const toldOf = Effect.fnUntraced(function*(
   { conversation, first, hasOlder }: Effect.Success<ReturnType<Services["windowOf"]>>
 ) {
   const { items } = conversation
-  const shown = items.length > 0 ? items : yield* messagesOf(services, by, sandbox)
-  const waiting: ReadonlyArray<Conversation.Item> = sandbox.turn === null && shown.every(({ kind }) => kind !== "prompt")
-    ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: sandbox.prompt, state: "", at: sandbox.createdAt, seq: 0 }]
+  const { createdAt, id, prompt, turn } = sandbox
+  const isKept = items.length > 0
+  const shown = isKept ? items : yield* messagesOf(services, by, sandbox)
+  const waiting: ReadonlyArray<Conversation.Item> = turn === null && shown.every(({ kind }) => kind !== "prompt")
+    ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: prompt, state: "", at: createdAt, seq: 0 }]
     : []
   const all = [...waiting, ...shown]
-  const told = yield* CooperativeRender.run(Conversation.render(all, `/sandboxes/${sandbox.id}`, new HtmlBudget(CONVERSATION_BYTES)))
-  const firstTold = all[all.length - told.length]
-  // The items that did not fit, or those that were not read.
-  const before = told.length < all.length && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
-  return { told, before, isKept: items.length > 0, isWhole: told.length === all.length }
+  return Conversation.render(all, `/sandboxes/${id}`, { bytes: CONVERSATION_BYTES }, (told) => {
+    const firstTold = all[all.length - told.length]
+    const isWhole = told.length === all.length
+    // The event before the items that did not fit, or before those that were not read.
+    const before = !isWhole && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
+    return html`${!isKept && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
+${!isKept && !isWhole && html`<p class="fine">There is no room for all of it.</p>`}
+${before > 0 && isKept && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+<ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>`
+  })
 })
 
-const workspace = (
-  id: SandboxId,
-  view: View,
-  isEarlier: boolean,
-  piece: Effect.Success<ReturnType<typeof render>>,
-  { before, isKept, isWhole, told }: Effect.Success<ReturnType<typeof toldOf>>
-): Html =>
+const workspace = (id: SandboxId, view: View, isEarlier: boolean, piece: Effect.Success<ReturnType<typeof render>>, told: Later): Html =>
   html`<nav class="views" aria-label="Parts of this page"><ul class="places">
 <li><a href="/sandboxes/${id}"${view === "conversation" && html` aria-current="page"`}>Conversation</a></li>
 <li><a href="/sandboxes/${id}?view=changes"${view === "changes" && html` aria-current="page"`}>Changes</a></li>
@@ -121,10 +120,7 @@ const workspace = (
 ${piece.setup}
 <section aria-labelledby="conversation-title">
 <h2 id="conversation-title" tabindex="-1">Conversation</h2>
-${!isKept && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
-${!isKept && !isWhole && html`<p class="fine">There is no room for all of it.</p>`}
-${before > 0 && isKept && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
-<ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>
+${told}
 ${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
 ${piece.queue}
 ${piece.message}

@@ -20,9 +20,8 @@ import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { DateTime, Duration, Effect } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { HtmlBudget } from "../../html/HtmlBudget.ts"
+import { type Budget, fit } from "../../html/Fit.ts"
+import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import type { Member } from "../../layout/Page.ts"
 import { placeInLine } from "../../shared/AttentionLabels.ts"
@@ -60,7 +59,7 @@ export interface Piece {
    * One element with `data-piece` and an `id`, by which it is found on the page; with `data-again`, where it could not be made just now
    * and no event will tell when it can.
    */
-  readonly render: (shown: Shown) => Effect.Effect<Html, SandboxNotFound | StoreUnavailable>
+  readonly render: (shown: Shown) => Effect.Effect<Part, SandboxNotFound | StoreUnavailable>
 }
 
 const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
@@ -117,19 +116,13 @@ const allOf: Readonly<Record<ToolKind, string>> = {
 }
 
 /** `budget`: for a change as a table. `scope`: tells it from cards of other sandboxes on the same page. */
-export const approvalCard = function*(
-  sandbox: Sandbox,
-  approval: ApprovalRequest,
-  csrf: Html,
-  budget: HtmlBudget,
-  scope = ""
-): CooperativeRender.Chunked<Html> {
+export const approvalCard = (sandbox: Sandbox, approval: ApprovalRequest, csrf: Html, budget: Budget, scope = ""): Html => {
   const { approval_id, expires_at, kind, paths = [], preview = {}, tool } = approval
   const id = encodeURIComponent(approval_id)
   const covered = coveredKind(approval)
   const ofKind = covered !== null &&
     html`<button name="decision" value="approve_turn" class="quiet">Approve ${allOf[covered]}</button>`
-  const change = preview.diff !== undefined && (yield* ApprovalDiff.render(preview.diff, budget))
+  const change = preview.diff !== undefined && ApprovalDiff.render(preview.diff, budget)
   return html`<li class="approval" id="approval-${scope}${id}">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
 <p>${kind !== undefined && html`<span class="state wait">${kind}</span> `}<code>${tool}</code></p>
@@ -162,26 +155,21 @@ const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Htm
 `
 
 /** People decide only on calls that they see in full: a call that does not fit, and those after it, have pages of their own. */
-export const approvalCards = function*(sandbox: Sandbox, csrf: Html, budget: HtmlBudget, scope = ""): CooperativeRender.Chunked<Html> {
+export const approvalCards = (sandbox: Sandbox, csrf: Html, budget: Budget, scope = ""): Later => {
   const { approvals } = sandbox
-  const cards: Array<Html> = []
-  for (const approval of approvals) {
-    const card = yield* approvalCard(sandbox, approval, csrf, new HtmlBudget(budget.bytes / 2), scope)
-    if (!budget.take(card)) break
-    cards.push(card)
-  }
-  const others = approvals.slice(cards.length, cards.length + MAX_ELSEWHERE).map((approval) => elsewhere(sandbox, approval))
-  const left = approvals.length - cards.length - others.length
-  return html`<ul class="approvals">${cards}${others}</ul>
+  const card = (approval: ApprovalRequest) => approvalCard(sandbox, approval, csrf, { bytes: budget.bytes / 2 }, scope)
+  return fit(approvals, budget, card, (cards) => {
+    const others = approvals.slice(cards.length, cards.length + MAX_ELSEWHERE).map((approval) => elsewhere(sandbox, approval))
+    const left = approvals.length - cards.length - others.length
+    return html`<ul class="approvals">${cards}${others}</ul>
 ${left > 0 && html`<p class="fine">${left} more wait: they are shown once these are decided.</p>`}`
+  })
 }
 
-const approvals = Effect.fnUntraced(function*({ csrf, sandbox }: Shown) {
-  const cards = yield* CooperativeRender.run(approvalCards(sandbox, csrf, new HtmlBudget(APPROVALS_BYTES)))
-  return html`<section id="approvals" data-piece="approvals" aria-labelledby="approvals-title"${hiddenUnless(sandbox.approvals.length > 0)}>
+const approvals = ({ csrf, sandbox }: Shown): Html =>
+  html`<section id="approvals" data-piece="approvals" aria-labelledby="approvals-title"${hiddenUnless(sandbox.approvals.length > 0)}>
 <h2 id="approvals-title" tabindex="-1">Waiting for you</h2>
-${cards}</section>`
-})
+${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
 /** For who does not see it. What the agent writes is not among it: that would never end. */
 const announcement = ({ sandbox: { approvals, reason, status, turn } }: Shown): Html => {
@@ -248,7 +236,7 @@ ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 export const later = (name: PieceName): Html => html`<div id="${name}" data-piece="${name}"></div>`
 
 /** A piece that needs nothing but the sandbox. */
-const quick = (on: Piece["on"], render: (shown: Shown) => Html): Piece => ({
+const quick = (on: Piece["on"], render: (shown: Shown) => Part): Piece => ({
   on,
   isSlow: false,
   render: (shown) => Effect.sync(() => render(shown))
@@ -294,7 +282,7 @@ export const make = Effect.gen(function*() {
     read: (repo: RepoName) => Effect.Effect<Reading | null, E>
   ) {
     const address = `/sandboxes/${sandbox.id}`
-    const budget = new HtmlBudget(CHANGES_BYTES)
+    const budget = { bytes: CHANGES_BYTES }
     let isAway = false
     const lists: Array<Html> = []
     for (const { fullName } of sandbox.repos) {
@@ -304,9 +292,7 @@ export const make = Effect.gen(function*() {
       if (typeof found === "string" || found.partialWarnings.includes("unreadable_entries")) isAway = true
       const list = typeof found === "string"
         ? html`<p>${found}</p>`
-        : yield* CooperativeRender.run(
-          ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
-        )
+        : ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
       const again = html`<a href="${address}?view=changes">Load the page again</a>`
       const isOld = reading !== null && reading.at !== null && html`
 <p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC; they are being read again. ${again}</p>`
@@ -318,9 +304,8 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
     return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
   })
 
-  const pulls = Effect.fnUntraced(function*({ by, csrf, sandbox }: Shown, patience: Duration.Duration) {
-    return yield* CooperativeRender.run(SandboxPulls.render(sandbox, yield* pullsOf(by, sandbox, patience), csrf))
-  })
+  const pulls = ({ by, csrf, sandbox }: Shown, patience: Duration.Duration) =>
+    Effect.map(pullsOf(by, sandbox, patience), (pulls) => SandboxPulls.render(sandbox, pulls, csrf))
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
     announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
@@ -336,7 +321,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
     },
     waiting: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: true, render: ({ by }) => waitingOf(by.grantId) },
     commands: quick(LIFE, commands),
-    approvals: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: false, render: approvals },
+    approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),
     queue: quick([...LIFE, ...QUEUE], queue),
     message: quick([...LIFE, ...QUEUE], (shown) => message(shown, canSteer(catalogue, shown.sandbox))),
     setup: {
@@ -344,7 +329,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
       isSlow: true,
       changes: ({ status, turn }) => status === "creating" || turn?.state === "pending",
       render: Effect.fnUntraced(function*({ by, sandbox: { id } }) {
-        return yield* CooperativeRender.run(SandboxSetup.render(yield* sandboxes.setup(by, id), yield* DateTime.now, `/sandboxes/${id}`))
+        return SandboxSetup.render(yield* sandboxes.setup(by, id), yield* DateTime.now, `/sandboxes/${id}`)
       })
     },
     pulls: {

@@ -4,9 +4,8 @@ import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/doma
 import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, type Duration, Effect, Option } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { first, HtmlBudget } from "../../html/HtmlBudget.ts"
+import { type Budget, fit } from "../../html/Fit.ts"
+import { html, type Html, type Later } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import { checksBadge, linkTo } from "../../shared/PullLabels.ts"
 import { type Found, type CachedPullRequest, PullRequestCache, LOOKED_AT } from "../../shared/PullRequestCache.ts"
@@ -58,67 +57,52 @@ const CHECKS_BYTES = 48 * 1024
 /** Bytes of what people say of all of them. */
 const COMMENTS_BYTES = 96 * 1024
 
-const checks = ({ checks: { checkRuns, runs } }: PullRequestStatus, budget: HtmlBudget): Html => {
+const checks = ({ checks: { checkRuns, runs } }: PullRequestStatus, budget: Budget): Later => {
   const known: ReadonlyArray<{ readonly name: string; readonly url: string; readonly status: string; readonly conclusion?: string }> =
     checkRuns.length > 0 ? checkRuns : runs
-  const items = CooperativeRender.atOnce(first(known, budget, ({ conclusion, name, status, url }) =>
+  const item = ({ conclusion, name, status, url }: typeof known[number]) =>
     html`
-<li>${linkTo(url, name)}: ${conclusion ?? status}</li>`))
-  const more = known.length - items.length
-  const list = items.length > 0 && html`<ul>${items}
+<li>${linkTo(url, name)}: ${conclusion ?? status}</li>`
+  return fit(known, budget, item, (items) => {
+    const more = known.length - items.length
+    const list = items.length > 0 && html`<ul>${items}
 </ul>`
-  return html`${list}${more > 0 && html`<p class="fine">${more} more checks: its own page shows them.</p>`}`
+    return html`${list}${more > 0 && html`<p class="fine">${more} more checks: its own page shows them.</p>`}`
+  })
 }
 
-/** `null`: there is no room for it. */
-const comment = function*(written: CommentWithText, budget: HtmlBudget): CooperativeRender.Chunked<Html | null> {
-  const { author, createdAt, isWhole, line, path, text, url } = written
+/** Empty, if none of its text fits. */
+const comment = ({ author, createdAt, isWhole, line, path, text, url }: CommentWithText, budget: Budget): Later => {
   const at = DateTime.make(createdAt)
   // Screen readers need words that say where the link leads.
   const time = html`<span class="unseen">Comment of </span>${Option.isSome(at) ? moment(at.value) : createdAt}`
   const place = path !== null && html` <code class="place">${path}${line !== null && `:${line}`}</code>`
-  const { length, shown } = yield* Markdown.render(text, budget)
-  if (length === 0 && text !== "") return null
-  const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "The rest of it")}</p>`
-  const made = html`
+  return Markdown.render(text, { bytes: budget.bytes }, (shown, length) => {
+    if (length === 0 && text !== "") return null
+    const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "The rest of it")}</p>`
+    return html`
 <li class="comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
 ${shown}${rest}</li>`
-  // The budget has counted the text already.
-  const around = made.bytes - shown.bytes
-  if (around > budget.bytes) return null
-  budget.bytes -= around
-  return made
+  })
 }
 
 /** Such as `github.com`. */
 const siteOf = (url: string): string => URL.canParse(url) ? new URL(url).host : "its own page"
 
-const talk = function*(
-  { commentCount, comments, status: { pullRequest } }: CachedPullRequest,
-  budget: HtmlBudget
-): CooperativeRender.Chunked<Html | null> {
+const talk = ({ commentCount, comments, status: { pullRequest } }: CachedPullRequest, budget: Budget): Later | null => {
   if (commentCount === 0) return null
-  const items: Array<Html> = []
-  // The newest have room first.
-  for (const one of comments.toReversed()) {
-    const item = budget.bytes > 0 ? yield* comment(one, budget) : null
-    if (item === null) break
-    items.unshift(item)
-  }
-  const more = commentCount - items.length
-  const url = pullRequest?.url ?? ""
-  return html`<p class="fine">${commentCount === 1 ? "1 comment" : `${commentCount} comments`}</p>
+  // The newest comments get space first.
+  return fit(comments.toReversed(), budget, (one) => comment(one, budget), (items) => {
+    const more = commentCount - items.length
+    const url = pullRequest?.url ?? ""
+    return html`<p class="fine">${commentCount === 1 ? "1 comment" : `${commentCount} comments`}</p>
 ${more > 0 && html`<p class="fine">${linkTo(url, `${more} more on ${siteOf(url)}`)}</p>`}
-<ol class="comments">${items}
+<ol class="comments">${items.toReversed()}
 </ol>`
+  })
 }
 
-const one = function*(
-  sandbox: Sandbox,
-  pull: Pull,
-  csrf: Html,
-  budgets: { readonly checks: HtmlBudget; readonly comments: HtmlBudget }
-): CooperativeRender.Chunked<Html> {
+const one = (sandbox: Sandbox, pull: Pull, csrf: Html, budgets: { readonly checks: Budget; readonly comments: Budget }): Html => {
   const { found, problem, repo, state } = pull
   const publication = publicationOf(sandbox, repo)
   const known = found === null || typeof found === "string" ? null : found
@@ -133,7 +117,7 @@ const one = function*(
 <button class="quiet"${isUnderWay(publication) && html` disabled`}>${action}</button>
 </form>`
   const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
-${checks(known.status, budgets.checks)}${yield* talk(known, budgets.comments)}`
+${checks(known.status, budgets.checks)}${talk(known, budgets.comments)}`
   const reading = found === "reading" && html`<p class="fine">Its checks and comments are being read.
 <a href="/sandboxes/${sandbox.id}?view=changes">Load the page again</a></p>`
   return html`<li class="pull">
@@ -149,9 +133,8 @@ ${hasTrees(sandbox) && publish}
 const mayChange = ({ found }: Pull): boolean =>
   found !== null && (typeof found === "string" || found.status.detailsPending || found.status.pullRequest?.state === "open")
 
-export const render = function*(sandbox: Sandbox, pulls: ReadonlyArray<Pull>, csrf: Html): CooperativeRender.Chunked<Html> {
-  const budgets = { checks: new HtmlBudget(CHECKS_BYTES), comments: new HtmlBudget(COMMENTS_BYTES) }
-  const items: Array<Html> = []
-  for (const pull of pulls) items.push(yield* one(sandbox, pull, csrf, budgets))
+export const render = (sandbox: Sandbox, pulls: ReadonlyArray<Pull>, csrf: Html): Html => {
+  const budgets = { checks: { bytes: CHECKS_BYTES }, comments: { bytes: COMMENTS_BYTES } }
+  const items = pulls.map((pull) => one(sandbox, pull, csrf, budgets))
   return html`<ul class="pulls" id="pulls" data-piece="pulls"${pulls.some(mayChange) && html` data-again`}>${items}</ul>`
 }

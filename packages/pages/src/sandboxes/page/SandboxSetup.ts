@@ -1,9 +1,8 @@
 /** How the setup of a sandbox stands and what it wrote, as its page shows it. */
 import type { SetupCache, SetupState, SetupStatus } from "@slipway/domain/sandbox/ports/Setups"
 import type { DateTime } from "effect"
-import type { Chunked } from "../../html/CooperativeRender.ts"
-import { html, type Html } from "../../html/Html.ts"
-import { ending, HtmlBudget } from "../../html/HtmlBudget.ts"
+import { ending } from "../../html/Fit.ts"
+import { html, type Later } from "../../html/Html.ts"
 
 /** Bytes of the output that are shown, the last ones. */
 const SHOWN_BYTES = 64 * 1024
@@ -31,17 +30,20 @@ const about = ({ cache, exitCode, ms, startedAt, state }: SetupStatus, now: Date
 }
 
 /** `address`: of the sandbox's page. */
-export const render = function*(setup: SetupStatus, now: DateTime.Utc, address: string): Chunked<Html> {
+export const render = (setup: SetupStatus, now: DateTime.Utc, address: string): Later => {
   const { output, state } = setup
-  const told = about(setup, now)
-  const { length, shown } = yield* ending(output, new HtmlBudget(SHOWN_BYTES))
-  return html`<section id="setup" data-piece="setup" aria-labelledby="setup-title"${state === "none" && html` hidden`}>
+  return ending(
+    output,
+    { bytes: SHOWN_BYTES },
+    (shown, length) =>
+      html`<section id="setup" data-piece="setup" aria-labelledby="setup-title"${state === "none" && html` hidden`}>
 <h2 id="setup-title">Setup</h2>
-<p><span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${told}</span></p>
+<p><span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${about(setup, now)}</span></p>
 <details${state !== "succeeded" && html` open`}><summary>Output</summary>
 <p class="fine"${length === output.length && html` hidden`}>The end of it. <a href="${address}/text?item=setup">Show all of it</a></p>
 <div class="output-box" id="setup-output" data-tail tabindex="0" role="region" aria-label="Output of the setup"><pre>
 ${shown}</pre></div>
 </details>
 </section>`
+  )
 }

@@ -17,8 +17,8 @@ import { heartbeat, retry } from "@slipway/http/server/reply/ServerSentEvents"
 import { basePathOf, Settings } from "@slipway/http/server/Settings"
 import { Clock, Effect, Latch, Stream, Struct } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
 import { html, type Html } from "../../html/Html.ts"
+import * as Render from "../../html/Render.ts"
 import type * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import * as Conversation from "../conversation/Conversation.ts"
@@ -97,7 +97,7 @@ const rendered = Effect.fnUntraced(function*(
   const shown = SandboxPieces.shownTo(member, page.sandbox)
   const changed: Array<Html> = []
   for (const name of names) {
-    const piece = yield* pieces[name].render(shown)
+    const piece = yield* Render.html(yield* pieces[name].render(shown))
     const text = piece.toString()
     if (told.get(name) !== text) changed.push(piece)
     if (AGAIN_ATTRIBUTE.test(text)) {
@@ -117,7 +117,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
   const entries = frames.flatMap((frame) => frame._tag === "Entries" ? frame.entries : [])
   const last = entries.at(-1)
   if (last === undefined) return [heartbeat]
-  yield* CooperativeRender.run(SandboxWindow.addTo(conversation, entries))
+  yield* SandboxWindow.addTo(conversation, entries)
   const types = new Set<string>(entries.map(({ type }) => type))
   const due = names.filter((name) => pieces[name].on.some((type) => types.has(type)))
   for (const name of due) {
@@ -129,7 +129,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
   if (slowOnes.size > 0) page.isSlowDue.openUnsafe()
   const quick = due.filter((name) => !pieces[name].isSlow)
   const changed = quick.length === 0 ? [] : yield* rendered(services, page, quick)
-  const parts = yield* CooperativeRender.run(Conversation.changes(conversation.take(), `/sandboxes/${page.id}`))
+  const parts = yield* Conversation.changes(conversation.take(), `/sandboxes/${page.id}`)
   const rest = parts.slice(0, -1).map((part) => frameOf(base, part, null))
   return [...rest, frameOf(base, html`${parts.at(-1) ?? null}${changed}`, last.seq)]
 })

@@ -2,9 +2,8 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect } from "effect"
-import * as CooperativeRender from "../../html/CooperativeRender.ts"
+import { beginning, endOfPiece } from "../../html/Fit.ts"
 import { html } from "../../html/Html.ts"
-import { beginning, endOfPiece, HtmlBudget } from "../../html/HtmlBudget.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import * as Conversation from "../conversation/Conversation.ts"
@@ -50,7 +49,7 @@ export const make = Effect.gen(function*() {
       // No character is cut in two.
       const from = endOfPiece(text, 0, wanted)
       const end = endOfPiece(text, from, PART)
-      const { shown } = yield* CooperativeRender.run(beginning(text.slice(from, end), new HtmlBudget(Infinity)))
+      const shown = beginning(text.slice(from, end), { bytes: Infinity }, (shown) => shown)
       const partFrom = (place: number) =>
         `/sandboxes/${id}/text?${new URLSearchParams({ item: key, at: String(at), from: String(place) }).toString()}`
       const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>

@@ -4,6 +4,7 @@ import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import { DateTime, Effect } from "effect"
 import { columnHeads, html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
@@ -114,7 +115,7 @@ const gone = html`<section id="timeline" data-piece="timeline" aria-labelledby="
 
 /** Reads what is new of the log, and renders all of it. */
 export const make = Effect.map(SandboxEvents, (events) => {
-  const runs = new Map<string, Timeline.Run>()
+  const runs = new LruCache<string, Timeline.Run>(MOST_RUNS)
 
   return Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox) {
     const { completedAt, createdAt, id, lastSeq } = sandbox
@@ -134,10 +135,7 @@ export const make = Effect.map(SandboxEvents, (events) => {
       after = run.seq = Math.max(run.seq, last.seq)
     }
     if (run === undefined) return gone
-    runs.delete(id)
     runs.set(id, run)
-    const [oldest] = runs.keys()
-    if (runs.size > MOST_RUNS && oldest !== undefined) runs.delete(oldest)
     return render(run, completedAt ?? (yield* DateTime.now))
   }, Effect.catchTags({ CursorAhead: Effect.die, CursorExpired: Effect.die, InvalidRequest: Effect.die }))
 })

@@ -1,10 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
-import * as CooperativeRender from "../../../src/html/CooperativeRender.ts"
-import { HtmlBudget } from "../../../src/html/HtmlBudget.ts"
+import { html } from "../../../src/html/Html.ts"
 import * as ApprovalDiff from "../../../src/sandboxes/changes/ApprovalDiff.ts"
 
-const shown = (diff: string, bytes = 100_000) => String(CooperativeRender.atOnce(ApprovalDiff.render(diff, new HtmlBudget(bytes))))
+const shown = (diff: string, bytes = 100_000) => String(html`${ApprovalDiff.render(diff, { bytes })}`)
 const change = unifiedDiff("src/a.ts", "const a = 1\nconst b = 2\n", "const a = 1\nconst b = 3\n")
 /** All of it, as it came. */
 const plain = (diff: string) => assert.include(shown(diff), "<pre data-field=\"diff\">")

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import * as CooperativeRender from "../../../src/html/CooperativeRender.ts"
+import { atOnce } from "../../../src/html/Html.ts"
 import * as Diff from "../../../src/sandboxes/changes/Diff.ts"
 
-const compare = (before: string, after: string): Diff.Diff => CooperativeRender.atOnce(Diff.compare(before, after))
+const compare = (before: string, after: string): Diff.Diff => atOnce(Diff.compare(before, after))
 
 const SIGNS = { context: " ", added: "+", removed: "-" }
 /** As a patch says it, without line feeds. */

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as CooperativeRender from "../../../src/html/CooperativeRender.ts"
+import { atOnce } from "../../../src/html/Html.ts"
 import * as ChangedWords from "../../../src/sandboxes/changes/ChangedWords.ts"
 import * as Patch from "../../../src/sandboxes/changes/Patch.ts"
 
-const read = (text: string, extent: Patch.Extent = { lines: Infinity }) => CooperativeRender.atOnce(Patch.read(Buffer.from(text), extent))
+const read = (text: string, extent: Patch.Extent = { lines: Infinity }) => atOnce(Patch.read(Buffer.from(text), extent))
 
 describe("a patch of git", () => {
   it("tells of each file its names, how it changed, and its lines with their numbers", () => {
@@ -104,7 +104,7 @@ diff --git "a/\342\200\256" "b/\342\200\256"
     )
   })
 
-  it("that is none has no files", () => {
+  it("has no files if it cannot be read", () => {
     assert.deepStrictEqual([read(""), read("x\n"), read("@@ -1 +1 @@\n+x\n")], [[], [], []])
   })
 })

@@ -27,8 +27,7 @@ import * as Shortstat from "@slipway/git/save/Shortstat"
 import { tokenOf } from "@slipway/http/server/access/SessionCookie"
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
 import { attachment } from "@slipway/http/server/reply/ContentDisposition"
-import * as CooperativeRender from "@slipway/pages/html/CooperativeRender"
-import { HtmlBudget } from "@slipway/pages/html/HtmlBudget"
+import { atOnce, html } from "@slipway/pages/html/Html"
 import * as Form from "@slipway/pages/layout/Form"
 import { localPath } from "@slipway/pages/layout/Page"
 import * as ApprovalDiff from "@slipway/pages/sandboxes/changes/ApprovalDiff"
@@ -91,8 +90,6 @@ const conversation = (output: string) => {
   )
   return told.items
 }
-const drawn = <A>(steps: CooperativeRender.Chunked<A>) => CooperativeRender.atOnce(steps)
-const budget = () => new HtmlBudget(2 ** 20)
 const redactor = new Redactor()
 redactor.learn("correct horse battery staple")
 const output = new OutputRedactor(["correct horse battery staple"])
@@ -143,11 +140,11 @@ const functions: Readonly<Record<string, (text: string) => unknown>> = {
   "a secret's shapes behind a beginning": (text) => redactor.redact(`sk-${text}`),
   "a setup's output": (text) => output.redact(text),
   "a conversation": conversation,
-  "a text on a page": (text) => drawn(Markdown.render(text, budget())),
-  "code on a page": (text) => drawn(Code.block(text, Languages.named("ts"))),
+  "a text on a page": (text) => String(html`${Markdown.render(text, { bytes: 2 ** 20 }, (shown) => shown)}`),
+  "code on a page": (text) => String(Code.block(text, Languages.named("ts"))),
   "an approval's diff": (text) => ApprovalDiff.parse(`--- a\n+++ b\n${text}`),
   "a patch on a page": (text) =>
-    drawn(Patch.read(Buffer.from(`diff --git a/a b/a\n--- a/a\n+++ b/a\n${text}`), { lines: 1000, whole: null })),
+    atOnce(Patch.read(Buffer.from(`diff --git a/a b/a\n--- a/a\n+++ b/a\n${text}`), { lines: 1000, whole: null })),
   "a changed line": (text) => compare(text, `${text}b`),
   "a language": Languages.ofFile,
   "an event in a terminal": (text) => EventText.line(`a${text}`),
