@@ -1,4 +1,7 @@
-/** No request holds the event loop for long: bodies of up to 1 MiB, queries and headers of up to 16 KiB, forms of 64 KiB. */
+/**
+ * No request to a server in this process holds the event loop for 50 ms: bodies of up to 1 MiB, queries and headers of up to 16 KiB, forms
+ * of 64 KiB.
+ */
 // As the service has it.
 import "effect/schema/SchemaJITCompiler/enable"
 import { assert, layer } from "@effect/vitest"
@@ -6,14 +9,14 @@ import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { ask, type Ask, COOKIE, creation, layer as http, mintKey, running, SANDBOXES } from "@slipway/pages/testing/Harness"
 import { Effect, Redacted } from "effect"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { ask, type Ask, COOKIE, creation, layer as http, mintKey, running, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
 const LIMIT_MILLIS = 50
 
-/** As often as it fits. */
+/** The items of a list, as many as fit. */
 const filled = (item: (i: number) => string, bytes: number, separator = ",") => {
   const parts: Array<string> = []
   for (let i = 0, size = 0;; i++) {
@@ -27,7 +30,7 @@ const filled = (item: (i: number) => string, bytes: number, separator = ",") => 
 const room = MIB - 200
 const long = "x".repeat(room)
 
-/** Bodies of JSON, by what is wrong with them. */
+/** Bodies of JSON, by name. */
 const bodies: Readonly<Record<string, string>> = {
   "many repositories": `{"prompt":"x","repos":[${filled((i) => `{"fullName":"a/r${i}"}`, room)}]}`,
   "many equal repositories": `{"prompt":"x","repos":[${filled(() => `{"fullName":"a/b"}`, room)}]}`,
@@ -70,8 +73,8 @@ const bodies: Readonly<Record<string, string>> = {
 
 layer(http(), { excludeTestServices: true })("no request holds the event loop", (it) => {
   /**
-   * The longest hold of the loop in the fastest of some tries: other users of the machine make single tries slow. None took more than its
-   * time of a processor, however long the thread had to wait for one.
+   * The longest hold of the loop in the fastest of some tries, since other processes make single tries slow: at most the processor time of
+   * the try, because the thread may have waited for a processor.
    */
   const held = Effect.fnUntraced(function*(path: string, asked: Ask) {
     const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -94,7 +97,7 @@ layer(http(), { excludeTestServices: true })("no request holds the event loop", 
   const check = Effect.fnUntraced(function*(name: string, path: string, asked: Ask) {
     const { least, status } = yield* held(path, asked)
     assert.isBelow(least, LIMIT_MILLIS, `${name} at ${path} (${status})`)
-    // A creation may well be accepted, of what is merely long.
+    // A creation with a long but valid text is accepted.
     assert.oneOf(status, [200, 201, 400, 403, 404, 409, 413, 415, 431], `${name} at ${path}`)
   })
 
