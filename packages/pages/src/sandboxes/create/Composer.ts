@@ -8,7 +8,6 @@ import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Effect, Option } from "effect"
-import { HttpServerResponse } from "effect/http"
 import { html, type Html } from "../../html/Html.ts"
 import type { Form } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
@@ -117,7 +116,7 @@ const option = (value: string, text: string, chosen: string, more: Html | null =
   html`<option value="${value}"${value === chosen && html` selected`}${more}>${text}</option>
 `
 
-export const optionsOf = (names: ReadonlyArray<string>): ReadonlyArray<Html> =>
+const optionsOf = (names: ReadonlyArray<string>): ReadonlyArray<Html> =>
   names.map((name) =>
     html`<option value="${name}"></option>
 `
@@ -209,69 +208,80 @@ const creationOf = (draft: Draft, repos: Draft["repos"]) =>
     toolApprovalMode: draft.approvals
   })
 
-export const make = Effect.gen(function*() {
-  const sandboxes = yield* Sandboxes
-  const dashboard = yield* SandboxDashboard
-  const ids = yield* Ids
-  const catalogue = yield* ModelCatalogue
-  const source = Option.getOrNull(yield* Effect.serviceOption(SourceHost))
+interface Services {
+  readonly sandboxes: typeof Sandboxes.Service
+  readonly dashboard: typeof SandboxDashboard.Service
+  readonly ids: typeof Ids.Service
+  readonly catalogue: typeof ModelCatalogue.Service
+  /** `null`: there is none to ask for repositories. */
+  readonly source: typeof SourceHost.Service | null
+}
 
-  /** Suggested repositories: those of recent sandboxes, newest first, then those of the grant's accounts. A slow host adds none. */
-  const suggestions = Effect.fnUntraced(
-    function*(recent: Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>, search: string) {
-      const part = search.toLowerCase()
-      const known = repositoriesOf(recent).map(({ fullName }) => fullName).filter((name) => name.toLowerCase().includes(part))
-      const query = { owners: [...ownersOf(recent)], search, after: null, limit: SUGGESTED }
-      const listed = source === null ? [] : yield* source.repositories(query).pipe(
-        Effect.timeout(PATIENCE),
-        Effect.catch((error) => Effect.as(Effect.logDebug("the source host lists no repositories", error), []))
-      )
-      const seen = new Set(known.map((name) => name.toLowerCase()))
-      return [...known, ...listed.filter((name) => !seen.has(name.toLowerCase()))].slice(0, SUGGESTED)
-    }
+type Recent = Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>
+
+/** Suggested repositories: those of recent sandboxes, newest first, then those of the grant's accounts. A slow host adds none. */
+const suggestions = Effect.fnUntraced(function*({ source }: Services, recent: Recent, search: string) {
+  const part = search.toLowerCase()
+  const known = repositoriesOf(recent).map(({ fullName }) => fullName).filter((name) => name.toLowerCase().includes(part))
+  const query = { owners: [...ownersOf(recent)], search, after: null, limit: SUGGESTED }
+  const listed = source === null ? [] : yield* source.repositories(query).pipe(
+    Effect.timeout(PATIENCE),
+    Effect.catch((error) => Effect.as(Effect.logDebug("the source host lists no repositories", error), []))
   )
+  const seen = new Set(known.map((name) => name.toLowerCase()))
+  return [...known, ...listed.filter((name) => !seen.has(name.toLowerCase()))].slice(0, SUGGESTED)
+})
 
-  /** The form for somebody, as they chose last; or with what they typed. */
-  const composer = Effect.fnUntraced(function*(member: Page.Member, given: { readonly draft: Draft; readonly problem: Problem } | null) {
-    const recent = yield* dashboard.recent(member.visit.place.grantId)
-    const last = lastChoice(recent, member.visit.user.id)
-    const models = modelsOf(catalogue)
-    const chosen = models.find(({ id }) => id === last?.model) ?? models.find(({ id }) => id === catalogue.default) ?? models[0]
-    const effort = last?.reasoningEffort ?? null
-    const remembered: Draft = {
-      prompt: "",
-      repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
-      model: chosen?.id ?? "",
-      effort: effort !== null && chosen?.efforts.includes(effort) === true ? effort : "",
-      approvals: last?.toolApprovalMode === "prompt" && chosen?.approvals === true ? "prompt" : "auto"
-    }
-    return form({
-      draft: given?.draft ?? remembered,
-      problem: given?.problem ?? null,
-      key: yield* ids.uuid7,
-      suggested: yield* suggestions(recent, ""),
-      catalogue
-    }, member)
+/** The first choices of a person in the form: as in that person's last sandbox, where the models still allow it. */
+const remembered = (catalogue: typeof ModelCatalogue.Service, recent: Recent, userId: string): Draft => {
+  const last = lastChoice(recent, userId)
+  const models = modelsOf(catalogue)
+  const chosen = models.find(({ id }) => id === last?.model) ?? models.find(({ id }) => id === catalogue.default) ?? models[0]
+  const effort = last?.reasoningEffort ?? null
+  return {
+    prompt: "",
+    repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
+    model: chosen?.id ?? "",
+    effort: effort !== null && chosen?.efforts.includes(effort) === true ? effort : "",
+    approvals: last?.toolApprovalMode === "prompt" && chosen?.approvals === true ? "prompt" : "auto"
+  }
+}
+
+/** A form that comes back, and why. */
+interface Given {
+  readonly draft: Draft
+  readonly problem: Problem
+}
+
+const composer = Effect.fnUntraced(function*(services: Services, member: Page.Member, given: Given | null) {
+  const { catalogue, dashboard, ids } = services
+  const recent = yield* dashboard.recent(member.visit.place.grantId)
+  return form({
+    draft: given?.draft ?? remembered(catalogue, recent, member.visit.user.id),
+    problem: given?.problem ?? null,
+    key: yield* ids.uuid7,
+    suggested: yield* suggestions(services, recent, ""),
+    catalogue
+  }, member)
+})
+
+const page = Effect.fnUntraced(function*(services: Services, member: Page.Member, given: Given | null) {
+  const body = html`<h1>New sandbox</h1>
+${yield* composer(services, member, given)}`
+  return Page.show({ title: "New sandbox", place: "sandboxes", body, scripts: ["compose.js"] }, member, {
+    status: given?.problem.status ?? 200
   })
+})
 
-  const page = Effect.fnUntraced(function*(member: Page.Member, given: { readonly draft: Draft; readonly problem: Problem } | null) {
-    const body = html`<h1>New sandbox</h1>
-${yield* composer(member, given)}`
-    return Page.show({ title: "New sandbox", place: "sandboxes", body, scripts: ["compose.js"] }, member, {
-      status: given?.problem.status ?? 200
-    })
-  })
-
-  const get: Page.Handler<Page.Member> = (member) => page(member, null)
-
-  const post: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+const post = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, asked) {
     const draft = yield* read(asked.form)
     const named = draft.repos.map((repo, row) => ({ ...repo, row })).filter(({ name, ref }) => name !== "" || ref !== "")
     const rows = named.map(({ row }) => row)
-    const again = (problem: Problem) => page(member, { draft, problem })
+    const again = (problem: Problem) => page(services, member, { draft, problem })
     const wrong = (field: Field | null, text: string, status: Problem["status"] = 400) => again({ status, field, row: null, text })
     return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
-      Effect.flatMap(([request, key]) => sandboxes.create(principalOf(member.visit), request, key)),
+      Effect.flatMap(([request, key]) => services.sandboxes.create(principalOf(member.visit), request, key)),
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
@@ -296,12 +306,28 @@ ${yield* composer(member, given)}`
     )
   })
 
-  /** Options for what is typed, for `compose.js`. */
-  const repositories: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { url }) {
+/** Suggestions for a typed name, for `compose.js`. */
+const repositories = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { url }) {
     const search = (url.searchParams.get("search") ?? "").slice(0, 201)
-    const found = yield* suggestions(yield* dashboard.recent(member.visit.place.grantId), search)
-    return HttpServerResponse.text(html`${optionsOf(found)}`.toString(), { contentType: "text/html; charset=utf-8" })
+    const found = yield* suggestions(services, yield* services.dashboard.recent(member.visit.place.grantId), search)
+    return Page.fragment(html`${optionsOf(found)}`)
   })
 
-  return { composer, get, post, repositories }
+export const make = Effect.gen(function*() {
+  const services: Services = {
+    sandboxes: yield* Sandboxes,
+    dashboard: yield* SandboxDashboard,
+    ids: yield* Ids,
+    catalogue: yield* ModelCatalogue,
+    source: Option.getOrNull(yield* Effect.serviceOption(SourceHost))
+  }
+  const get: Page.Handler<Page.Member> = (member) => page(services, member, null)
+  return {
+    /** A new form, for other pages. */
+    composer: (member: Page.Member) => composer(services, member, null),
+    get,
+    post: post(services),
+    repositories: repositories(services)
+  }
 })

@@ -179,7 +179,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 ${Page.told(asked, { terminated: "They are being terminated." })}
 ${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
 <details class="start"><summary>New sandbox</summary>
-${yield* services.composer(member, null)}</details>
+${yield* services.composer(member)}</details>
 ${filters(attention, narrowed)}
 ${watchBar}
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
