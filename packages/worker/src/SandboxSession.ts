@@ -25,16 +25,13 @@ import type { SlotReservation, WorkerCapacity } from "./shared/WorkerCapacity.ts
 import * as AgentLifecycle from "./turn/AgentLifecycle.ts"
 
 /** The worker's resources for one sandbox. */
-export interface Resources {
+interface Resources {
   readonly capacity: WorkerCapacity
   readonly breaker: BootBreaker
   /** The reservation for its first agent; `null`: its work needs no agent. */
   readonly reservation: SlotReservation | null
   readonly moved: Leased["moved"]
 }
-
-/** `rested`: the lease is given back. `left`: it is still to be. `elsewhere`: so that another machine may go on. */
-export type End = "rested" | "left" | "elsewhere"
 
 const carryOut = Effect.fnUntraced(function*(leased: LeasedSandbox, box: Box | null, sandbox: Sandbox, repo: RepoName) {
   const trees = yield* WorkingTrees

@@ -31,7 +31,7 @@ export const select = (sql: SqlClient.SqlClient) =>
       ORDER BY local_pull_requests.id DESC`
   })
 
-export const look = (
+const look = (
   { host }: Pulls,
   { fullName, number, path }: { readonly fullName: RepoName; readonly number: number; readonly path: string }
 ) =>
@@ -46,7 +46,7 @@ export const refuse = (repo: RepoName, number: number | null) => (reason: PullRe
 export const unreadable = (repo: RepoName, number: number, path: string) =>
   refuse(repo, number)("unreadable", `${path} cannot be read as a git repository. If it has moved: slipway repos add ${repo} <path>`)
 
-export const known = Effect.fnUntraced(function*({ repositories }: Pulls, repo: RepoName, number: number | null) {
+const known = Effect.fnUntraced(function*({ repositories }: Pulls, repo: RepoName, number: number | null) {
   if (Option.isSome(yield* repositories.find(repo))) return
   return yield* refuse(repo, number)("unknown repository", "there is no such repository. Those there are: slipway repos list")
 })

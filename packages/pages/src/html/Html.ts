@@ -144,7 +144,5 @@ export const atOnce = <A>(steps: Steps<A>): A => {
   }
 }
 
-export const nothing: Html = html``
-
 /** The head of a table: a cell for each column. */
 export const columnHeads = (...names: ReadonlyArray<string>): ReadonlyArray<Html> => names.map((name) => html`<th scope="col">${name}</th>`)

@@ -7,7 +7,7 @@ import * as Assets from "../assets/Assets.ts"
 import { html, type Html } from "../html/Html.ts"
 
 /** The links of the navigation. */
-export type Place = "overview" | "sandboxes" | "pulls" | "keys" | "webhooks" | "secrets"
+type Place = "overview" | "sandboxes" | "pulls" | "keys" | "webhooks" | "secrets"
 
 /** `isFor`: shown to those alone whose role it is for. */
 const PLACES: ReadonlyArray<{ readonly place: Place; readonly name: string; readonly isFor: (role: Role) => boolean }> = [

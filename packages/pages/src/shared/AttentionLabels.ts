@@ -32,7 +32,7 @@ export const attentionBadge = (attention: AttentionState): Html =>
   html`<span class="state ${tone[attention]}">${attentionLabels[attention]}</span>`
 
 /** 1st, 2nd, 3rd, 4th, 11th. */
-export const ordinal = (n: number): string => {
+const ordinal = (n: number): string => {
   const tens = n % 100
   const suffix = tens >= 11 && tens <= 13 ? "th" : ({ 1: "st", 2: "nd", 3: "rd" } as const)[n % 10] ?? "th"
   return `${n}${suffix}`

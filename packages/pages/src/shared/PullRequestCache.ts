@@ -11,7 +11,7 @@ import { LruCache } from "@slipway/domain/store/LruCache"
 import { Clock, Context, Deferred, Duration, Effect, Layer, Option, Semaphore } from "effect"
 
 /** Newest comments of a pull request that pages have; its own page has the rest. */
-export const MAX_COMMENTS = 20
+const MAX_COMMENTS = 20
 
 export interface CachedPullRequest {
   readonly status: PullRequestStatus

@@ -37,7 +37,7 @@ const repoOf = (folder: string): RepoName => {
   return Schema.is(RepoName)(name) ? name : `${GRANT}/repository`
 }
 
-export interface Options {
+interface Options {
   /** An absolute path. */
   readonly folder: string
   readonly which: "commit" | "working"

@@ -5,7 +5,7 @@ import { type CloneFailed, TreesUnavailable, WorkingTrees } from "@slipway/domai
 import { Ids } from "@slipway/domain/ids/Ids"
 import type { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
-import { type Box, type HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { type HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { SandboxEventOf, SandboxStatus } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
@@ -20,12 +20,6 @@ import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
 import type { BootBreaker } from "./BootBreaker.ts"
-
-/** The box and the agent of a running sandbox. */
-export interface Booted {
-  readonly box: Box
-  readonly agent: Agent.Agent
-}
 
 /** A step died of a defect; the log has it. Another worker that took the sandbox over would die of it again. */
 class StepBroke extends Schema.TaggedError<StepBroke>()("StepBroke", { step: Schema.String, retryable: Schema.Boolean }) {

@@ -29,7 +29,7 @@ export interface Asked extends Omit<typeof Which.Type, "grantId"> {
 }
 
 /** Read before anything is restored. Unknown fields are ignored, so old versions read new checkpoints. */
-export const Header = Schema.Struct({
+const Header = Schema.Struct({
   format: Schema.Literal(1),
   /** Missing in checkpoints of earlier versions. */
   of: Schema.optionalKey(Which),
@@ -40,7 +40,7 @@ export const Header = Schema.Struct({
   /** Whether files of the conversation follow. */
   hasHome: Schema.Boolean
 })
-export type Header = typeof Header.Type
+type Header = typeof Header.Type
 
 const headerIn = Frames.jsonIn(Header, "It is of another version of the service.")
 
@@ -115,7 +115,7 @@ function* frames(): Frames.Format<Frame> {
 }
 
 /** A checkpoint that is being read: `home` before `trees`, each at most once. A section succeeds only if it is complete. */
-export interface Opened<E> {
+interface Opened<E> {
   readonly header: Header
   readonly home: Stream.Stream<Uint8Array, CheckpointFormatError | E>
   /** Succeeds only if the whole checkpoint is complete. */

@@ -3,7 +3,7 @@ import { type CachePlace, SetupCaches } from "@slipway/domain/environment/ports/
 import { Duration, Effect, Exit, Option, Scope } from "effect"
 import * as CacheFiles from "./CacheFiles.ts"
 
-export interface Wanted {
+interface Wanted {
   readonly folders: CacheFiles.Folders
   readonly place: CachePlace
   /** Whether the folders that this setup fills may be kept for other sandboxes. */
@@ -17,7 +17,7 @@ export interface Wanted {
 }
 
 /** `hit`: the setup did not run. `none`: this machine has no caches, or the cache could not be restored. */
-export type Done<A> = { readonly cache: "hit" } | { readonly cache: "miss" | "none"; readonly result: A }
+type Done<A> = { readonly cache: "hit" } | { readonly cache: "miss" | "none"; readonly result: A }
 
 /** The most time for packing or unpacking. */
 const WITHIN = Duration.minutes(5)

@@ -7,7 +7,7 @@ import type { WorkerReport } from "@slipway/domain/sandbox/ports/Workers"
 import { Deferred, Duration, Effect, Metric, type Scope } from "effect"
 
 /** Each at least 0; `agents` not below `slots`. */
-export interface Bounds {
+interface Bounds {
   /** Agents at work or booting at once. */
   readonly slots: number
   /** Agent processes alive at once, including those that are warm or wait for a person. */

@@ -41,7 +41,7 @@ const openFolder = async (name: string, path: string): Promise<Folder> => {
   throw noFolder()
 }
 
-export const root = (path: string): Promise<Folder> => openFolder(path, path)
+const root = (path: string): Promise<Folder> => openFolder(path, path)
 
 export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
 

@@ -15,7 +15,7 @@ const MadeFile = Schema.fromJsonString(Made)
 
 const recordOf = (gitDir: string): string => join(gitDir, "machine")
 
-export const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
+const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
   Effect.promise(() => textIn(recordOf(gitDir), "")).pipe(Effect.map(Schema.decodeOption(MadeFile)))
 
 export const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>

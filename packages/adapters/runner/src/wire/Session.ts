@@ -5,7 +5,7 @@
 import { encode, LAST_NUMBER, Violation } from "./Wire.ts"
 
 /** So much may wait to be acknowledged before `hasRoom` is false, in bytes. Twice a fast line of 1 Gbit/s over 16 ms. */
-export const ROOM_BYTES = 4 * 1024 * 1024
+const ROOM_BYTES = 4 * 1024 * 1024
 
 /**
  * What may be kept at all: what has to be said without waiting (credit, ends, resets) is little for each channel, so a side that

@@ -148,7 +148,7 @@ const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null): 
 }
 
 /** The shown lines. `next`: how many lines come before the first that is not shown; `null`: all are shown. */
-export interface Beginning {
+interface Beginning {
   readonly content: Html
   readonly next: number | null
 }

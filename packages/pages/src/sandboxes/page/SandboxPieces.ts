@@ -44,7 +44,7 @@ export interface Shown {
 
 export const shownTo = (member: Member, sandbox: Sandbox): Shown => ({ by: principalOf(member.visit), csrf: member.csrf, sandbox })
 
-export interface Piece {
+interface Piece {
   /** Types of the events that change it. */
   readonly on: ReadonlyArray<SandboxEvent["type"]>
   /** Asks others than the sandbox: nothing else waits for it. */

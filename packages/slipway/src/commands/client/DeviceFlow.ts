@@ -17,7 +17,7 @@ const Begun = Schema.Struct({
   expires_in: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 3600 })),
   interval: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 600 }))
 })
-export type Begun = typeof Begun.Type
+type Begun = typeof Begun.Type
 
 const Given = Schema.Struct({
   access_token: Schema.String,
@@ -25,7 +25,7 @@ const Given = Schema.Struct({
   expires_in: Schema.optionalKey(Schema.Natural),
   key: Schema.Struct({ id: Schema.String, label: Schema.String, grant: Schema.Struct({ id: Schema.String, name: Schema.String }) })
 })
-export type Given = typeof Given.Type
+type Given = typeof Given.Type
 
 const Refused = Schema.Struct({ error: Schema.String, error_description: Schema.optionalKey(Schema.String) })
 

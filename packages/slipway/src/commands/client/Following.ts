@@ -26,7 +26,7 @@ const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "te
 /** Inputs that wait to be shown. With more, the stream is read more slowly. */
 const AHEAD = 100
 
-export interface Options {
+interface Options {
   readonly server: Server.Server
   readonly id: string
   /** `start`: from the beginning of the log to the end of the first turn. `now`: from now to the end of the active turn. */

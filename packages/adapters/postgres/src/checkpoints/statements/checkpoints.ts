@@ -28,7 +28,7 @@ export const checkpointRows = (reads: SqlClient.SqlClient) =>
 export const IS_SETTLED = "s.status IN ('succeeded', 'failed', 'terminated')"
 
 /** Whether a checkpoint `k` of a sandbox `s` is kept no longer: no fork that is being made starts from it. */
-export const isForgotten = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc) => {
+const isForgotten = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc) => {
   const isSettled = sql.literal(IS_SETTLED)
   return sql`(
     CASE WHEN ${isSettled} THEN k.checkpoint < s.checkpoint OR s.status_at <= ${DateTime.formatIso(endedBefore)}::timestamptz

@@ -12,7 +12,7 @@ const IS_GIVEN_UP = `(
           (s.drained OR d.at >= s.lease_until) AND NOT is_unsaved(s.turn, s.checkpoint, s.origin, s.owes_checkpoint, s.pinned))`
 
 /** As the rule `mayLease` says, of the same rows. */
-export const isFree = (sql: SqlClient.SqlClient, machine: string, limits: Limits) => {
+const isFree = (sql: SqlClient.SqlClient, machine: string, limits: Limits) => {
   const [isHeld, isGivenUp] = [sql.literal(IS_HELD), sql.literal(IS_GIVEN_UP)]
   return sql`(s.lease_until IS NULL OR NOT ${isHeld} AND (
           s.machine = ${machine} OR s.status IN ('succeeded', 'failed') OR coalesce(${isGivenUp}, false)

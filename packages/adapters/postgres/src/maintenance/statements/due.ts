@@ -10,7 +10,7 @@ import { Instant } from "../../sql/Instant.ts"
  * As the rule `nextDeadline` says, by the limits of this process: a stored deadline was calculated by the limits of another process or of
  * an earlier day. Each branch is one limit, and those that may find many sandboxes at rest read an index (0055).
  */
-export const limitRows = (sql: SqlClient.SqlClient, limits: Limits) => {
+const limitRows = (sql: SqlClient.SqlClient, limits: Limits) => {
   const lasting = (limit: Duration.Duration) => sql`make_interval(secs => ${Duration.toSeconds(limit)}::double precision)`
   const until = (limit: Duration.Duration) => sql`now() - ${lasting(limit)}`
   return sql`
