@@ -1,4 +1,5 @@
 /** Postgres from the npm package of this platform, in a folder where the server's account can run it. */
+import { ifCode } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Schema } from "effect"
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink } from "node:fs/promises"
 import { createRequire } from "node:module"
@@ -51,10 +52,10 @@ const linkLibraries = async (root: string) => {
   for (const { source, target } of links) {
     const link = path.join(root, target)
     if (await lstat(link).then(() => true, () => false)) continue
-    await symlink(path.relative(path.dirname(link), path.join(root, source)), link).catch((error) => {
+    await symlink(path.relative(path.dirname(link), path.join(root, source)), link).catch(
       // Another process has just made it.
-      if (error.code !== "EEXIST") throw error
-    })
+      ifCode(["EEXIST"], undefined)
+    )
   }
 }
 
@@ -76,10 +77,10 @@ const copy = async (from: string, to: string) => {
     await cp(path.join(from, "native"), path.join(unfinished, "native"), { recursive: true, verbatimSymlinks: true })
     await linkLibraries(unfinished)
     await open(unfinished)
-    await rename(unfinished, to).catch((error) => {
+    await rename(unfinished, to).catch(
       // Another process made the same content first.
-      if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
-    })
+      ifCode(["ENOTEMPTY", "EEXIST"], undefined)
+    )
   } finally {
     await rm(unfinished, { recursive: true, force: true })
   }

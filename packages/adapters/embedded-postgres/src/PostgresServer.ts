@@ -4,7 +4,7 @@
  * `<dataDir>/postgres` holds `cluster` (the database), `postgres.log` and, if needed, a copy of the binaries.
  */
 import * as PgConnection from "@effect/sql-pg/PgConnection"
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { codeOf, ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import { Deferred, Effect, Schedule, Scope } from "effect"
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
@@ -77,11 +77,6 @@ const onDisk = <A>(operation: () => Promise<A>) =>
         )
     }))
 
-const missing = (error: NodeJS.ErrnoException) => {
-  if (error.code === "ENOENT") return null
-  throw error
-}
-
 interface Place {
   readonly home: string
   readonly cluster: string
@@ -101,7 +96,7 @@ const placeOf = (dataDir: string) =>
 
 const accountFor = Effect.fnUntraced(function*(cluster: string, chosen: string | undefined) {
   if (process.getuid?.() !== 0) return null
-  const existing = yield* onDisk(() => stat(cluster).catch(missing))
+  const existing = yield* onDisk(() => stat(cluster).catch(ifAbsent(null)))
   // A cluster stays with the account that made it, even if the machine has new accounts.
   return existing === null ? yield* ServerAccount.find(chosen) : { uid: existing.uid, gid: existing.gid }
 })
@@ -180,10 +175,10 @@ const initialise = (
       }
       yield* prepare(folder)
       yield* onDisk(async () => {
-        await rename(folder, place.cluster).catch((error) => {
+        await rename(folder, place.cluster).catch(
           // Another process was first.
-          if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error
-        })
+          ifCode(["ENOTEMPTY", "EEXIST"], undefined)
+        )
         // Without this, a power failure could undo the renaming, and with it hide every row committed since.
         for (const parent of [place.home, path.dirname(place.home)]) {
           const handle = await open(parent)
@@ -206,7 +201,7 @@ interface Postmaster {
 /** The server running on this cluster, if any. */
 const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
   const file = path.join(cluster, "postmaster.pid")
-  const [first, , , , folder] = ((yield* onDisk(() => readFile(file, "utf8").catch(missing))) ?? "").split("\n")
+  const [first, , , , folder] = ((yield* onDisk(() => readFile(file, "utf8").catch(ifAbsent(null)))) ?? "").split("\n")
   const pid = Number(first)
   if (!(pid > 1)) return null
   const running = yield* inspect(pid)
@@ -232,7 +227,7 @@ const findPostmaster = Effect.fnUntraced(function*(cluster: string) {
 
 /** A starting server's lock file is empty for a moment. After a crash at that moment it stays empty. */
 const untilLockIsWritten = (cluster: string) =>
-  onDisk(() => readFile(path.join(cluster, "postmaster.pid"), "utf8").catch(missing)).pipe(
+  onDisk(() => readFile(path.join(cluster, "postmaster.pid"), "utf8").catch(ifAbsent(null))).pipe(
     Effect.repeat({ schedule: Schedule.spaced("10 millis"), until: (content) => content !== "" }),
     Effect.timeoutOption("5 seconds")
   )
@@ -268,9 +263,7 @@ const socketFolderFor = (cluster: string, account: ServerAccount.Account | null)
     const fits = Buffer.byteLength(path.join(cluster, `.s.PGSQL.${PORT}`)) <= LONGEST_SOCKET_PATH
     if (fits) return { folder: cluster, temporary: false }
     const folder = `/tmp/slipway-${createHash("sha256").update(cluster).digest("hex").slice(0, 16)}`
-    await mkdir(folder, { mode: 0o700 }).catch((error) => {
-      if (error.code !== "EEXIST") throw error
-    })
+    await mkdir(folder, { mode: 0o700 }).catch(ifCode(["EEXIST"], undefined))
     // Another user may have made this folder in /tmp to intercept our connections.
     const { gid, mode, uid } = await lstat(folder)
     const mine = [process.getuid?.(), account?.uid].includes(uid)
@@ -452,7 +445,7 @@ export const start = Effect.fn("PostgresServer.start")(function*(options: Option
   })
   const plan: Plan = { place, account, binaries, durable, patient, begun: options.begun }
   yield* removeLeftovers(place.home)
-  if ((yield* onDisk(() => stat(place.cluster).catch(missing))) === null) {
+  if ((yield* onDisk(() => stat(place.cluster).catch(ifAbsent(null)))) === null) {
     yield* initialise(place, account, binaries.initdb, durable, (cluster) => prepareRole(plan, cluster))
   }
   const up = yield* Deferred.make<Connection, EmbeddedPostgresError>()

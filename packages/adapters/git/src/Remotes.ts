@@ -1,5 +1,5 @@
 /** The options of a git process that talks to a remote, and explanations of its failures for people. */
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { hostWords } from "@slipway/domain/source/rules/HostWords"
 import { Effect } from "effect"
@@ -25,8 +25,7 @@ const orAbsent = <A>(read: () => A, absent: A): A => {
   try {
     return read()
   } catch (cause) {
-    if (codeOf(cause) === "ENOENT" || codeOf(cause) === "ENOTDIR") return absent
-    throw cause
+    return ifAbsent(absent)(cause)
   }
 }
 

@@ -1,7 +1,8 @@
 /** `StoreHealth` on Postgres. */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import { Effect, Layer } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 
 /** Nobody asks the database more often, however many ask us. A disk that was mended is noticed within five seconds, the probe included. */
 const KEPT = "3 seconds"
@@ -21,9 +22,6 @@ const sentences: Readonly<Record<string, string>> = {
   XX000: UNWRITABLE
 }
 
-const codeOf = ({ reason: { cause } }: SqlError.SqlError): string =>
-  cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : ""
-
 /**
  * A row that is updated finds room on a full disk, in pages that are there already; a table that grows does not. So the probe
  * has Postgres spill a mebibyte into a temporary file beside its tables: that takes blocks and an inode as a new page does, and
@@ -41,7 +39,7 @@ export const layer = Layer.effect(
       return settings?.readOnly === "on" ? "The database takes no writes: it is a standby, or read-only." : null
     }))
     return yield* probe.pipe(
-      Effect.catch((error) => Effect.succeed(sentences[codeOf(error)] ?? null)),
+      Effect.catch((error) => Effect.succeed(sentences[String(codeOf(error.reason.cause))] ?? null)),
       Effect.timeoutOrElse({ duration: PATIENCE, orElse: () => Effect.succeed(null) }),
       // A transaction that lost its connection dies.
       Effect.catchCause(() => Effect.succeed(null)),

@@ -4,6 +4,7 @@
  *
  * A running service writes a file in its user's state folder, so that commands find it from anywhere.
  */
+import { codeOf, ifEnded } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Option, Schema } from "effect"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
@@ -37,17 +38,14 @@ const folder = (): string => path.join(process.env["XDG_STATE_HOME"] || path.joi
 /** Field 22 of the process's `stat`, after its name in parentheses: see proc(5). `undefined`: no such process. */
 const beginningOf = async (pid: number): Promise<string | null | undefined> => {
   if (process.platform === "linux") {
-    const text = await readFile(`/proc/${pid}/stat`, "utf8").catch((error: NodeJS.ErrnoException) => {
-      if (error.code === "ENOENT" || error.code === "ESRCH") return undefined
-      throw error
-    })
+    const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(ifEnded(undefined))
     return text?.slice(text.lastIndexOf(")") + 2).split(" ")[19]
   }
   try {
     process.kill(pid, 0)
     return null
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM" ? null : undefined
+    return codeOf(error) === "EPERM" ? null : undefined
   }
 }
 
@@ -90,7 +88,7 @@ export const announce = ({ dataDir, databaseUrl, role }: Pick<Settings, "dataDir
     (file) => Effect.promise(() => rm(file, { force: true }).catch(() => {}))
   )
 
-const exists = (at: string) => Effect.promise(() => stat(at).then(() => true, (error: NodeJS.ErrnoException) => error.code === "EACCES"))
+const exists = (at: string) => Effect.promise(() => stat(at).then(() => true, (error: unknown) => codeOf(error) === "EACCES"))
 
 /** Whether the folder has an embedded database, running or stopped. */
 const hasDatabase = (dataDir: string) => exists(path.join(dataDir, "postgres/cluster"))

@@ -3,11 +3,11 @@ import { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Clock, Effect, Option } from "effect"
 import { utimes } from "node:fs/promises"
 import { join } from "node:path"
 import { git, type GitFailed, line } from "../Git.ts"
+import { explained } from "../GitFailure.ts"
 import { explain, type Explanation, knownTips, transport, type Transport, unsupported } from "../Remotes.ts"
 import * as Ancestry from "./Ancestry.ts"
 import { bytesText, excessOf } from "./CheckoutSize.ts"
@@ -58,10 +58,7 @@ export const fetch = Effect.fn("Mirrors.fetch")(function*(
   const { depth, directory, limits, locked, tooMuch } = mirrors
   const refuse = (explanation: Explanation) => new CloneFailed({ repo, ...explanation })
   const failed = (failure: GitFailed | Explanation) =>
-    "detail" in failure ? refuse(failure) : DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-      Effect.logWarning("git could not read a repository", { repo, failure: failure.message }),
-      refuse(explain(failure))
-    )
+    "detail" in failure ? Effect.fail(refuse(failure)) : explained("read a repository", repo, (cause) => refuse(explain(cause)))(failure)
 
   const via = transport(remote)
   if (via === undefined) return yield* refuse(unsupported)
@@ -119,11 +116,10 @@ export const findRef = Effect.fn("Mirrors.findRef")(function*(
   const tooLarge = () =>
     new CloneFailed({ repo, ...tooMuch(`Its history takes more than ${bytesText(limits.fetchBytes)}`, "maximumFetchBytes") })
   return yield* Ancestry.find(via, sha, refs, site).pipe(
-    Effect.catchTag("GitFailed", (failure) =>
-      DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-        Effect.logWarning("git could not read the history of a repository", { repo, failure: failure.message }),
-        new CloneFailed({ repo, ...explain(failure) })
-      )),
+    Effect.catchTag(
+      "GitFailed",
+      explained("read the history of a repository", repo, (failure) => new CloneFailed({ repo, ...explain(failure) }))
+    ),
     Effect.raceFirst(watchSize(mirrors, join(site, "objects", "pack"), tooLarge))
   )
 }, Effect.scoped)

@@ -5,12 +5,12 @@
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/rules/FileRules"
 import { LruCache } from "@slipway/domain/store/LruCache"
-import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Fiber } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "../Git.ts"
+import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
@@ -214,11 +214,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
   (self, { repo }) =>
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new PushFailed({ repo, detail: reason, retryable: false })),
-      Effect.catchTag("GitFailed", (failure) =>
-        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-          Effect.logWarning("git could not commit a working tree", { repo, failure: failure.message }),
-          new PushFailed({ repo, ...explain(failure) })
-        )),
+      Effect.catchTag("GitFailed", explained("commit a working tree", repo, (failure) => new PushFailed({ repo, ...explain(failure) }))),
       Effect.scoped
     )
 )

@@ -3,11 +3,11 @@
  * bytes anew, what is missing is noticed before anything is checked out, and names and sizes have the limits of a checkout.
  */
 import { CheckpointDamaged, CloneFailed, TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
-import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
-import { type GitFailed, type GitOptions, line } from "../Git.ts"
+import { type GitOptions, line } from "../Git.ts"
+import { explained } from "../GitFailure.ts"
 import { measure } from "../mirror/CheckoutSize.ts"
 import * as Push from "../publish/Push.ts"
 import { strange } from "../publish/Snapshot.ts"
@@ -84,15 +84,13 @@ export const takeBeside = Effect.fn("Restoring.takeBeside")(
   (self, { repo }) =>
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CheckpointDamaged({ detail: reason })),
-      Effect.catchTag("GitFailed", (failure: GitFailed) =>
-        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-          Effect.logWarning("git could not take the commits of a checkpoint", { repo, failure: failure.message }),
-          Effect.fail(
-            failure.reason === "timeout"
-              ? new TreesUnavailable({ detail: "The checkpoint could not be read in time.", retryable: true })
-              : new CheckpointDamaged({ detail: REFUSED })
-          )
-        ))
+      Effect.catchTag(
+        "GitFailed",
+        explained("take the commits of a checkpoint", repo, ({ reason }) =>
+          reason === "timeout"
+            ? new TreesUnavailable({ detail: "The checkpoint could not be read in time.", retryable: true })
+            : new CheckpointDamaged({ detail: REFUSED }))
+      )
     )
 )
 
@@ -115,14 +113,12 @@ export const make = Effect.fn("Restoring.make")(
   (self, _place, { repo }) =>
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CheckpointDamaged({ detail: reason })),
-      Effect.catchTag("GitFailed", (failure: GitFailed) =>
-        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-          Effect.logWarning("git could not restore a working tree", { repo, failure: failure.message }),
-          Effect.fail(
-            failure.reason === "timeout"
-              ? new CloneFailed({ repo, detail: "The tree could not be restored in time.", retryable: true })
-              : new CheckpointDamaged({ detail: REFUSED })
-          )
-        ))
+      Effect.catchTag(
+        "GitFailed",
+        explained("restore a working tree", repo, ({ reason }) =>
+          reason === "timeout"
+            ? new CloneFailed({ repo, detail: "The tree could not be restored in time.", retryable: true })
+            : new CheckpointDamaged({ detail: REFUSED }))
+      )
     )
 )

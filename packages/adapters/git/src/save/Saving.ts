@@ -6,11 +6,11 @@ import { CannotSave, type SaveOptions } from "@slipway/domain/files/ports/Workin
 import { isGitPath } from "@slipway/domain/source/rules/FileRules"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { LruCache } from "@slipway/domain/store/LruCache"
-import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect, Option } from "effect"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
 import { fields, type GitFailed, line } from "../Git.ts"
+import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
 import * as AgentCommits from "../publish/AgentCommits.ts"
 import * as AgentHead from "../publish/AgentHead.ts"
@@ -186,11 +186,7 @@ export const save = Effect.fn("Saving.save")(
   (self, { repo }) =>
     self.pipe(
       Effect.catchTag("Unsound", ({ reason }) => new CannotSave({ repo, detail: reason, retryable: false })),
-      Effect.catchTag("GitFailed", (failure) =>
-        DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-          Effect.logWarning("git could not save a working tree", { repo, failure: failure.message }),
-          new CannotSave({ repo, ...explain(failure) })
-        ))
+      Effect.catchTag("GitFailed", explained("save a working tree", repo, (failure) => new CannotSave({ repo, ...explain(failure) })))
     )
 )
 

@@ -6,6 +6,7 @@ import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Cause, Clock, Effect, Option, Queue } from "effect"
 import { mkdir, rmdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import { explained } from "../GitFailure.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as Submodules from "../tree/Submodules.ts"
 import { exclusive, find, isRestoring, minded, opened, type OpenTrees } from "./OpenTrees.ts"
@@ -59,11 +60,11 @@ const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =
     // Files that cannot be deleted now, because an orphan still writes to them, are deleted with the sandbox.
     fitting(trees, key),
     Effect.ensuring(closeSite(trees, making)),
-    Effect.catchTag("GitFailed", (failure) =>
-      DiskErrors.of(failure) !== undefined ? Effect.die(failure) : Effect.andThen(
-        Effect.logWarning("git could not check out a commit", { repo: key.repo, failure: failure.message }),
-        new CloneFailed({ repo: key.repo, detail: "The commit could not be checked out.", retryable: failure.reason === "timeout" })
-      ))
+    Effect.catchTag(
+      "GitFailed",
+      explained("check out a commit", key.repo, ({ reason }) =>
+        new CloneFailed({ repo: key.repo, detail: "The commit could not be checked out.", retryable: reason === "timeout" }))
+    )
   )
 
 export const prepare = Effect.fn("WorkingTrees.prepare")(

@@ -2,11 +2,11 @@
 import { type DiffQuery, FileTooLarge, TreesUnavailable, type TreeVersion, UnknownCommit } from "@slipway/domain/files/ports/WorkingTrees"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { isCommitId } from "@slipway/domain/source/schema/Naming"
-import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect, Schedule, type Scope } from "effect"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { eachField, type GitFailed, line, terminated } from "../Git.ts"
+import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
 import { known } from "../publish/KnownObjects.ts"
 import * as Saving from "../save/Saving.ts"
@@ -167,12 +167,10 @@ export const diff = Effect.fn("TreeDiff.diff")(
       }),
       Effect.catchTags({
         Unsound: ({ reason }) => new TreesUnavailable({ detail: reason, retryable: false }),
-        GitFailed: Effect.fnUntraced(function*(failure: GitFailed) {
-          if (failure.reason === "output" && failure.command === "diff-tree") return yield* new FileTooLarge({ maximumBytes })
-          if (DiskErrors.of(failure) !== undefined) return yield* Effect.die(failure)
-          yield* Effect.logWarning("git could not compare trees", { repo, failure: failure.message })
-          return yield* new TreesUnavailable(explain(failure))
-        })
+        GitFailed: (failure) =>
+          failure.reason === "output" && failure.command === "diff-tree"
+            ? Effect.fail(new FileTooLarge({ maximumBytes }))
+            : explained("compare trees", repo, (failure) => new TreesUnavailable(explain(failure)))(failure)
       }),
       Effect.scoped
     )

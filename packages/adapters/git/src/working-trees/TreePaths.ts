@@ -1,5 +1,6 @@
 /** Where the files of working trees are on this machine; `WorkingTreesGit` has the whole layout. */
 import type { TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
+import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -88,8 +89,6 @@ export const ownFolder = async (path: string): Promise<void> => {
 /** Closes the existing folders of a sandbox in the same way. Its user owns the workspace. */
 export const closeFolders = async (path: string): Promise<void> => {
   for (const folder of [path, join(path, "workspace")]) {
-    await chmod(folder, 0o700).catch((cause: NodeJS.ErrnoException) => {
-      if (cause.code !== "ENOENT" && cause.code !== "ENOTDIR") throw cause
-    })
+    await chmod(folder, 0o700).catch(ifAbsent(undefined))
   }
 }

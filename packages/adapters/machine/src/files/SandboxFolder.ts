@@ -16,11 +16,11 @@ import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { chmod, chown, mkdir, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import * as HomeFiles from "../home/HomeFiles.ts"
 import { reason } from "../host/HostAttempt.ts"
 import * as DiskErrors from "../node/DiskErrors.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
 import * as Ownership from "../users/Ownership.ts"
-import * as HomeFiles from "./HomeFiles.ts"
 
 export interface SandboxFolder {
   readonly path: string

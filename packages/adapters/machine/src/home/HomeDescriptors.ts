@@ -2,9 +2,9 @@
  * Folders of a home by descriptor: its processes may put links anywhere in it at any moment, so each folder is opened relative
  * to the one above it, and no name is resolved twice.
  */
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { codeOf, ifCode } from "@slipway/domain/files/rules/SystemError"
 import { constants } from "node:fs"
-import { type FileHandle, lstat, open as openPath } from "node:fs/promises"
+import { type FileHandle, lstat, mkdir, open as openPath } from "node:fs/promises"
 import { join } from "node:path"
 
 const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
@@ -14,6 +14,9 @@ const FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
 /** Errors of opening a special file, or a file without read permission. */
 const CLOSED = ["EACCES", "EPERM", "ENXIO", "ENODEV"]
+
+/** The sandbox's user, `null` if it is the user of this process. */
+export type Owner = { readonly uid: number; readonly gid: number } | null
 
 export interface Folder {
   readonly handle: FileHandle
@@ -44,6 +47,19 @@ const openFolder = async (name: string, path: string): Promise<Folder> => {
 const root = (path: string): Promise<Folder> => openFolder(path, path)
 
 export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
+
+/** The folder at the name, made for `owner` if it is missing. Throws `ENOTDIR` or `ELOOP` for any other entry. */
+export const enterOrMake = async (folder: Folder, name: string, owner: Owner): Promise<Folder> => {
+  const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, ifCode(["EEXIST"], false))
+  const entered = await enter(folder, name)
+  try {
+    if (made && owner !== null) await entered.handle.chown(owner.uid, owner.gid)
+    return entered
+  } catch (error) {
+    await entered.handle.close()
+    throw error
+  }
+}
 
 /** Opens the entry of any kind. The caller asks the descriptor whether it is a folder. */
 export const open = async (folder: Folder, name: string): Promise<Folder> => ({

@@ -11,14 +11,14 @@ import { constants } from "node:fs"
 import { type FileHandle, lchown, mkdir, open, rename } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type HomeRecord, records } from "./HomeArchive.ts"
-import { below, enter, type Folder, walk } from "./HomeDescriptors.ts"
+import { below, enterOrMake, type Folder, type Owner, walk } from "./HomeDescriptors.ts"
 
 interface Options {
   readonly home: string
   /** A folder of ours on the same disk, through which the sandbox's user may pass and write nothing. */
   readonly beside: string
   /** The sandbox's user, `null` when it is ours. */
-  readonly owner: { readonly uid: number; readonly gid: number } | null
+  readonly owner: Owner
   /** Deletes a folder, whatever is in it. */
   readonly remove: (path: string) => Promise<void>
 }
@@ -102,17 +102,11 @@ const moveAway = (write: Write, folder: Folder, name: string): Promise<void> =>
     if (codeOf(error) !== "ENOENT") throw error
   })
 
-/** The folder at the name, made where there is none, and in the place of whatever else is there. */
-const enterOrMake = async (write: Write, folder: Folder, name: string): Promise<Folder> => {
+/** The folder at the name, in the place of any other entry. */
+const makeWay = async (write: Write, folder: Folder, name: string): Promise<Folder> => {
   for (let attempt = 0;; attempt++) {
-    const made = await mkdir(below(folder, name), { mode: 0o700 }).then(() => true, (error: unknown) => {
-      if (codeOf(error) !== "EEXIST") throw error
-      return false
-    })
     try {
-      const entered = await enter(folder, name)
-      if (made && write.owner !== null) await entered.handle.chown(write.owner.uid, write.owner.gid)
-      return entered
+      return await enterOrMake(folder, name, write.owner)
     } catch (error) {
       if (attempt === ATTEMPTS || codeOf(error) !== "ENOTDIR" && codeOf(error) !== "ELOOP") throw error
       await moveAway(write, folder, name)
@@ -122,7 +116,7 @@ const enterOrMake = async (write: Write, folder: Folder, name: string): Promise<
 
 const place = async (write: Write, area: string, i: number): Promise<void> => {
   const names = area.split("/")
-  const folder = await walk(write.home, names.slice(0, -1), (folder, name) => enterOrMake(write, folder, name))
+  const folder = await walk(write.home, names.slice(0, -1), (folder, name) => makeWay(write, folder, name))
   const name = names.at(-1) ?? ""
   try {
     for (let attempt = 0;; attempt++) {

@@ -10,13 +10,13 @@ import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import * as Toolchains from "../files/Toolchains.ts"
+import * as HomeFiles from "../home/HomeFiles.ts"
 import * as Homes from "../home/Homes.ts"
 import { attempt, reason } from "../host/HostAttempt.ts"
 import * as ImageName from "../host/ImageName.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../node/ProcessTable.ts"
-import * as HomeFiles from "./HomeFiles.ts"
 
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
 const MARK = "SANDBOX_MARK"
@@ -72,7 +72,7 @@ const spawn = Effect.fn("Box.spawn")(function*(
   { args, command, env, homeFiles = {}, programs }: BoxCommand
 ) {
   yield* Effect.tryPromise({
-    try: () => HomeFiles.write(home, homeFiles),
+    try: () => HomeFiles.write(home, null, homeFiles),
     catch: (error) =>
       error instanceof HomeFiles.RefusedPath
         ? new HostError({ operation: "spawn", detail: error.message, retryable: false, ofSandbox: true })

@@ -7,8 +7,9 @@ import * as CachedArchive from "@slipway/domain/environment/rules/CachedArchive"
 import { parse } from "@slipway/domain/environment/rules/CachePath"
 import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Result, Schema, Stream } from "effect"
-import { chmod, open, rm } from "node:fs/promises"
+import { chmod, rm } from "node:fs/promises"
 import * as SystemFiles from "../host/SystemFiles.ts"
+import * as DurableFile from "../node/DurableFile.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
 import { format, PATH, sizeOf } from "./DiskImages.ts"
@@ -90,8 +91,7 @@ export const make = <E>(
     yield* Stream.runDrain(process.stdout)
     yield* ended
     yield* Effect.promise(async () => {
-      const made = await open(file, "r+")
-      await made.sync().finally(() => made.close())
+      await DurableFile.sync(file)
       await chmod(file, 0o400)
     })
   }).pipe(

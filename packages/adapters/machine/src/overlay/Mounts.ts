@@ -1,5 +1,5 @@
 /** Mounts of disks that are files. */
-import { codeOf, ifAbsent } from "@slipway/domain/files/rules/SystemError"
+import { ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import { chmod, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { namesIn, textIn } from "../node/IsThere.ts"
@@ -9,7 +9,7 @@ import * as DiskImages from "./DiskImages.ts"
 const OPTIONS = "loop,nodev,nosuid,noatime,noinit_itable,errors=remount-ro"
 
 /** Errors of a device without a file, or of a device that the kernel releases at this moment. */
-const UNUSED: ReadonlyArray<unknown> = ["ENXIO", "ENODEV"]
+const UNUSED = ["ENXIO", "ENODEV"]
 
 /** Files that the kernel uses as disks: a file without a mount here may be mounted in another mount namespace. */
 export const attached = async (): Promise<ReadonlySet<string>> => {
@@ -17,10 +17,7 @@ export const attached = async (): Promise<ReadonlySet<string>> => {
   return new Set(
     await Promise.all(devices.map((name) =>
       // A disk missing here would be repaired while it is mounted.
-      textIn(`/sys/block/${name}/loop/backing_file`, "").then((text) => text.trim(), (error: unknown) => {
-        if (UNUSED.includes(codeOf(error))) return ""
-        throw error
-      })
+      textIn(`/sys/block/${name}/loop/backing_file`, "").then((text) => text.trim(), ifCode(UNUSED, ""))
     ))
   )
 }

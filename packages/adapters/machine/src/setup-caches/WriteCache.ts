@@ -1,11 +1,12 @@
 /** Writes a cache, and its image where boxes mount one. */
 import { CacheNotKept, type CachePlace } from "@slipway/domain/environment/ports/SetupCaches"
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { codeTextOf } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Option, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 import { constants, type FileHandle, mkdir, open, rename, rm, statfs } from "node:fs/promises"
 import path from "node:path"
 import * as DiskErrors from "../node/DiskErrors.ts"
+import * as DurableFile from "../node/DurableFile.ts"
 import { type Caches, fileOf, imageOf, PARTIAL, room, sizeOf, tooLarge, trim } from "./CacheFolder.ts"
 import { openCache } from "./ReadCache.ts"
 import type { Options } from "./SetupCachesFolder.ts"
@@ -17,7 +18,7 @@ const SPARE_BYTES = 2 ** 28
 const trouble = (error: unknown) =>
   new CacheNotKept({
     reason: "unavailable",
-    detail: DiskErrors.of(error)?.detail ?? `The folder of caches cannot be written to (${String(codeOf(error) ?? error)}).`
+    detail: DiskErrors.of(error)?.detail ?? `The folder of caches cannot be written to (${codeTextOf(error)}).`
   })
 const attempt = <A>(run: () => Promise<A>) => Effect.tryPromise({ try: run, catch: trouble })
 
@@ -88,8 +89,7 @@ export const writeCache = Effect.fnUntraced(function*<E, R>(
   ).pipe(
     Effect.andThen(Effect.uninterruptible(attempt(async () => {
       await rename(partial, path.join(directory, name))
-      const folder = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY)
-      await folder.sync().finally(() => folder.close())
+      await DurableFile.sync(directory)
     }))),
     Effect.tap(() => Effect.sync(() => void (caches.kept += size))),
     Effect.ensuring(Effect.promise(async () => {

@@ -5,7 +5,7 @@
  *
  *     <registry>/<uid>    "<folder of the claimant>\n<sandbox id>\n"
  */
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { codeOf, ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import { randomInt, randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
@@ -41,19 +41,13 @@ interface Claim {
 
 /** The claimant is empty if the file is missing, or was cut by a power failure. */
 const read = async (registry: string, file: string): Promise<Claim> => {
-  const text = await readFile(join(registry, file), "utf8").catch((error: unknown) => {
-    if (codeOf(error) === "ENOENT") return ""
-    throw error
-  })
+  const text = await readFile(join(registry, file), "utf8").catch(ifAbsent(""))
   const [directory = "", name = ""] = text.split("\n")
   return { uid: Number(file), directory, name }
 }
 
 const files = async (registry: string): Promise<ReadonlyArray<string>> => {
-  const found = await readdir(registry).catch((error: unknown) => {
-    if (codeOf(error) === "ENOENT") return []
-    throw error
-  })
+  const found = await readdir(registry).catch(ifAbsent([]))
   return found.filter((file) => /^\d+$/u.test(file))
 }
 
@@ -101,10 +95,7 @@ export const make = (options: { readonly registry: string; readonly directory: s
       const start = randomInt(range.count)
       for (let i = 0; i < range.count; i++) {
         const uid = range.first + (start + i) % range.count
-        const taken = await link(draft, join(registry, `${uid}`)).then(() => false, (error: unknown) => {
-          if (codeOf(error) !== "EEXIST") throw error
-          return true
-        })
+        const taken = await link(draft, join(registry, `${uid}`)).then(() => false, ifCode(["EEXIST"], true))
         if (!taken) {
           known.set(`${uid}`, { uid, directory, name })
           return uid

@@ -2,7 +2,7 @@
  * The bytes of checkpoints in a folder that every process sees: a file for each put, written under another name and renamed when all
  * of it is on the disk. Slipway does not make the folder itself: where a disk is not mounted, nothing shall be written beside it.
  */
-import { ifAbsent, isAbsence } from "@slipway/domain/files/rules/SystemError"
+import { codeOf, codeTextOf, ifAbsent, ifCode, isAbsence } from "@slipway/domain/files/rules/SystemError"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -29,14 +29,11 @@ const advice: Readonly<Record<string, string>> = {
   ENFILE: "too many files are open on the machine. Raise its limit of open files"
 }
 
-const codeOf = (error: unknown): string =>
-  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
-
 /** Nothing is there, or no file. */
 const isGone = (error: unknown): boolean => isAbsence(error) || codeOf(error) === "ELOOP" || codeOf(error) === "EISDIR"
 
 /** Completes "Checkpoints cannot be kept in …: ". */
-export const adviceFor = (error: unknown): string => advice[codeOf(error)] ?? `${codeOf(error)}. See to its disk`
+export const adviceFor = (error: unknown): string => advice[codeTextOf(error)] ?? `${codeTextOf(error)}. See to its disk`
 
 /** By the end of the sandbox's name, which is random: some thousand files in each where there are a hundred thousand sandboxes. */
 const shelfOf = ({ sandboxId }: ContentKey): string => sandboxId.slice(-2)
@@ -62,7 +59,7 @@ export const probe = async (folder: string): Promise<number> => {
 export const make = (folder: string): CheckpointContents => {
   const unavailable = (cause: unknown) =>
     Effect.andThen(
-      Effect.logError(`Checkpoints cannot be kept in ${folder}: ${adviceFor(cause)}.`, { code: codeOf(cause) }),
+      Effect.logError(`Checkpoints cannot be kept in ${folder}: ${adviceFor(cause)}.`, { code: codeTextOf(cause) }),
       Effect.fail(new StoreUnavailable({ cause }))
     )
   const attempt = <A>(run: () => Promise<A>) => Effect.catch(Effect.tryPromise({ try: run, catch: (error) => error }), unavailable)
@@ -71,10 +68,7 @@ export const make = (folder: string): CheckpointContents => {
 
   /** A shelf stays once it is made, and is on the disk before a file in it is. */
   const shelf = async (key: ContentKey) => {
-    const made = await mkdir(path.join(folder, shelfOf(key)), { mode: 0o700 }).then(() => true, (error: unknown) => {
-      if (codeOf(error) === "EEXIST") return false
-      throw error
-    })
+    const made = await mkdir(path.join(folder, shelfOf(key)), { mode: 0o700 }).then(() => true, ifCode(["EEXIST"], false))
     if (made) await sync(folder)
   }
 
@@ -114,7 +108,7 @@ export const make = (folder: string): CheckpointContents => {
       /** It may be read again, and an older one would be less. */
       const notRead = (error: unknown): Effect.Effect<never, CheckpointNotFound | StoreUnavailable> =>
         isGone(error) ? Effect.fail(new CheckpointNotFound()) : Effect.andThen(
-          Effect.logError(`The checkpoint ${file} cannot be read: ${adviceFor(error)}.`, { code: codeOf(error) }),
+          Effect.logError(`The checkpoint ${file} cannot be read: ${adviceFor(error)}.`, { code: codeTextOf(error) }),
           Effect.fail(new StoreUnavailable({ cause: error }))
         )
       /** Fails if it is not there. Where its shelf is missing, the folder is not what it was: then nothing is said of the file. */

@@ -3,6 +3,7 @@
  * account can read. All processes on one database need the same; the database knows which it is by a digest. A file may hold
  * several, a line each: the first one encrypts, all decrypt.
  */
+import { ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Context, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
@@ -98,11 +99,7 @@ const digestOf = (key: Buffer): string => createHmac("sha256", key).update("slip
 
 const read = (file: string) =>
   Effect.tryPromise({
-    try: () =>
-      readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return null
-        throw error
-      }),
+    try: () => readFile(file, "utf8").catch(ifAbsent(null)),
     catch: (cause) => new SecretsKeyUnusable({ file, problem: cause instanceof Error ? cause.message : String(cause) })
   }).pipe(Effect.flatMap((text) => {
     if (text === null) return Effect.succeed(null)
@@ -132,9 +129,7 @@ const make = (file: string) =>
       } finally {
         await handle.close()
       }
-      await link(draft, file).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== "EEXIST") throw error
-      }).finally(() => rm(draft, { force: true }))
+      await link(draft, file).catch(ifCode(["EEXIST"], undefined)).finally(() => rm(draft, { force: true }))
       const folder = await open(path.dirname(file))
       await folder.sync().finally(() => folder.close())
     },

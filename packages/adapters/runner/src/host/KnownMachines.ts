@@ -6,8 +6,9 @@
  */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { Schema } from "effect"
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import * as Identity from "../wire/Identity.ts"
 
@@ -34,16 +35,6 @@ const isSandboxId = Schema.is(SandboxId)
 
 const SUFFIX = ".json"
 
-const synced = (path: string, flags: string, content?: string): void => {
-  const fd = openSync(path, flags, 0o600)
-  try {
-    if (content !== undefined) writeSync(fd, content)
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
 /** All throw what the disk says, and for a file that is none of these. */
 export const make = (directory: string) => {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
@@ -59,13 +50,7 @@ export const make = (directory: string) => {
       }
     },
     /** On the disk when it returns, whole or as it was. */
-    set: (sandboxId: SandboxId, machine: Machine): void => {
-      const making = `${fileOf(sandboxId)}.making`
-      rmSync(making, { force: true })
-      synced(making, "wx", encode(machine))
-      renameSync(making, fileOf(sandboxId))
-      synced(directory, "r")
-    },
+    set: (sandboxId: SandboxId, machine: Machine): void => DurableFile.replace(fileOf(sandboxId), encode(machine)),
     forget: (sandboxId: SandboxId): void => rmSync(fileOf(sandboxId), { force: true }),
     list: (): ReadonlyArray<SandboxId> =>
       readdirSync(directory).filter((name) => name.endsWith(SUFFIX)).map((name) => name.slice(0, -SUFFIX.length)).filter(isSandboxId)

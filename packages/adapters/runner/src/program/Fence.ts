@@ -1,6 +1,7 @@
 /** The highest fence that a runner has seen, in a file of its own, so that the runner keeps its promise after a restart. */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { isCount } from "../wire/Wire.ts"
 
@@ -21,20 +22,5 @@ export const read = (folder: string): number => {
   return fence
 }
 
-const sync = (path: string, write?: string): void => {
-  const fd = openSync(path, write === undefined ? "r" : "w", 0o600)
-  try {
-    if (write !== undefined) writeSync(fd, write)
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
 /** On the disk when it returns, complete or unchanged. */
-export const write = (folder: string, fence: number): void => {
-  const file = join(folder, NAME)
-  sync(`${file}.making`, `${fence}\n`)
-  renameSync(`${file}.making`, file)
-  sync(folder)
-}
+export const write = (folder: string, fence: number): void => DurableFile.replace(join(folder, NAME), `${fence}\n`)

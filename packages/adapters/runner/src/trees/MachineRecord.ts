@@ -1,8 +1,9 @@
 /** What this machine notes of a tree in another one: a file in its repository, as `TreesInMachine` says. */
 import { replaceFile } from "@slipway/git/RepositoryLayout"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Schema } from "effect"
-import { open, readdir } from "node:fs/promises"
+import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 
 const Made = Schema.Struct({
@@ -24,18 +25,9 @@ export const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<v
 /** All that is in it is on the disk when it returns: what a loss of power here leaves is a repository, or none. */
 export const flush = async (folder: string): Promise<void> => {
   for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
-    if (entry.isFile() || entry.isDirectory()) await flushOne(join(entry.parentPath, entry.name))
+    if (entry.isFile() || entry.isDirectory()) await DurableFile.sync(join(entry.parentPath, entry.name))
   }
-  await flushOne(folder)
-}
-
-export const flushOne = async (path: string): Promise<void> => {
-  const file = await open(path)
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await DurableFile.sync(folder)
 }
 
 /** The records of these repositories, in the same order. */

@@ -17,6 +17,7 @@ import type { Checkout, TreePlace } from "@slipway/git/tree/TreePlace"
 import { repositoriesIn } from "@slipway/machine/files/TreesLayout"
 import { deleteTree } from "@slipway/machine/node/DeleteTree"
 import * as DiskErrors from "@slipway/machine/node/DiskErrors"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { namesIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option } from "effect"
 import { mkdir, rename } from "node:fs/promises"
@@ -148,7 +149,7 @@ const put = Effect.fn("TreesInMachine.put")(function*(reach: Reach, making: Host
   yield* Effect.uninterruptible(Effect.promise(async () => {
     await mkdir(dirname(gitDir), { recursive: true, mode: 0o700 })
     await rename(made, gitDir)
-    await MachineRecord.flushOne(dirname(gitDir))
+    await DurableFile.sync(dirname(gitDir))
   }))
 })
 

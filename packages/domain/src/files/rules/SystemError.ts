@@ -7,6 +7,15 @@
 /** The system's code of a failed call, such as `ENOENT`; `undefined`: the error has no code. */
 export const codeOf = (error: unknown): unknown => error instanceof Error && "code" in error ? error.code : undefined
 
+/** The code; for an error without a code, its text. */
+export const codeTextOf = (error: unknown): string => String(codeOf(error) ?? error)
+
+/** Handles the rejection of a call: returns `value` if the error has one of these codes, and throws every other error. */
+export const ifCode = <A>(codes: ReadonlyArray<string>, value: A) => (error: unknown): A => {
+  if (codes.some((code) => code === codeOf(error))) return value
+  throw error
+}
+
 /** Whether the error means that the path does not exist. */
 export const isAbsence = (error: unknown): boolean => codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
 

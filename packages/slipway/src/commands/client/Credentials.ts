@@ -2,6 +2,7 @@
  * The API keys that a person has for servers, by address: one file in the user's configuration folder. `slipway auth login` writes it,
  * and commands that talk to a server read it. Only the user may read or replace the file.
  */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Option, Redacted, Schema } from "effect"
 import {
   closeSync,
@@ -55,7 +56,6 @@ export const serverOf = (address: string): Option.Option<string> => {
 class Refused extends Error {}
 
 const mine = ({ uid }: Stats): boolean => process.getuid === undefined || uid === process.getuid()
-const isMissing = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "ENOENT"
 
 /** Other users who can write to the folder could replace the file. */
 const checkFolder = (folder: string) => {
@@ -72,8 +72,8 @@ const readStored = (at: string): Stored => {
     // Refuses a link, and does not wait for a writer of a pipe.
     handle = openSync(at, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    if (isMissing(error)) return NOTHING
-    if (error instanceof Error && "code" in error && error.code === "ELOOP") {
+    if (codeOf(error) === "ENOENT") return NOTHING
+    if (codeOf(error) === "ELOOP") {
       throw new Refused(`${at} is a link; keys are not read through one. Remove it and sign in again: slipway auth login`)
     }
     throw error
@@ -104,7 +104,7 @@ const openLock = (lock: string): number => {
   try {
     return openSync(lock, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   } catch (error) {
-    throw error instanceof Error && "code" in error && error.code === "EEXIST" ? new Refused(TAKEN(lock)) : error
+    throw codeOf(error) === "EEXIST" ? new Refused(TAKEN(lock)) : error
   }
 }
 

@@ -1,5 +1,7 @@
 /** `slipway backup`: saves the data of an embedded service that cannot be recreated, while it runs. */
+import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
 import { Console, DateTime, Effect, Layer, Schema, Stream } from "effect"
@@ -30,7 +32,7 @@ const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Eff
       Effect.tap(use(folder), () =>
         BackupFolder.writing(wanted, async () => {
           await rename(folder, wanted)
-          await BackupFolder.sync(path.dirname(wanted))
+          await DurableFile.sync(path.dirname(wanted))
         })),
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
   )
@@ -39,11 +41,7 @@ const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Eff
 const keyOf = ({ dataDir, secretsKeyFile }: Settings.Settings, withoutKey: boolean) =>
   withoutKey || secretsKeyFile !== null
     ? Effect.succeed(null)
-    : BackupFolder.writing(dataDir, () =>
-      readFile(path.join(dataDir, BackupFolder.KEY)).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return null
-        throw error
-      }))
+    : BackupFolder.writing(dataDir, () => readFile(path.join(dataDir, BackupFolder.KEY)).catch(ifAbsent(null)))
 
 const read = Effect.fnUntraced(function*(folder: string) {
   const tables: Array<BackupFolder.Manifest["tables"][number]> = []
@@ -77,10 +75,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
     catch: () => new CannotBackUp({ problem: `There is no folder ${beside} to put the backup in.` })
   })
   const wanted = path.join(parent, path.basename(path.resolve(at)))
-  const isThere = lstat(wanted).then(() => true, (error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT") return false
-    throw error
-  })
+  const isThere = lstat(wanted).then(() => true, ifAbsent(false))
   if (yield* Effect.promise(() => isThere)) {
     return yield* new CannotBackUp({ problem: `${wanted} is there already. A backup is a new folder: nothing is written over.` })
   }

@@ -1,5 +1,6 @@
 /** `slipway restore`: makes a data folder from a backup. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
 import { Console, Effect, Layer, Schema, Stream } from "effect"
@@ -55,9 +56,9 @@ const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Ma
       await BackupFolder.put(key, await readFile(path.join(from, BackupFolder.KEY)))
       await rename(key, path.join(dataDir, BackupFolder.KEY))
     }
-    await BackupFolder.sync(dataDir)
+    await DurableFile.sync(dataDir)
     await rename(path.join(making, "postgres"), path.join(dataDir, "postgres"))
-    await BackupFolder.sync(dataDir)
+    await DurableFile.sync(dataDir)
   })
 })
 

@@ -1,7 +1,9 @@
 /** The machine whose disk holds the working trees, and its one worker. */
+import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { Effect, Schema } from "effect"
 import { randomUUID } from "node:crypto"
-import { mkdir, open, readFile, rename, stat } from "node:fs/promises"
+import { mkdir, readFile, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
 import * as Storage from "../../settings/Storage.ts"
@@ -17,28 +19,7 @@ const isMachineId = Schema.is(Schema.String.check(Schema.isUUID()))
 
 /** `null`: the file is missing, or a power loss has damaged it. */
 const read = (file: string): Promise<string | null> =>
-  readFile(file, "utf8").then((text) => isMachineId(text.trim()) ? text.trim() : null, (error: NodeJS.ErrnoException) => {
-    if (error.code !== "ENOENT") throw error
-    return null
-  })
-
-const synced = async (at: string, flags: string, content?: string): Promise<void> => {
-  const file = await open(at, flags)
-  try {
-    if (content !== undefined) await file.writeFile(content)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-}
-
-/** After a power loss the file is unchanged or has the whole id. */
-const write = async (file: string, id: string): Promise<void> => {
-  const temporary = `${file}-${randomUUID()}`
-  await synced(temporary, "wx", id)
-  await rename(temporary, file)
-  await synced(path.dirname(file), "r")
-}
+  readFile(file, "utf8").then((text) => isMachineId(text.trim()) ? text.trim() : null, ifAbsent(null))
 
 /** Holds the lock until the scope closes. The kernel frees it however its owner ends. */
 const lock = (name: string, dataDir: string) =>
@@ -75,7 +56,7 @@ export const acquire = Effect.fnUntraced(function*<E, R>(dataDir: string, recove
       yield* Effect.logWarning(`the id of this machine was lost or broken; the sandboxes in ${dataDir} tell that it is ${machine}`)
     }
     const id = machine
-    yield* Effect.promise(() => write(file, id))
+    yield* Effect.sync(() => DurableFile.replace(file, id))
   }
   // Only one of a folder and its copy may be used on this machine.
   const isAlone = process.platform === "linux"

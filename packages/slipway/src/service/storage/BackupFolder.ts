@@ -5,11 +5,12 @@
  * - `tables/NAME.zst`: the rows of a table, compressed with zstd, one JSON string per line,
  * - `secrets.key`: the key of stored secrets, unless it is kept elsewhere.
  */
+import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Dump from "@slipway/postgres/Dump"
 import { Effect, Schema, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { createReadStream, createWriteStream } from "node:fs"
-import { open, readFile, stat } from "node:fs/promises"
+import { readFile, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { pipeline } from "node:stream/promises"
 import { createZstdCompress, createZstdDecompress } from "node:zlib"
@@ -77,20 +78,9 @@ const sentence = (cause: unknown) => `${cause instanceof Error ? cause.message :
 export const writing = <A>(folder: string, run: () => Promise<A>) =>
   Effect.tryPromise({ try: run, catch: (cause) => new CannotWrite({ folder, problem: sentence(cause) }) })
 
-export const sync = async (at: string): Promise<void> => {
-  const handle = await open(at)
-  await handle.sync().finally(() => handle.close())
-}
-
 /** Writes a new file and syncs it to the disk. */
 export const put = async (file: string, content: string | Uint8Array): Promise<File> => {
-  const handle = await open(file, "wx", 0o600)
-  try {
-    await handle.writeFile(content)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
+  await writeFile(file, content, { flag: "wx", mode: 0o600, flush: true })
   return { bytes: Buffer.byteLength(content), sha256: createHash("sha256").update(content).digest("hex") }
 }
 
@@ -171,8 +161,8 @@ export const rowsIn = (
 export const finish = async (folder: string, manifest: Manifest): Promise<void> => {
   const { sha256 } = await put(path.join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`)
   await put(path.join(folder, CHECK), `${sha256}  ${MANIFEST}\n`)
-  await sync(path.join(folder, "tables"))
-  await sync(folder)
+  await DurableFile.sync(path.join(folder, "tables"))
+  await DurableFile.sync(folder)
 }
 
 const digest = async (file: string): Promise<string> => {

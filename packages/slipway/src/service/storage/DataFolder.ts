@@ -1,4 +1,5 @@
 /** The data folder of a service: it must be writable, and the service fails without it. */
+import { codeOf, codeTextOf } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Schedule, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { access, constants, mkdir, open, rm, stat } from "node:fs/promises"
@@ -26,12 +27,9 @@ class DataFolderNotWritable extends Schema.TaggedError<DataFolderNotWritable>()(
   }
 }
 
-const codeOf = (error: unknown): string =>
-  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
-
 /** The file that prevents making the folder. Node reports ENOENT for every folder that it cannot make. */
 const obstacle = async (folder: string): Promise<string> => {
-  const code = await access(folder, constants.W_OK).then(() => "ENOENT", codeOf)
+  const code = await access(folder, constants.W_OK).then(() => "ENOENT", codeTextOf)
   return code === "ENOENT" && path.dirname(folder) !== folder ? obstacle(path.dirname(folder)) : code
 }
 
@@ -47,7 +45,7 @@ export const writable = (dataDir: string) =>
       await (await open(file, "wx")).close()
       await rm(file)
     },
-    catch: codeOf
+    catch: codeTextOf
   }).pipe(
     Effect.catchIf((code) => code === "ENOENT", () => Effect.flatMap(Effect.promise(() => obstacle(dataDir)), Effect.fail)),
     Effect.catch((code) => code === "ENOSPC" ? Effect.void : new DataFolderNotWritable({ dataDir, code }))
@@ -63,7 +61,7 @@ class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGon
 
 const identityOf = (folder: string) =>
   Effect.promise(() =>
-    stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: NodeJS.ErrnoException) => error.code === "ENOENT" ? null : undefined)
+    stat(folder).then(({ dev, ino }) => `${dev}:${ino}`, (error: unknown) => codeOf(error) === "ENOENT" ? null : undefined)
   )
 
 /** Returns an effect that fails when the folder is no longer the same. Other failures of the check are ignored. */

@@ -1,4 +1,5 @@
 /** The home of this process's user. */
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { homedir } from "node:os"
 
 /** `/` for a user that the system does not know, if HOME is not set, as in containers with an arbitrary user. */
@@ -6,7 +7,7 @@ export const homeFolder = (): string => {
   try {
     return homedir()
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ERR_SYSTEM_ERROR") return "/"
+    if (codeOf(error) === "ERR_SYSTEM_ERROR") return "/"
     throw error
   }
 }
